@@ -25,7 +25,7 @@ FUNCTIONS = ("infer", "kernel", "cost")
 
 _HANDLES = (
     *("tensor_array", "tensor_list", "lookup", "table_files", "variables", "scatter_variables", "queues"),
-    *("stacks", "optional", "tensor_map", "ragged_variant"),
+    *("containers", "ragged_variant"),
 )
 WITHOUT_CASES = {f"thinflow.ops.{family}" for family in _HANDLES}
 """Their ops take lists, tables and the like, which no array stands for: test_tensor_list.py and

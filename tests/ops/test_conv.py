@@ -12,7 +12,7 @@ import pytest
 from tests.ops._agreement import Case, check_agreement, infer, run, spec_of
 from thinflow.errors import ShapeError
 from thinflow.ir.types import FLOAT, TensorSpec
-from thinflow.ops import _convolve, registry
+from thinflow.ops import _windows, registry
 from thinflow.ops._shapes import same_padding
 
 Array = np.ndarray[Any, Any]
@@ -130,10 +130,10 @@ def test_patches_are_gathered_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None
     x, w = random(3, 9, 8, 4), random(3, 3, 4, 5)
     whole = run("Conv2D", x, w, **ONES)
     for limit in (1, 5000, 40_000):  # less than a row, some rows, some images
-        monkeypatch.setattr(_convolve, "_PATCH_BYTES", limit)
+        monkeypatch.setattr(_windows, "_PATCH_BYTES", limit)
         np.testing.assert_allclose(run("Conv2D", x, w, **ONES), whole, atol=1e-5)
     depthwise = run("DepthwiseConv2dNative", x, w[..., :1], **ONES)
-    monkeypatch.setattr(_convolve, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(_windows, "_BLOCK_BYTES", 1)
     np.testing.assert_array_equal(run("DepthwiseConv2dNative", x, w[..., :1], **ONES), depthwise)
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.ops._agreement import infer, spec_of
 from thinflow.errors import ShapeError
 from thinflow.ir.types import BOOL, FLOAT, INT8, INT32, UINT8, DType, TensorSpec
-from thinflow.ops._elements import (
+from thinflow.ops._shapes import (
     LIMIT,
     constant,
     in_range,

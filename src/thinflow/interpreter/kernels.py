@@ -13,8 +13,7 @@ from thinflow.interpreter.calls import Runner
 from thinflow.ir.function import ARGUMENT
 from thinflow.ir.graph import Node, Value
 from thinflow.ops import registry
-from thinflow.ops._failures import in_words
-from thinflow.ops._missing import missing_kernel
+from thinflow.ops._failures import in_words, missing_kernel
 from thinflow.ops._state import dereferenced
 from thinflow.typing import Array
 

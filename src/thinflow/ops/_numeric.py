@@ -9,8 +9,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from thinflow.ir.types import DType, TensorSpec
-from thinflow.ops._elements import LIMIT, in_range, map_elements, with_elements
-from thinflow.ops._shapes import broadcast
+from thinflow.ops._shapes import LIMIT, broadcast, in_range, map_elements, with_elements
 from thinflow.typing import Array
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -6,8 +6,16 @@ import numpy as np
 
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import INT32, DType, Shape, TensorSpec, shape_text
-from thinflow.ops._elements import LIMIT, constant, known_list, moved, scalar, with_elements
-from thinflow.ops._shapes import normalize_axis, product
+from thinflow.ops._shapes import (
+    LIMIT,
+    constant,
+    known_list,
+    moved,
+    normalize_axis,
+    product,
+    scalar,
+    with_elements,
+)
 from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import DType, TensorSpec, dtype
-from thinflow.ops._elements import in_range, map_elements, with_elements
 from thinflow.ops._numeric import broadcast_spec, is_narrow, quiet, widen
+from thinflow.ops._shapes import in_range, map_elements, with_elements
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array

@@ -8,9 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._convolve import convolve, depthwise
 from thinflow.ops._shapes import Dim, product, rank_of
-from thinflow.ops._windows import Layout, layout, lowest, pad, shifted, split_dims, window
+from thinflow.ops._windows import (
+    Layout,
+    convolve,
+    depthwise,
+    layout,
+    lowest,
+    pad,
+    shifted,
+    split_dims,
+    window,
+)
 from thinflow.ops.registry import Cost, OpDef, Weights, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array

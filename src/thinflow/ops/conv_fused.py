@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._convolve import widened
 from thinflow.ops._shapes import Dim, rank_of
+from thinflow.ops._windows import widened
 from thinflow.ops.conv import Conv2D, DepthwiseConv2dNative
 from thinflow.ops.linear import fused_activation
 from thinflow.ops.registry import Cost, OpDef, op, require

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._convolve import convolve_transposed, depthwise_transposed
 from thinflow.ops._shapes import product, rank_of
-from thinflow.ops._windows import Layout, layout, window
+from thinflow.ops._windows import Layout, convolve_transposed, depthwise_transposed, layout, window
 from thinflow.ops.registry import Cost, OpDef, Weights, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array

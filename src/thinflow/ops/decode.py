@@ -11,15 +11,15 @@ import numpy as np
 
 from thinflow.errors import EngineUnavailable, FormatError
 from thinflow.ir.types import UINT8, DType, TensorSpec
-from thinflow.ops import _jpeg
-from thinflow.ops._png import decode_deep, header
+from thinflow.ops import _image_files
+from thinflow.ops._image_files import decode_deep, header
 from thinflow.ops._shapes import Dim
 from thinflow.ops.audio import scalar_bytes
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
-_AS_USUAL = _jpeg.How()
+_AS_USUAL = _image_files.How()
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
 
@@ -72,7 +72,7 @@ def _pixels(opened: Any, mode: str | None = None) -> Array:
         raise FormatError(f"the {opened.format} image is damaged: {error}") from error
 
 
-def _decode_jpeg(data: bytes, channels: int, how: _jpeg.How) -> Array:
+def _decode_jpeg(data: bytes, channels: int, how: _image_files.How) -> Array:
     require(channels in {0, 1, 3}, f"a JPEG has 1 or 3 channels, not {channels}")
     opened = _opened(data, "JPEG")
     # CMYK files have four components, which TensorFlow turns into RGB.
@@ -81,7 +81,7 @@ def _decode_jpeg(data: bytes, channels: int, how: _jpeg.How) -> Array:
     # simplejpeg gives TensorFlow's own pixels; all it does not take goes to pillow, a few levels off.
     if opened.mode in {"L", "RGB"}:
         size = opened.height, opened.width
-        if (pixels := _jpeg.decode(data, size, how, grey=mode == "L")) is not None:
+        if (pixels := _image_files.decode(data, size, how, grey=mode == "L")) is not None:
             return pixels
     if how.ratio > 1 or mode == "L":
         # The decoder itself scales, and hands out luma without a detour through colours.
@@ -177,7 +177,7 @@ def _decode_bmp(data: bytes, channels: int) -> Array:
 
 
 def _decode(
-    data: bytes, channels: int, dtype: DType, frames: bool | None = None, how: _jpeg.How = _AS_USUAL
+    data: bytes, channels: int, dtype: DType, frames: bool | None = None, how: _image_files.How = _AS_USUAL
 ) -> Array:
     """Pixels of any image. A GIF gives [frames,h,w,3] if `frames`, else its first, or (None) its only one."""
     kind = _kind(data)
@@ -231,7 +231,7 @@ class DecodeJpeg(OpDef):
         fancy_upscaling: bool = True,
     ) -> Array:
         require(ratio in {1, 2, 4, 8}, f"ratio is {ratio}, must be 1, 2, 4 or 8")
-        how = _jpeg.How(ratio, dct_method, fancy_upscaling)
+        how = _image_files.How(ratio, dct_method, fancy_upscaling)
         return _decode(scalar_bytes(contents), channels, UINT8, how=how)
 
 
@@ -261,7 +261,7 @@ class DecodeAndCropJpeg(OpDef):
         fancy_upscaling: bool = True,
     ) -> Array:
         require(window.shape == (4,), f"crop_window has shape {list(window.shape)}, [4] is needed")
-        how = _jpeg.How(ratio, dct_method, fancy_upscaling)
+        how = _image_files.How(ratio, dct_method, fancy_upscaling)
         pixels = _decode(scalar_bytes(contents), channels, UINT8, how=how)
         y, x, height, width = (int(v) for v in window)
         inside = min(y, x) >= 0 and height > 0 and width > 0

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._elements import scalar
-from thinflow.ops._shapes import merge
+from thinflow.ops._shapes import merge, scalar
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.typing import Array
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from thinflow.ir.types import TensorSpec
 from thinflow.ops import _philox
-from thinflow.ops._elements import shape_from
-from thinflow.ops._shapes import Dim, rank_of, same_padding, window_output
+from thinflow.ops._shapes import Dim, rank_of, same_padding, shape_from, window_output
 from thinflow.ops.random import _generator
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait

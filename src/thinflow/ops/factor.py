@@ -11,9 +11,8 @@ import numpy as np
 from thinflow.ir.types import INT32, DType, Shape, TensorSpec, dtype, shape_text
 from thinflow.ops._numeric import like, widen
 from thinflow.ops._shapes import Dim
-from thinflow.ops._triangular import adjoint, substitute
 from thinflow.ops.registry import Cost, OpDef, op, require
-from thinflow.ops.solve import _cubic, _square
+from thinflow.ops.solve import _cubic, _square, adjoint, substitute
 from thinflow.typing import Array
 
 COMPLEX64 = dtype("complex64")

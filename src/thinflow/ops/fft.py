@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from thinflow.ir.types import FLOAT, DType, Shape, TensorSpec, dtype
-from thinflow.ops._elements import known_list
 from thinflow.ops._numeric import quiet
+from thinflow.ops._shapes import known_list
 from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.typing import Array
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from thinflow.ir.types import INT64, TensorSpec
 from thinflow.ops import _philox
-from thinflow.ops._elements import shape_from
 from thinflow.ops._philox import Philox
-from thinflow.ops._shapes import rank_of
+from thinflow.ops._shapes import rank_of, shape_from
 from thinflow.ops.random import _generator
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait

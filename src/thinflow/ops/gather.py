@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import Shape, TensorSpec, shape_text
-from thinflow.ops._elements import constant, moved, scalar, shape_from
 from thinflow.ops._numeric import quiet
-from thinflow.ops._shapes import merge, normalize_axis
+from thinflow.ops._shapes import constant, merge, moved, normalize_axis, scalar, shape_from
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait

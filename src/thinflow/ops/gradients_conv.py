@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._convolve import widened
 from thinflow.ops._shapes import rank_of
-from thinflow.ops._windows import Layout, Window, layout, lowest, pad, shifted, window
+from thinflow.ops._windows import Layout, Window, layout, lowest, pad, shifted, widened, window
 from thinflow.ops.conv_transpose import _transposed
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.typing import Array

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import FLOAT, DType, TensorSpec
-from thinflow.ops._elements import shape_from
-from thinflow.ops._shapes import rank_of
+from thinflow.ops._shapes import rank_of, shape_from
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.resize import _crop_positions, _round
 from thinflow.typing import Array

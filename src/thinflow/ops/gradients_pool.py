@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._convolve import widened
-from thinflow.ops._elements import shape_from
-from thinflow.ops._windows import Layout, Window, layout, lowest, pad, shifted, window
+from thinflow.ops._shapes import shape_from
+from thinflow.ops._windows import Layout, Window, layout, lowest, pad, shifted, widened, window
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.typing import Array
 

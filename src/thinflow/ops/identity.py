@@ -13,7 +13,7 @@ from thinflow.ir.types import Shape, TensorSpec, shape_text
 from thinflow.ops._numeric import widen
 from thinflow.ops._shapes import merge
 from thinflow.ops._state import HandsReferenceOn
-from thinflow.ops._summaries import summary
+from thinflow.ops.formatting import summary
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from thinflow.ir.types import Shape, TensorSpec, shape_text
-from thinflow.ops._elements import known_list, moved, scalar, with_elements
-from thinflow.ops._shapes import merge, normalize_axis
+from thinflow.ops._shapes import known_list, merge, moved, normalize_axis, scalar, with_elements
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import op, require
 from thinflow.ops.traits import Trait

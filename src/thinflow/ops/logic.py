@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thinflow.ir.types import BOOL, INT64, TensorSpec
-from thinflow.ops._elements import map_elements, with_elements
 from thinflow.ops._numeric import broadcast_spec, pick, widen
-from thinflow.ops._shapes import broadcast, merge
+from thinflow.ops._shapes import broadcast, map_elements, merge, with_elements
 from thinflow.ops.elementwise import Binary
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait

@@ -7,8 +7,16 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._elements import constant, known_list, moved, scalar, shape_from, with_elements
-from thinflow.ops._shapes import broadcast, normalize_axis
+from thinflow.ops._shapes import (
+    broadcast,
+    constant,
+    known_list,
+    moved,
+    normalize_axis,
+    scalar,
+    shape_from,
+    with_elements,
+)
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import op, require
 from thinflow.ops.traits import Trait

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT64, DType, TensorSpec
-from thinflow.ops._convolve import widened
 from thinflow.ops._shapes import Dim, rank_of, same_padding, window_output
-from thinflow.ops._windows import lowest
+from thinflow.ops._windows import lowest, widened
 from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array

@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from thinflow.ir.types import QINT32, DType, TensorSpec
-from thinflow.ops._convolve import convolve, depthwise
 from thinflow.ops._quantized import (
     F32,
     RANGE,
@@ -29,7 +28,7 @@ from thinflow.ops._quantized import (
     zero_code,
 )
 from thinflow.ops._shapes import broadcast
-from thinflow.ops._windows import layout, window
+from thinflow.ops._windows import convolve, depthwise, layout, window
 from thinflow.ops.conv import Conv2D, DepthwiseConv2dNative
 from thinflow.ops.linear import MatMul
 from thinflow.ops.registry import Cost, op, require

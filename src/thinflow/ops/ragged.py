@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import BOOL, INT64, DType, TensorSpec
-from thinflow.ops._elements import scalar, shape_from
+from thinflow.ops._shapes import scalar, shape_from
 from thinflow.ops.gather import _check_indices
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.typing import Array

@@ -10,10 +10,10 @@ from contextvars import ContextVar
 import numpy as np
 
 from thinflow.ir.types import DOUBLE, FLOAT, INT64, DType, Shape, TensorSpec
-from thinflow.ops import _philox, _rejection
-from thinflow.ops._elements import scalar, shape_from
+from thinflow.ops import _philox
 from thinflow.ops._numeric import widen
 from thinflow.ops._philox import Philox
+from thinflow.ops._shapes import scalar, shape_from
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array
@@ -200,7 +200,7 @@ class RandomGamma(Random):
     @staticmethod
     def kernel(shape: Array, alpha: Array, *, seed: int = 0, seed2: int = 0) -> Array:
         sizes = sizes_of(shape)
-        y = _rejection.gammas(_generator(seed, seed2), alpha, math.prod(sizes))
+        y = _philox.gammas(_generator(seed, seed2), alpha, math.prod(sizes))
         return y.reshape(*sizes, *alpha.shape).astype(alpha.dtype)
 
 
@@ -217,5 +217,5 @@ class RandomPoisson(Random):
         shape: Array, rate: Array, *, seed: int = 0, seed2: int = 0, dtype: DType = INT64, R: DType = DOUBLE
     ) -> Array:
         sizes = sizes_of(shape)
-        y = _rejection.poissons(_generator(seed, seed2), rate, math.prod(sizes))
+        y = _philox.poissons(_generator(seed, seed2), rate, math.prod(sizes))
         return y.reshape(*sizes, *rate.shape).astype(dtype.numpy())

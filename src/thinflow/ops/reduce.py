@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT64, DType, Shape, TensorSpec
-from thinflow.ops._elements import known_list, scalar
 from thinflow.ops._numeric import fold_elements, is_narrow, like, quiet, widen
-from thinflow.ops._shapes import normalize_axis
+from thinflow.ops._shapes import known_list, normalize_axis, scalar
 from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import BOOL, INT32, DType, TensorSpec
-from thinflow.ops._elements import scalar
-from thinflow.ops._shapes import normalize_axis, rank_of
+from thinflow.ops._shapes import normalize_axis, rank_of, scalar
 from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array

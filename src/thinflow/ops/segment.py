@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thinflow.ir.types import Shape, TensorSpec
-from thinflow.ops._elements import scalar
 from thinflow.ops._numeric import like, quiet, widen
-from thinflow.ops._shapes import Dim
+from thinflow.ops._shapes import Dim, scalar
 from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT32, INT64, TensorSpec
-from thinflow.ops._elements import shape_from
+from thinflow.ops._shapes import shape_from
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.sparse import _places
 from thinflow.typing import Array

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._elements import known_list, moved
+from thinflow.ops._shapes import known_list, moved
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import op, require
 from thinflow.ops.traits import Trait

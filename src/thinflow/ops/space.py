@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import Shape, TensorSpec
-from thinflow.ops._elements import known_list
-from thinflow.ops._shapes import product, rank_of, same_padding, window_output
+from thinflow.ops._shapes import known_list, product, rank_of, same_padding, window_output
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import op, require
 from thinflow.ops.traits import Trait

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._elements import constant, shape_from
 from thinflow.ops._numeric import is_narrow, quiet, widen
-from thinflow.ops._shapes import normalize_axis
+from thinflow.ops._shapes import constant, normalize_axis, shape_from
 from thinflow.ops.registry import OpDef, op, require
-from thinflow.ops.sparse import _places
-from thinflow.ops.sparse_arrange import Triple, _rank, triple_spec
+from thinflow.ops.sparse import Triple, _places, _rank, triple_spec
 from thinflow.typing import Array
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import TensorSpec
-from thinflow.ops import _bessel, _incomplete, _integrals
+from thinflow.ops import _bessel, _integrals
 from thinflow.ops._numeric import binary, broadcast_spec, like, pick, quiet, unary, widen
 from thinflow.ops.registry import OpDef, op
 from thinflow.ops.traits import Trait
@@ -148,28 +148,28 @@ class Spence(Unary):
 class Igamma(_Binary):
     """z = P(x, y), the part of gamma(x) that is below y."""
 
-    kernel = staticmethod(binary(lambda a, x: _incomplete.gamma_ratios(a, x)[0]))
+    kernel = staticmethod(binary(lambda a, x: _integrals.gamma_ratios(a, x)[0]))
 
 
 @op("Igammac")
 class Igammac(_Binary):
     """z = Q(x, y) = 1 - P(x, y)."""
 
-    kernel = staticmethod(binary(lambda a, x: _incomplete.gamma_ratios(a, x)[1]))
+    kernel = staticmethod(binary(lambda a, x: _integrals.gamma_ratios(a, x)[1]))
 
 
 @op("Zeta")
 class Zeta(_Binary):
     """z = Hurwitz's zeta function, the sum of (k + y)^-x over k = 0, 1, ..."""
 
-    kernel = staticmethod(binary(_incomplete.zeta))
+    kernel = staticmethod(binary(_integrals.zeta))
 
 
 @op("Polygamma")
 class Polygamma(_Binary):
     """z = the x-th derivative of digamma at y."""
 
-    kernel = staticmethod(binary(_incomplete.polygamma))
+    kernel = staticmethod(binary(_integrals.polygamma))
 
 
 @op("Betainc")
@@ -186,5 +186,5 @@ class Betainc(OpDef):
     @quiet
     def kernel(a: Array, b: Array, x: Array) -> Array:
         # float64 inside, as elsewhere here; rounded once.
-        y: Any = _incomplete.beta_ratio(widen(a), widen(b), widen(x))
+        y: Any = _integrals.beta_ratio(widen(a), widen(b), widen(x))
         return like(np.asarray(y), x)

@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32, INT64, DType, TensorSpec, dtype
-from thinflow.ops import _philox, _rejection
-from thinflow.ops._elements import scalar, shape_from
+from thinflow.ops import _philox
 from thinflow.ops._philox import Philox
+from thinflow.ops._shapes import scalar, shape_from
 from thinflow.ops.random import class_numbers, shuffled, sizes_of, whole_numbers
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait
@@ -262,7 +262,7 @@ class StatelessRandomGammaV2(OpDef):
     @staticmethod
     def kernel(shape: Array, seed: Array, alpha: Array) -> Array:
         sizes = sizes_of(shape)
-        y = _rejection.gammas(_philox.key_and_counter(seed), alpha, _samples(sizes, alpha))
+        y = _philox.gammas(_philox.key_and_counter(seed), alpha, _samples(sizes, alpha))
         return y.reshape(sizes).astype(alpha.dtype)
 
 
@@ -279,7 +279,7 @@ class StatelessRandomGammaV3(OpDef):
     @staticmethod
     def kernel(shape: Array, key: Array, counter: Array, alg: Array, alpha: Array) -> Array:
         sizes = sizes_of(shape)
-        y = _rejection.gammas(_philox.from_inputs(key, counter, alg), alpha, _samples(sizes, alpha))
+        y = _philox.gammas(_philox.from_inputs(key, counter, alg), alpha, _samples(sizes, alpha))
         return y.reshape(sizes).astype(alpha.dtype)
 
 
@@ -294,5 +294,5 @@ class StatelessRandomPoisson(OpDef):
     @staticmethod
     def kernel(shape: Array, seed: Array, rate: Array, *, dtype: DType) -> Array:
         sizes = sizes_of(shape)
-        y = _rejection.poissons(_philox.key_and_counter(seed), rate, _samples(sizes, rate))
+        y = _philox.poissons(_philox.key_and_counter(seed), rate, _samples(sizes, rate))
         return y.reshape(sizes).astype(dtype.numpy())

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32, INT64, STRING, DType, TensorSpec
-from thinflow.ops._elements import constant, known_list
-from thinflow.ops._shapes import broadcast, merge, normalize_axis, rank_of
+from thinflow.ops._shapes import broadcast, constant, known_list, merge, normalize_axis, rank_of
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.typing import Array
 

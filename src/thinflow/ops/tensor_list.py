@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT32, INT64, VARIANT, DType, ListSpec, Shape, TensorSpec, shape_text
-from thinflow.ops._elements import scalar
-from thinflow.ops._shapes import merge
+from thinflow.ops._shapes import merge, scalar
 from thinflow.ops._tensor_list import TensorListValue, as_shape, rows, shape_of
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait

@@ -20,7 +20,7 @@ from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
 from thinflow.ir.order import ancestors
 from thinflow.ops import registry
-from thinflow.ops._missing import missing_kernel
+from thinflow.ops._failures import missing_kernel
 from thinflow.ops.traits import Trait, has
 from thinflow.optimize.litert import FloatModel
 from thinflow.optimize.samples import Samples

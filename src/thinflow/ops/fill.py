@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import DType, TensorSpec
-from thinflow.ops._elements import LIMIT, scalar, shape_from, with_elements
 from thinflow.ops._numeric import quiet
-from thinflow.ops._shapes import normalize_axis
+from thinflow.ops._shapes import LIMIT, normalize_axis, scalar, shape_from, with_elements
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait

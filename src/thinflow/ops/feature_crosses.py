@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT64, STRING, DType, TensorSpec
-from thinflow.ops._fingerprint import fingerprint64, fingerprint_pair
-from thinflow.ops._siphash import siphash
+from thinflow.ops.hashing import fingerprint64, fingerprint_pair, siphash
 from thinflow.ops.ragged import checked
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.typing import Array

@@ -1,4 +1,4 @@
-"""PNG images of 16 bits per channel, which pillow cuts to 8; decoded by zlib and numpy.
+"""Image files that pillow does not decode as TensorFlow does: PNG of 16 bits per channel, JPEG.
 
 Format: W3C, "Portable Network Graphics (PNG) Specification (Second Edition)", sections 5 to 9.
 """
@@ -152,3 +152,56 @@ def decode_deep(data: bytes) -> Array:
         # 16 bits are big endian in the file.
         pixels[row::down, column::across] = block.view(">u2").reshape(lines, -1, channels)
     return pixels
+
+
+# ---- JPEG files decoded as TensorFlow does it, to the last bit, where simplejpeg is installed.
+#
+# Both use libjpeg-turbo. TensorFlow's default is its faster transform, which pillow does not offer: its
+# pixels are those of `dct_method="INTEGER_ACCURATE"`, a few levels off.
+
+
+ACCURATE = "INTEGER_ACCURATE"
+
+
+@dataclass(frozen=True)
+class How:
+    """Options of the decoder.
+
+    Attributes:
+        ratio: 1, 2, 4 or 8: by how much to shrink the picture on the way.
+        dct_method: TensorFlow's name of the transform; anything but `ACCURATE` is the fast one.
+        fancy_upscaling: whether to interpolate colours between the fewer that the file has.
+    """
+
+    ratio: int = 1
+    dct_method: str = ""
+    fancy_upscaling: bool = True
+
+
+def decode(data: bytes, size: tuple[int, int], how: How, *, grey: bool) -> Array | None:
+    """The pixels, uint8 [h,w,3] or [h,w,1]; None if simplejpeg is missing or finds anything odd in the file.
+
+    Args:
+        data: the file, of one or three colours.
+        size: its height and width.
+        grey: whether only luma is wanted.
+    """
+    try:
+        import simplejpeg
+    except ImportError:
+        return None
+    # libjpeg rounds the sides of a shrunk picture up.
+    height, width = (-(-pixels // how.ratio) for pixels in size)
+    try:
+        decoded: Array = simplejpeg.decode_jpeg(
+            data,
+            "GRAY" if grey else "RGB",
+            fastdct=how.dct_method != ACCURATE,
+            fastupsample=not how.fancy_upscaling,
+            min_height=height,
+            min_width=width,
+        )
+    except ValueError:
+        return None
+    # simplejpeg picks the scale from the least size; another than the one asked for would be other pixels.
+    return decoded if decoded.shape[:2] == (height, width) else None
