@@ -10,7 +10,7 @@ from tests.ops._agreement import Case, text
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT, INT32, INT64, STRING
 from thinflow.ops._example import example_bytes
-from thinflow.ops._wire import fields, put
+from thinflow.wire.values import iter_values, put
 
 
 def word(value: bytes) -> np.ndarray:
@@ -18,7 +18,7 @@ def word(value: bytes) -> np.ndarray:
 
 
 def _payload(message: bytes) -> bytes:
-    return next(value for number, _, value in fields(message) if number == 1)
+    return next(value for number, _, value in iter_values(message) if number == 1)
 
 
 def sequence(context: list[Any], lists: dict[bytes, list[Any]]) -> bytes:
@@ -28,7 +28,7 @@ def sequence(context: list[Any], lists: dict[bytes, list[Any]]) -> bytes:
         found = b""
         for kind, values in steps:
             entry = _payload(_payload(example_bytes([(b"x", kind, values)])))
-            found += put(1, next(value for number, _, value in fields(entry) if number == 2))
+            found += put(1, next(value for number, _, value in iter_values(entry) if number == 2))
         entries += put(1, put(1, name) + put(2, found))
     return put(1, _payload(example_bytes(context))) + put(2, entries)
 

@@ -12,7 +12,7 @@ from thinflow.errors import FormatError, NodeError, ShapeError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, STRING
-from thinflow.ops._wire import put
+from thinflow.wire.values import put
 
 X = np.float32([1, np.nan, -2])
 

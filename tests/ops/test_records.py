@@ -12,7 +12,7 @@ from tests.ops._agreement import Case, check_agreement, run, text
 from thinflow.errors import FormatError, ShapeError
 from thinflow.ir.types import BOOL, FLOAT, HALF, INT32, INT64, STRING, dtype
 from thinflow.ops import records
-from thinflow.ops._wire import put
+from thinflow.wire.values import put
 
 COMPLEX64, UINT64 = dtype("complex64"), dtype("uint64")
 LINES = text(b"1,2.5,abc,9", b',"3","a,""b""",8', b"5 ,nan,x y,7").reshape(3, 1)

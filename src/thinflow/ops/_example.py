@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import FLOAT, INT64, STRING, DType
-from thinflow.ops._wire import BYTES, fields, numbers, put, put_varint, signed, varints
+from thinflow.ops._tensor_proto import packed_numbers
 from thinflow.ops.registry import require
 from thinflow.typing import Array
+from thinflow.wire.fields import encode_varint
+from thinflow.wire.values import iter_messages, iter_values, packed_varints, put, signed
 
 # The oneof of `Feature`: bytes_list = 1, float_list = 2, int64_list = 3; in each list `value` = 1.
 _KINDS = {1: STRING, 2: FLOAT, 3: INT64}
@@ -44,9 +46,8 @@ Features = dict[bytes, Feature]
 def example(data: bytes) -> Features:
     """The features of an Example, by name; of two of one name the last counts."""
     found: Features = {}
-    for number, kind, value in fields(data):
-        if number == 1 and kind == BYTES:
-            found |= dict(_features(value))
+    for value in iter_messages(data, 1):
+        found |= dict(_features(value))
     return found
 
 
@@ -54,27 +55,24 @@ def sequence_example(data: bytes) -> tuple[Features, dict[bytes, list[Feature]]]
     """The context and the feature lists of a SequenceExample, by name."""
     context: Features = {}
     lists: dict[bytes, list[Feature]] = {}
-    for number, kind, value in fields(data):
-        if number == 1 and kind == BYTES:
-            context |= dict(_features(value))
-        elif number == 2 and kind == BYTES:
-            lists |= {name: [_feature(f) for f in _messages(entry, 1)] for name, entry in _entries(value)}
+    for value in iter_messages(data, 1):
+        context |= dict(_features(value))
+    for value in iter_messages(data, 2):
+        lists |= {name: [_feature(f) for f in iter_messages(entry, 1)] for name, entry in _entries(value)}
     return context, lists
-
-
-def _messages(data: bytes, wanted: int) -> Iterator[bytes]:
-    return (value for number, kind, value in fields(data) if number == wanted and kind == BYTES)
 
 
 def _entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values of a map."""
-    for entry in _messages(data, 1):
+    for entry in iter_messages(data, 1):
         # Absent keys and values of a protobuf map mean empty ones.
         key = value = b""
-        for number, kind, part in fields(entry):
-            if kind == BYTES and number == 1:
+        for number, _, part in iter_values(entry):
+            if not isinstance(part, bytes):
+                continue
+            if number == 1:
                 key = part
-            elif kind == BYTES and number == 2:
+            elif number == 2:
                 value = part
         yield key, value
 
@@ -85,14 +83,14 @@ def _features(data: bytes) -> Iterator[tuple[bytes, Feature]]:
 
 def _feature(data: bytes) -> Feature:
     found = Feature(None, np.zeros(0, np.int64))
-    for number, kind, value in fields(data):
-        if number in _KINDS and kind == BYTES:
+    for number, _, value in iter_values(data):
+        if number in _KINDS and isinstance(value, bytes):
             found = Feature(_KINDS[number], _LISTS[number](value))
     return found
 
 
 def _byte_list(data: bytes) -> Array:
-    words = list(_messages(data, 1))
+    words = list(iter_messages(data, 1))
     y: Array = np.empty(len(words), object)
     y[:] = words
     return y
@@ -100,17 +98,15 @@ def _byte_list(data: bytes) -> Array:
 
 def _float_list(data: bytes) -> Array:
     # Packed or not, a float is the same four bytes; parsers must take both spellings.
-    parts = [
-        numbers(value, "<f4") for number, _, value in fields(data) if number == 1 and isinstance(value, bytes)
-    ]
+    parts = [packed_numbers(value, "<f4") for value in iter_messages(data, 1)]
     return np.concatenate([np.zeros(0, np.float32), *parts]).astype(np.float32)
 
 
 def _int_list(data: bytes) -> Array:
     found: list[int] = []
-    for number, kind, value in fields(data):
+    for number, _, value in iter_values(data):
         if number == 1:
-            found += varints(value) if kind == BYTES else [signed(value)]
+            found += packed_varints(value) if isinstance(value, bytes) else [signed(value)]
     return np.array(found, np.int64)
 
 
@@ -132,5 +128,5 @@ def _feature_bytes(kind: DType, values: list[Any]) -> bytes:
     if kind is FLOAT:
         content = np.array(values, "<f4").tobytes()
         return put(2, put(1, content) if content else b"")
-    content = b"".join(put_varint(int(v)) for v in values)
+    content = b"".join(encode_varint(int(v)) for v in values)
     return put(3, put(1, content) if content else b"")

@@ -9,20 +9,9 @@ import numpy as np
 
 from thinflow.errors import FormatError
 from thinflow.ir.types import STRING, DType, dtype
-from thinflow.ops._wire import (
-    BYTES,
-    FIXED32,
-    FIXED64,
-    VARINT,
-    fields,
-    numbers,
-    put,
-    put_varint,
-    signed,
-    varint,
-    varints,
-)
 from thinflow.typing import Array
+from thinflow.wire.fields import FIXED32, FIXED64, LENGTH_DELIMITED, VARINT, encode_varint, read_varint
+from thinflow.wire.values import iter_values, packed_varints, put, signed
 
 _TYPE, _SHAPE, _CONTENT, _STRINGS = 1, 2, 4, 8
 # Numbers of the repeated `*_val` fields: float, double, scomplex, dcomplex; and int, int64, bool, half (its
@@ -32,10 +21,10 @@ _VARINTS = {7, 10, 11, 13, 16, 17}
 # Repeated numbers stand one by one or packed.
 _KINDS = {
     _TYPE: (VARINT,),
-    **dict.fromkeys((_SHAPE, _CONTENT, _STRINGS), (BYTES,)),
-    **dict.fromkeys((5, 9), (FIXED32, BYTES)),
-    **dict.fromkeys((6, 12), (FIXED64, BYTES)),
-    **dict.fromkeys(_VARINTS, (VARINT, BYTES)),
+    **dict.fromkeys((_SHAPE, _CONTENT, _STRINGS), (LENGTH_DELIMITED,)),
+    **dict.fromkeys((5, 9), (FIXED32, LENGTH_DELIMITED)),
+    **dict.fromkeys((6, 12), (FIXED64, LENGTH_DELIMITED)),
+    **dict.fromkeys(_VARINTS, (VARINT, LENGTH_DELIMITED)),
 }
 MAX_ELEMENTS = 1 << 31
 
@@ -55,7 +44,7 @@ def tensor_content(x: Array) -> bytes:
     if not x.dtype.hasobject:
         return tensor_bytes(x)
     words = x.ravel().tolist()
-    content = b"".join(put_varint(len(w)) for w in words) + b"".join(words)
+    content = b"".join(encode_varint(len(w)) for w in words) + b"".join(words)
     return _head(x.shape, STRING) + (put(_CONTENT, content) if content else b"")
 
 
@@ -75,7 +64,7 @@ def parsed_tensor(data: bytes) -> tuple[DType, Array]:
     shape: tuple[int, ...] = ()
     strings: list[bytes] = []
     values: list[Any] = []
-    for number, kind, value in fields(data):
+    for number, kind, value in iter_values(data):
         if kind not in _KINDS.get(number, (kind,)):
             raise FormatError(
                 f"field {number} of the message has the wire type {kind}", hint="the message is damaged"
@@ -89,18 +78,31 @@ def parsed_tensor(data: bytes) -> tuple[DType, Array]:
         elif number == _STRINGS:
             strings.append(value)
         elif number in _FIXED:
-            values += numbers(value, _FIXED[number]).tolist()
+            values += packed_numbers(value, _FIXED[number]).tolist()
         elif number in _VARINTS:
-            values += varints(value) if kind == BYTES else [signed(value)]
+            values += packed_varints(value) if kind == LENGTH_DELIMITED else [signed(value)]
     return element, _filled(element, shape, content, strings or values)
+
+
+def packed_numbers(data: bytes, element: str) -> Array:
+    """Packed numbers of a fixed size.
+
+    Args:
+        element: numpy's name of their type, little endian.
+    """
+    kind = np.dtype(element)
+    if len(data) % kind.itemsize:
+        raise FormatError(
+            f"{len(data)} bytes do not make numbers of {kind.itemsize}", hint="check what is fed to this node"
+        )
+    return np.frombuffer(data, kind)
 
 
 def _shape(data: bytes) -> tuple[int, ...]:
     dims: list[int] = []
-    for number, kind, value in fields(data):
-        if number == 2 and kind == BYTES:
-            size = next((signed(v) for n, k, v in fields(value) if n == 1 and k == VARINT), 0)
-            dims.append(size)
+    for number, kind, value in iter_values(data):
+        if number == 2 and kind == LENGTH_DELIMITED:
+            dims.append(next((signed(v) for n, k, v in iter_values(value) if n == 1 and k == VARINT), 0))
         # `unknown_rank`; refused below with unknown sizes, as a value has a shape.
         elif number == 3 and kind == VARINT and value:
             dims.append(-1)
@@ -146,7 +148,7 @@ def _strings_of(content: bytes, count: int) -> Array:
     """`count` strings from their lengths and their bytes."""
     at, lengths = 0, list[int]()
     while len(lengths) < count:
-        length, at = varint(content, at)
+        length, at = read_varint(content, at)
         lengths.append(length)
     if at + sum(lengths) != len(content):
         raise FormatError(f"{len(content)} bytes do not make {count} strings", hint="the message is damaged")

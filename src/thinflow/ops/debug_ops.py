@@ -13,10 +13,10 @@ from thinflow.errors import NodeError
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DOUBLE, INT32, INT64, STRING, DType, Shape, TensorSpec
 from thinflow.ops._tensor_proto import tensor_bytes
-from thinflow.ops._wire import fields, put, put_double
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait, declare
 from thinflow.typing import Array
+from thinflow.wire.values import iter_values, put, put_double
 
 
 @op("Copy", "CopyHost", "DebugIdentity", "DebugIdentityV2")
@@ -182,9 +182,9 @@ class MergeSummary(_Summary):
         tags: set[bytes] = set()
         parts: list[bytes] = []
         for message in (bytes(m) for x in inputs for m in x.ravel().tolist()):
-            for number, _, value in fields(message):
+            for number, _, value in iter_values(message):
                 require(number == 1 and isinstance(value, bytes), "an input is no summary")
-                tag = next((v for n, _, v in fields(value) if n == _TAG and isinstance(v, bytes)), b"")
+                tag = next((v for n, _, v in iter_values(value) if n == _TAG and isinstance(v, bytes)), b"")
                 require(
                     not tag or tag not in tags,
                     f"two summaries have the tag {tag.decode('utf-8', 'replace')!r}",
