@@ -12,7 +12,7 @@ from thinflow.lower import rules
 def test_find():
     rule = rules.find("Conv2D", "tflite")
     assert rule is not None
-    assert rule.__module__ == "thinflow.lower.tflite.conv"
+    assert rule.__module__ == "thinflow.lower.tflite.layers"
     assert rules.find("NoSuchOp", "tflite") is None
     assert "Relu" in rules.supported("tflite")
 

@@ -273,7 +273,7 @@ def _unsupported_unit(graph: Graph, inputs: Sequence[Value], outputs: Sequence[V
 
 def _inner(graph: Graph) -> Collection[Value]:
     from thinflow.engines._cost_model import better_exact
-    from thinflow.lower.tflite.internal_values import inner_values
+    from thinflow.lower.tflite.quantized_context import inner_values
 
     # The interpreter computes them then, and it can hand out everything.
     return () if better_exact(graph) else inner_values(graph)

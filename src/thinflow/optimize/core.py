@@ -29,7 +29,7 @@ from thinflow.ir.interface import State, states_of, without_states
 from thinflow.ir.types import BFLOAT16, HALF, STRING, TensorSpec
 from thinflow.lower.operands import WIDENING
 from thinflow.lower.tflite.convert import unsupported, unsupported_unit
-from thinflow.lower.tflite.internal_values import inner_values
+from thinflow.lower.tflite.quantized_context import inner_values
 from thinflow.ops.traits import Trait, has
 from thinflow.synthetic import concrete_shape
 from thinflow.typing import Array

@@ -12,7 +12,7 @@ from thinflow.engines.litert import ENGINE
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT, dtype
 from thinflow.lower.tflite.convert import unsupported
-from thinflow.lower.tflite.internal_values import inner_groups
+from thinflow.lower.tflite.quantized_context import inner_groups
 
 COMPLEX = dtype("complex64")
 

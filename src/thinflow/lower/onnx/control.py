@@ -26,7 +26,7 @@ from thinflow.lower.onnx.cells import Turning, recurrent_loop
 from thinflow.lower.onnx.complex import Complex, is_complex, lower_complex, put_together, taken_apart
 from thinflow.lower.onnx.listed import Listed, Slot, items_of
 from thinflow.lower.onnx.scans import gathered_rows
-from thinflow.lower.onnx.texts import TEXT_OPS
+from thinflow.lower.onnx.strings import TEXT_OPS
 from thinflow.lower.operands import merged
 from thinflow.onnx.program import Operator, Program, Tensor
 

@@ -1,4 +1,4 @@
-"""Arithmetic on two operands."""
+"""Arithmetic, functions of one operand, comparisons, choices and activation functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, FLOAT, INT64
 from thinflow.lower.building import whole_exponent
-from thinflow.lower.onnx.builder import Builder, require
+from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
 from thinflow.onnx.operators import Trait, has, same_in_onnx
@@ -198,3 +198,109 @@ def clip_by_value(b: Builder, node: Node, x: Tensor, low: Tensor, high: Tensor) 
     if fixed and x.dtype is not INT64 and low.array() <= high.array():
         return b.emit("Clip", x, low, high)
     return b.result(larger(b, larger(b, x, high, smaller=True), low))
+
+
+# ---- Functions of one operand.
+
+
+_UNARY = same_in_onnx(Trait.UNARY)
+
+
+@lower(*_UNARY, to="onnx")
+def unary(b: Builder, node: Node, x: Tensor) -> Tensor:
+    """One operator. Floor, Ceil and Round of an integer are the integer itself."""
+    if _UNARY[node.op] in ("Floor", "Ceil", "Round") and x.dtype.is_integer:
+        return x
+    if node.op == "Sign" and x.dtype is INT64:
+        return _sign(b, x)
+    return b.emit(_UNARY[node.op], x)
+
+
+def _sign(b: Builder, x: Tensor) -> Tensor:
+    """By comparing: ONNX Runtime looks at no more than 32 bits of an int64."""
+    zero = b.scalar(0, x, "zero")
+    above, below = (b.cast(b.step(code, x, zero), INT64) for code in ("Greater", "Less"))
+    return b.emit("Sub", above, below)
+
+
+@lower("Rsqrt", to="onnx")
+def rsqrt(b: Builder, node: Node, x: Tensor) -> Tensor:
+    # ONNX has no Rsqrt.
+    return b.emit("Reciprocal", b.step("Sqrt", x))
+
+
+# ---- Comparisons, logic and choices.
+
+
+@lower("NotEqual", to="onnx")
+def not_equal(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
+    # ONNX has no NotEqual.
+    return b.emit("Not", b.step("Equal", x, y), like=_BOOL)
+
+
+@lower("Select", to="onnx")
+def select(b: Builder, node: Node, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """A vector condition chooses whole slices of x and y; Where would spread it along the last axis."""
+    rank = len(shape_of(condition, "the condition"))
+    if rank == 1:
+        extra = len(shape_of(x, "x")) - 1
+        condition = b.unsqueezed(condition, range(1, 1 + extra))
+    return b.emit("Where", condition, x, y, like=x)
+
+
+@lower("SelectV2", to="onnx")
+def select_v2(b: Builder, node: Node, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    return b.emit("Where", condition, x, y, like=x)
+
+
+@lower("Where", to="onnx")
+def where(b: Builder, node: Node, condition: Tensor) -> Tensor:
+    """Coordinates of what is not zero."""
+    # NonZero gives a row for each axis, TensorFlow's Where one for each element.
+    return b.emit("Transpose", nonzero(b, condition), perm=(1, 0))
+
+
+def nonzero(b: Builder, condition: Tensor) -> Tensor:
+    """Coordinates of what is not zero, int64 [rank,n]."""
+    rank = len(shape_of(condition, "the condition"))
+    return b.step("NonZero", b.cast(condition, BOOL), shape=(rank, None), element=INT64)
+
+
+# ---- Activation functions.
+
+
+# From Klambauer et al., Self-Normalizing Neural Networks (2017). ONNX's defaults are these rounded to
+# float32.
+_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+
+@lower("Relu", to="onnx")
+def relu(b: Builder, node: Node, x: Tensor) -> Tensor:
+    # ONNX's Relu takes integers only since opset 14.
+    return b.emit("Relu", x) if x.dtype.is_floating else b.emit("Max", x, b.scalar(0, x, "zero"))
+
+
+@lower("Relu6", to="onnx")
+def relu6(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return clipped(b, x, 0, 6)
+
+
+def clipped(b: Builder, x: Tensor, low: float, high: float) -> Tensor:
+    """The node's output: x within fixed limits."""
+    return b.emit("Clip", x, b.scalar(low, x, "low"), b.scalar(high, x, "high"), like=x)
+
+
+@lower("LeakyRelu", to="onnx")
+def leaky_relu(b: Builder, node: Node, x: Tensor, *, alpha: float = 0.2) -> Tensor:
+    return b.emit("LeakyRelu", x, alpha=float(alpha))
+
+
+@lower("Selu", to="onnx")
+def selu(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return b.emit("Selu", x, alpha=_SELU_ALPHA, gamma=_SELU_SCALE)
+
+
+@lower("Softmax", "LogSoftmax", to="onnx")
+def softmax(b: Builder, node: Node, x: Tensor) -> Tensor:
+    # TensorFlow's runs along the last axis always; ONNX's default was axis 1 before opset 13.
+    return b.emit(node.op, x, axis=-1)

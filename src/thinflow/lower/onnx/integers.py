@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32, DType
-from thinflow.lower.onnx.borders import without_border
-from thinflow.lower.onnx.builder import Builder, shape_of
+from thinflow.lower.onnx.builder import Builder, Dims, require, shape_of
 from thinflow.lower.onnx.conv import geometry
+from thinflow.lower.onnx.terms import Term
 from thinflow.lower.quantized.geometry import centred_windows
-from thinflow.onnx.program import Tensor
+from thinflow.onnx.program import Operator, Tensor
+from thinflow.ops._shapes import same_padding
 from thinflow.typing import Array
 
 _FEWEST_CHANNELS = 16
@@ -235,3 +236,110 @@ def _centred_windows(
         inner = b.sliced(inner, starts, ends, [1, 2], shape=shape)
     pads = (*(axis.before for axis in axes), *(axis.after for axis in axes))
     return inner, {"kernel_shape": window, "strides": tuple(strides[1:3]), "pads": pads}
+
+
+# ---- Zeros around images, left to the convolution that reads them.
+
+
+Border = tuple[int, ...]
+"""Pixels above, left of, below and right of an image."""
+
+
+def inside_border(b: Builder, x: Tensor) -> tuple[Tensor, Border | None]:
+    """An image x [n,h,w,c] without the zeros around it, and how many: above, left, below and right."""
+    pad = b.producer(x, "Pad")
+    border = None if pad is None else border_of_zeros(pad)
+    if pad is None or border is None or pad.inputs[0] is None:
+        return x, None
+    return pad.inputs[0], border
+
+
+def with_border(b: Builder, codes: Tensor, zero: Tensor, border: Border | None, shape: Dims) -> Tensor:
+    """Values with their zero point around them, which a convolution that reads them may add itself."""
+    if border is None:
+        return codes
+    pads = b.ints([0, *border[:2], 0, 0, *border[2:], 0], "pads")
+    whole = b.step("Pad", codes, pads, zero, shape=shape, mode="constant")
+    b.notes["border", whole] = codes, border
+    return whole
+
+
+def border_of_zeros(pad: Operator) -> Border | None:
+    """The border if it is one of zeros, around height and width alone; else None."""
+    pads = pad.inputs[1].array() if pad.inputs[1] is not None and pad.inputs[1].is_constant else None
+    value = pad.inputs[2] if len(pad.inputs) > 2 else None
+    is_zero = value is None or (value.is_constant and not value.array().any())
+    if (
+        pads is None
+        or len(pad.inputs) > 3
+        or not is_zero
+        or pad.options.get("mode", "constant") != "constant"
+    ):
+        return None
+    # ONNX lists the beginnings of all axes, then the ends; images are channels-last here. Numbers below 0 cut
+    # off instead.
+    begins, ends = pads.reshape(2, -1)
+    if len(begins) != 4 or (pads < 0).any() or begins[[0, 3]].any() or ends[[0, 3]].any():
+        return None
+    return tuple(int(n) for n in (*begins[1:3], *ends[1:3]))
+
+
+def without_border(b: Builder, x: Tensor) -> tuple[Tensor, Border]:
+    """Values without the zeros around them, and how many there were: above, left, below and right."""
+    found = b.notes.get(("border", x))
+    return (x, (0, 0, 0, 0)) if found is None else found
+
+
+# ---- Pixels that sliding windows see of images, as places in the flat image: for sums of quantized values.
+
+
+_MOST = 1 << 22
+
+
+def _taps(size: int, window: int, stride: int, rate: int, padding: str) -> Array:
+    """The place along an axis that each tap of each window reads, [out,window]; some are beyond the ends."""
+    require(padding in ("SAME", "VALID"), f"the padding {padding} is not known")
+    require(min(window, stride, rate) > 0, "window, strides and rates start at 1")
+    extent = (window - 1) * rate + 1
+    out = -(-size // stride) if padding == "SAME" else max(-(-(size - extent + 1) // stride), 0)
+    before = same_padding(size, window, stride, rate)[0] if padding == "SAME" else 0
+    # A tap's place: the window's corner and its own steps, less the border in front.
+    return np.arange(out)[:, None] * stride + np.arange(window) * rate - before
+
+
+def plane(
+    x: Tensor,
+    window: Sequence[int],
+    strides: Sequence[int],
+    rates: Sequence[int],
+    padding: str,
+    taps: tuple[Array, Array] | None = None,
+) -> tuple[Array, Array]:
+    """Flat places [rows,columns,kh,kw] in the plane of an image, and which of them are inside of it.
+
+    Args:
+        taps: which places windows read, [out,window] along each axis; default: as TensorFlow puts them.
+    """
+    h, w = shape_of(x, "x", 4)[1:3]
+    require(h is not None and w is not None, "the size of the image is not known")
+    rows, columns = taps or [
+        _taps(n or 0, k, s, r, padding)
+        for n, k, s, r in zip((h, w), window, strides[1:3], rates[1:3], strict=True)
+    ]
+    inside = ((rows >= 0) & (rows < (h or 0)))[:, None, :, None] & ((columns >= 0) & (columns < (w or 0)))[
+        :, None
+    ]
+    flat = (
+        np.clip(rows, 0, (h or 1) - 1)[:, None, :, None] * (w or 0)
+        + np.clip(columns, 0, (w or 1) - 1)[:, None]
+    )
+    require(flat.size <= _MOST, "the image is too large")
+    return flat, np.broadcast_to(inside, flat.shape)
+
+
+def seen_by_windows(b: Builder, x: Tensor, flat: Array) -> Term:
+    """The pixels that windows see of images [n,h,w,c]: [n, *flat, c]."""
+    n, h, w, c = shape_of(x, "x", 4)
+    require(c is not None, "the number of channels is not known")
+    pixels = Term(b, b.reshaped(x, (n, (h or 0) * (w or 0), c)))
+    return pixels.gathered(flat, 1)

@@ -22,9 +22,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from thinflow.lower.onnx.fuse import fuse
-from thinflow.lower.onnx.snapshots import restore, snapshot
 from thinflow.lower.onnx.transpose_passes import reduce_by_channel, reduce_late, transpose_bytes
-from thinflow.lower.onnx.wiring import Wiring, new_constant
+from thinflow.lower.onnx.wiring import Wiring, new_constant, restore, snapshot
 from thinflow.onnx.operators import Trait, has, operators_with
 from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.program.wiring import constant_of

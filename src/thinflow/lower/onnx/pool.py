@@ -10,7 +10,7 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.lower.onnx.builder import Builder, ints, require, shape_of
 from thinflow.lower.onnx.conv import geometry, is_channels_first, sizes_inside, spatial
-from thinflow.lower.onnx.pad import padded
+from thinflow.lower.onnx.spatial import padded
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.ops.traits import Trait, has

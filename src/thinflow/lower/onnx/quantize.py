@@ -9,8 +9,8 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64, QINT8, QINT32, QUINT8, UINT8, DType
-from thinflow.lower.onnx.borders import inside_border, with_border
 from thinflow.lower.onnx.builder import Builder, require, shape_of
+from thinflow.lower.onnx.integers import inside_border, with_border
 from thinflow.lower.onnx.quantization_formulas import (
     Range,
     Three,

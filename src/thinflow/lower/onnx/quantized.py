@@ -11,7 +11,7 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64
 from thinflow.lower.onnx.accumulators import convolution, matrix_product
 from thinflow.lower.onnx.builder import Builder, require, shape_of
-from thinflow.lower.onnx.integers import conv_of, whole_conv
+from thinflow.lower.onnx.integers import conv_of, plane, seen_by_windows, whole_conv
 from thinflow.lower.onnx.quantization_formulas import (
     Range,
     Three,
@@ -36,7 +36,6 @@ from thinflow.lower.onnx.quantized_context import (
 )
 from thinflow.lower.onnx.quantized_sums import combined
 from thinflow.lower.onnx.terms import Term, choose
-from thinflow.lower.onnx.windows import plane, seen_by_windows
 from thinflow.lower.quantized.addends import Addend, addends, is_single, middle_of
 from thinflow.lower.quantized.geometry import centred_windows
 from thinflow.lower.rules import lower

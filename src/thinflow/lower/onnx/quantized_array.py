@@ -15,6 +15,7 @@ from thinflow.ir.types import DOUBLE, FLOAT, INT8, INT32, UINT8
 from thinflow.lower.onnx.array import reshape
 from thinflow.lower.onnx.builder import END, Builder, ints, require, shape_of
 from thinflow.lower.onnx.conv import geometry
+from thinflow.lower.onnx.integers import plane, seen_by_windows
 from thinflow.lower.onnx.pool import max_pool
 from thinflow.lower.onnx.quantization_formulas import (
     Three,
@@ -37,7 +38,6 @@ from thinflow.lower.onnx.quantized_context import (
     with_parameters,
 )
 from thinflow.lower.onnx.terms import Term, choose
-from thinflow.lower.onnx.windows import plane, seen_by_windows
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import is_native

@@ -13,11 +13,10 @@ import numpy as np
 
 from thinflow.ir.types import UINT8
 from thinflow.lower.onnx.accumulators import Layer, planned
-from thinflow.lower.onnx.borders import border_of_zeros
 from thinflow.lower.onnx.builder import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Builder
-from thinflow.lower.onnx.integers import Conv
+from thinflow.lower.onnx.integers import Conv, border_of_zeros
 from thinflow.lower.onnx.quantized_context import Join, QuantizedTensor, TargetTensors, clamped_to, quantized
-from thinflow.lower.quantized.float_layers import before_bias, recent_producer
+from thinflow.lower.quantized.accumulators import before_bias, recent_producer
 from thinflow.onnx.operators import Trait, has
 from thinflow.onnx.program import Operator, Tensor
 

@@ -16,9 +16,8 @@ from thinflow.lower.lowering import Specs, raise_refusals
 from thinflow.lower.tflite.bodies import called_by, numbered
 from thinflow.lower.tflite.control import ControlLowering
 from thinflow.lower.tflite.fuse import fuse
-from thinflow.lower.tflite.internal_values import border, inner_groups
 from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
-from thinflow.lower.tflite.quantized_context import stored
+from thinflow.lower.tflite.quantized_context import border, inner_groups, stored
 from thinflow.lower.tflite.slots import copied
 from thinflow.lower.tflite.tables import filling
 

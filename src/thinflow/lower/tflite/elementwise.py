@@ -1,16 +1,15 @@
-"""Arithmetic on two operands."""
+"""Arithmetic, functions of one operand, comparisons, choices and activation functions."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from thinflow.ir.graph import Node
+from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import BOOL, FLOAT, INT32, INT64
 from thinflow.lower.building import whole_exponent
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, Dims, require
 from thinflow.lower.tflite.program import Tensor
-from thinflow.lower.tflite.unary import inverse_root
 from thinflow.tflite.counterparts import Kind, same_in_tflite
 
 _BINARY = same_in_tflite(Kind.BINARY)
@@ -138,3 +137,112 @@ def expanded(b: Builder, x: Tensor, other: Tensor) -> Tensor:
 def clip_by_value(b: Builder, node: Node, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
     # TensorFlow's order: where low > high the result is low.
     return b.emit("MAXIMUM", b.step("MINIMUM", x, high, shape=x.shape), low)
+
+
+# ---- Functions of one operand.
+
+
+_UNARY = same_in_tflite(Kind.UNARY)
+
+
+@lower(*_UNARY, to="tflite")
+def unary(b: Builder, node: Node, x: Tensor) -> Tensor:
+    """One operator. Floor, Ceil and Round of an integer are the integer itself."""
+    if _UNARY[node.op] in ("FLOOR", "CEIL", "ROUND") and x.dtype.is_integer:
+        return x
+    return b.emit(_UNARY[node.op], x)
+
+
+@lower("Real", "Imag", to="tflite")
+def part(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return b.emit(node.op.upper(), x)
+
+
+@lower("ComplexAbs", to="tflite")
+def complex_abs(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return b.emit("COMPLEX_ABS", x)
+
+
+@lower("Rsqrt", to="tflite")
+def rsqrt(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return inverse_root(b, node.inputs[0], x)
+
+
+def inverse_root(b: Builder, value: Value, x: Tensor) -> Tensor:
+    """1 / sqrt(x). RSQRT makes NaN of 0, so it is only for what something was added to, as norms do.
+
+    Args:
+        value: what x stands for.
+    """
+    if _is_raised(value):
+        return b.emit("RSQRT", x)
+    return b.emit("DIV", b.scalar(1, x, "one"), b.step("SQRT", x, shape=x.shape))
+
+
+def _is_raised(value: Value) -> bool:
+    """True if a positive constant was added to the value last, or bounds it from below."""
+    if value.node.op not in {"Add", "AddV2", "Maximum"}:
+        return False
+    # A heuristic: x + epsilon of a variance is above 0, and so is max(x, epsilon).
+    constants = [v.node.tensor for v in value.node.inputs if v.node.tensor is not None]
+    return any(c.size == 1 and bool((c.numpy() > 0).all()) for c in constants)
+
+
+@lower("Square", to="tflite")
+def square(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return b.emit("SQUARE", x) if x.dtype is FLOAT else b.emit("MUL", x, x)
+
+
+# ---- Comparisons, logic and choices.
+
+
+@lower("Select", to="tflite")
+def select(b: Builder, node: Node, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """A vector condition chooses whole slices of x and y; SELECT_V2 would spread it along the last axis."""
+    broadcasts = condition.shape == () or (condition.shape is not None and condition.shape == x.shape)
+    return b.emit("SELECT_V2" if broadcasts else "SELECT", condition, x, y)
+
+
+@lower("SelectV2", to="tflite")
+def select_v2(b: Builder, node: Node, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    return b.emit("SELECT_V2", condition, x, y)
+
+
+@lower("Where", to="tflite")
+def where(b: Builder, node: Node, condition: Tensor) -> Tensor:
+    """Coordinates of what is not zero. The kernel is reliable for bool only."""
+    if condition.dtype is not BOOL:
+        zero = b.scalar(0, condition, "zero")
+        condition = b.step("NOT_EQUAL", condition, zero, shape=condition.shape, element=BOOL)
+    return b.emit("WHERE", condition)
+
+
+# ---- Activation functions.
+
+
+_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+
+@lower("Relu", to="tflite")
+def relu(b: Builder, node: Node, x: Tensor) -> Tensor:
+    # LiteRT's RELU has float and quantized kernels: an int32 would be refused.
+    return b.emit("RELU", x) if x.dtype is FLOAT else b.emit("MAXIMUM", x, b.scalar(0, x, "zero"))
+
+
+@lower("Relu6", to="tflite")
+def relu6(b: Builder, node: Node, x: Tensor) -> Tensor:
+    if x.dtype is FLOAT:
+        return b.emit("RELU6", x)
+    return b.emit(
+        "MINIMUM", b.step("MAXIMUM", x, b.scalar(0, x, "zero"), shape=x.shape), b.scalar(6, x, "six")
+    )
+
+
+@lower("LeakyRelu", to="tflite")
+def leaky_relu(b: Builder, node: Node, x: Tensor, *, alpha: float = 0.2) -> Tensor:
+    return b.emit("LEAKY_RELU", x, alpha=alpha)
+
+
+@lower("Softmax", to="tflite")
+def softmax(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return b.emit("SOFTMAX", x, beta=1.0)

@@ -6,7 +6,6 @@ import numpy as np
 
 from thinflow.ir.types import INT8
 from thinflow.lower.tflite import fuse_arithmetic as arithmetic
-from thinflow.lower.tflite import fuse_channels as channels
 from thinflow.lower.tflite import fuse_layout as layout
 from thinflow.lower.tflite.column_blocks import merge_columns
 from thinflow.lower.tflite.gelu import FuseGelu, expand_erf
@@ -43,7 +42,7 @@ RULES = fusion.by_code(
     layout.DropTile(),
     layout.DropSingleJoin(),
 )
-LAST_RULES = fusion.by_code(channels.ToDepthwise(), channels.PoolToDepthwise())
+LAST_RULES = fusion.by_code(arithmetic.ToDepthwise(), arithmetic.PoolToDepthwise())
 """For what the others have left: a convolution nearby takes arithmetic for less."""
 
 _LOWEST, _HIGHEST = -128, 127

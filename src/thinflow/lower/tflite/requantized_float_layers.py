@@ -9,8 +9,13 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT, INT8
-from thinflow.lower.quantized.accumulators import LayerPlan, RequantTarget
-from thinflow.lower.quantized.float_layers import before_bias, reals, recent_producer
+from thinflow.lower.quantized.accumulators import (
+    LayerPlan,
+    RequantTarget,
+    before_bias,
+    reals,
+    recent_producer,
+)
 from thinflow.lower.tflite.accumulators import LayerAccumulators
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.program import Operator, Quantization, Tensor

@@ -1,4 +1,4 @@
-"""Borders and reversed axes."""
+"""Spatial axes: borders, blocks as batch or channels, other sizes of images."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from thinflow.ir.graph import Node
+from thinflow.ir.types import FLOAT
 from thinflow.lower.rules import lower
-from thinflow.lower.tflite.builder import Builder, Dims, ints, require, shape_of
+from thinflow.lower.tflite.builder import Builder, Dims, ints, require, require_nhwc, shape_of
 from thinflow.lower.tflite.program import Tensor
 
 
@@ -107,3 +108,82 @@ def roll(b: Builder, node: Node, x: Tensor, shift: Tensor, axis: Tensor) -> Tens
             )
             x = b.step("CONCATENATION", *reversed(parts), shape=shape, axis=where)
     return x
+
+
+# ---- Blocks of space as batch or channels, and back.
+
+
+@lower("SpaceToBatchND", to="tflite")
+def space_to_batch_nd(b: Builder, node: Node, x: Tensor, block: Tensor, paddings: Tensor) -> Tensor:
+    return b.emit("SPACE_TO_BATCH_ND", x, b.index(block), b.index(paddings))
+
+
+@lower("BatchToSpaceND", to="tflite")
+def batch_to_space_nd(b: Builder, node: Node, x: Tensor, block: Tensor, crops: Tensor) -> Tensor:
+    return b.emit("BATCH_TO_SPACE_ND", x, b.index(block), b.index(crops))
+
+
+def _square(b: Builder, block_size: int) -> Tensor:
+    return b.const(np.array([block_size] * 2, np.int32), "block")
+
+
+@lower("SpaceToBatch", to="tflite")
+def space_to_batch(b: Builder, node: Node, x: Tensor, paddings: Tensor, *, block_size: int) -> Tensor:
+    return b.emit("SPACE_TO_BATCH_ND", x, _square(b, block_size), b.index(paddings))
+
+
+@lower("BatchToSpace", to="tflite")
+def batch_to_space(b: Builder, node: Node, x: Tensor, crops: Tensor, *, block_size: int) -> Tensor:
+    return b.emit("BATCH_TO_SPACE_ND", x, _square(b, block_size), b.index(crops))
+
+
+@lower("SpaceToDepth", "DepthToSpace", to="tflite")
+def space_to_depth(
+    b: Builder, node: Node, x: Tensor, *, block_size: int, data_format: str = "NHWC"
+) -> Tensor:
+    require_nhwc(data_format)
+    code = "SPACE_TO_DEPTH" if node.op == "SpaceToDepth" else "DEPTH_TO_SPACE"
+    return b.emit(code, x, block_size=block_size)
+
+
+# ---- Resizing images.
+
+
+@lower("ResizeBilinear", to="tflite")
+def resize_bilinear(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    size: Tensor,
+    *,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """The result is float whatever x is."""
+    x = b.cast(x, FLOAT)
+    return b.emit(
+        "RESIZE_BILINEAR",
+        x,
+        b.index(size),
+        align_corners=align_corners,
+        half_pixel_centers=half_pixel_centers,
+    )
+
+
+@lower("ResizeNearestNeighbor", to="tflite")
+def resize_nearest(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    size: Tensor,
+    *,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    return b.emit(
+        "RESIZE_NEAREST_NEIGHBOR",
+        x,
+        b.index(size),
+        align_corners=align_corners,
+        half_pixel_centers=half_pixel_centers,
+    )

@@ -1,13 +1,20 @@
-"""Strings. TensorFlow's are bytes and ONNX's are text, so only what treats both alike has a form here."""
+"""Strings and lookup tables.
+
+TensorFlow's strings are bytes and ONNX's are text, so only what treats both alike has a form here.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import BOOL, STRING, DType, dtype
+from thinflow.ir.types import BOOL, FLOAT, INT32, INT64, STRING, DType, dtype
 from thinflow.lower.onnx.builder import Builder, Dims, require, shape_of
 from thinflow.lower.rules import lower
+from thinflow.lower.tables import known_content
 from thinflow.onnx.program import Tensor
 from thinflow.onnx.protos import ELEMENT_TYPES
 
@@ -99,3 +106,53 @@ def regex_full_match(b: Builder, node: Node, x: Tensor, pattern: Tensor) -> Tens
 @lower("StaticRegexFullMatch", to="onnx")
 def static_regex_full_match(b: Builder, node: Node, x: Tensor, *, pattern: str) -> Tensor:
     return b.emit("RegexFullMatch", x, pattern=_plain(pattern))
+
+
+# ---- Lookup tables that never change, as LabelEncoder of ONNX's ops for machine learning.
+
+
+ENCODER = "ai.onnx.ml.LabelEncoder"
+_WORDS = {STRING: "strings", INT64: "int64s", FLOAT: "floats"}
+_DEFAULTS = {STRING: "default_string", INT64: "default_int64", FLOAT: "default_float"}
+
+
+@lower("LookupTableFindV2", "LookupTableFind", to="onnx")
+def lookup(b: Builder, node: Node, table: Tensor, keys: Tensor, default: Tensor) -> Tensor:
+    """The value of each key; a default for those that are not there."""
+    content = known_content(node)
+    require(default.is_constant and default.shape == (), "the default is computed, or is one for each key")
+    require(bool(content.items), "the table is empty")
+    # Its keys and values are attributes: lists of texts, int64 or float.
+    key = INT64 if content.key is INT32 else content.key
+    value = INT64 if content.value is INT32 else content.value
+    require(key in (STRING, INT64), f"keys of {content.key} have no ONNX form")
+    require(value in _WORDS, f"values of {content.value} have no ONNX form")
+    options = {
+        f"keys_{_WORDS[key]}": _attribute_values(list(content.items), key),
+        f"values_{_WORDS[value]}": _attribute_values(list(content.items.values()), value),
+        _DEFAULTS[value]: _attribute_values([default.array().reshape(-1)[0]], value)[0],
+    }
+    found = b.step(ENCODER, b.cast(keys, key), shape=keys.shape, element=value, **options)
+    return b.result(b.cast(found, content.value))
+
+
+@lower("LookupTableSizeV2", "LookupTableSize", to="onnx")
+def size(b: Builder, node: Node, table: Tensor) -> Tensor:
+    """The number of keys."""
+    return b.int64(len(known_content(node).items), "count")
+
+
+def _attribute_values(values: Sequence[Any], element: DType) -> list[Any]:
+    """Values as attributes hold them.
+
+    Raises:
+        UnsupportedOp: a text is no UTF-8, which ONNX's texts are.
+    """
+    if element is not STRING:
+        kind = int if element is INT64 else float
+        return [kind(np.asarray(v)) for v in values]
+    try:
+        return [v if isinstance(v, str) else bytes(v).decode() for v in values]
+    except UnicodeDecodeError:
+        require(False, "a text of the table is not UTF-8, which ONNX's texts are")
+        raise
