@@ -260,7 +260,8 @@ def _after(b: Builder, state: Tensor, last: Tensor) -> Tensor:
 #
 # LiteRT's op wants its variables in the size of the batch when it is prepared. What writes them first gives
 # them that size, if it knows its own by then: a size found only when the model runs was seen to damage
-# memory. So the zeros are computed from a column of the sequence, by operators whose sizes follow from the inputs'.
+# memory. So the zeros are computed from a column of the sequence, by operators whose sizes follow from those
+# of the inputs.
 
 
 _BY_INPUTS = frozenset(
