@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from tests.transforms.golden import parse_graph
-from tests.transforms.support import apply, assert_same_numbers, step
+from tests.transforms.support import apply, assert_same_numbers, reasons, step
 from thinflow.errors import ParameterError, TransformError
+from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Versions
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of, read_default
@@ -167,3 +169,40 @@ def test_constants_in_a_loop_stay_in_it() -> None:
     """)
     result, _ = step(graph, "target_runtime(version=1.4)")
     assert [n.name for n in result.node("y/alpha").control_inputs] == ["m"]
+
+
+@pytest.mark.parametrize(("x", "w"), [((1, 3, 4), (5, 4, 2)), ((5, 3, 4), (1, 4, 2)), ((2, 3, 4), (2, 4, 2))])
+def test_batches_of_unknown_sizes_broadcast_as_they_come(x: tuple[int, ...], w: tuple[int, ...]) -> None:
+    graph = parse_graph("""
+        x = Placeholder() {dtype=float, shape=shape[?,3,4]}
+        w = Placeholder() {dtype=float, shape=shape[?,4,2]}
+        y = BatchMatMulV2(x, w) {T=float}
+        inputs: x, w
+        outputs: y
+    """)
+    result, _ = step(graph, "target_runtime(version=1.4)")
+    assert result.node("y").op == "BatchMatMul"
+    feeds = [np.random.default_rng(size[0]).normal(size=size).astype(np.float32) for size in (x, w)]
+    plan = Plan(result, [*result.outputs, *result.node("y").inputs], result.inputs)
+    product, left, right = plan.run(dict(zip(result.inputs, feeds, strict=True)))
+    np.testing.assert_allclose(product, feeds[0] @ feeds[1], rtol=1e-5)
+    # BatchMatMul fails where the sizes of its batches differ.
+    assert left.shape[0] == right.shape[0] == product.shape[0]
+
+
+def test_padded_suppression_whose_scores_are_read_stays_as_it_is() -> None:
+    graph = parse_graph("""
+        b = Placeholder() {dtype=float, shape=shape[4,4]}
+        s = Placeholder() {dtype=float, shape=shape[4]}
+        n = Const() {value=int32[]{2}}
+        o = Const() {value=float[]{0.5}}
+        z = Const() {value=float[]{0}}
+        k = NonMaxSuppressionV5(b, s, n, o, z, z) {T=float, pad_to_max_output_size=true}
+        y = Neg(k:1) {T=float}
+        inputs: b, s
+        outputs: y
+    """)
+    result, report = step(graph, "target_runtime(version=1.10, partial=true)")
+    assert result.node("k").op == "NonMaxSuppressionV5"
+    assert reasons(report) == {"k": "its scores are padded, and those of older ops are not"}
+    assert len(list(result)) == len(list(graph))

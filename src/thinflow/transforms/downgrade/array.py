@@ -129,8 +129,11 @@ def nms_5(site: DowngradeSite) -> None:
     if site.numbers(5, "soft_nms_sigma").any():
         raise Refuse("it lowers scores (soft_nms_sigma is not 0), which older ops cannot", site.node)
     site.refuse_outputs(range(1, 3))
+    padded = bool(site.node.get("pad_to_max_output_size", False))
+    if padded and site.node.output(1).uses:
+        raise Refuse("its scores are padded, and those of older ops are not", site.node)
     boxes, scores, most, overlap, least = site.node.inputs[:5]
-    element, padded = site.type(), bool(site.node.get("pad_to_max_output_size", False))
+    element = site.type()
     four = site.add(
         "NonMaxSuppressionV4",
         # Inputs are those of version 5 but for the last, which is checked above.
@@ -141,8 +144,6 @@ def nms_5(site: DowngradeSite) -> None:
     )
     # Gathered again, since version 4 does not give the scores.
     taken = site.add("Gather", scores, four, Tparams=element, Tindices=INT32)
-    if padded and site.node.output(1).uses:
-        raise Refuse("its scores are padded, and those of older ops are not", site.node)
     site.replace(four, {1: taken, 2: four.node.output(1)})
 
 

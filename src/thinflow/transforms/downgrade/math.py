@@ -119,39 +119,31 @@ def batch_matmul_2(site: DowngradeSite) -> None:
         raise Refuse(
             "the shapes of its operands are not known, and BatchMatMul does not broadcast", site.node
         )
-    batches = left[:-2], right[:-2]
-    # One open size is the batch, and taken for the same on both sides.
-    if batches[0] == batches[1] and batches[0].count(None) <= 1:
-        site.becomes("BatchMatMul")
     # MatMul can transpose its right side, but does not conjugate.
-    elif not batches[1] and not site.node.get("adj_x", False) and not site.type().name.startswith("complex"):
+    if len(right) == 2 and not site.node.get("adj_x", False) and not site.type().name.startswith("complex"):
         _one_matrix(site, left, right)
-    elif not all(all(s is not None for s in batch) for batch in batches):
-        raise Refuse(
-            "its operands have batches of unknown sizes, and BatchMatMul does not broadcast", site.node
-        )
-    else:
-        wanted = np.broadcast_shapes(*(tuple(s or 0 for s in batch) for batch in batches))
-        for index, shape in enumerate((left, right)):
-            site.node.set_input(index, _repeated(site, site.input(index), shape, wanted))
-        site.becomes("BatchMatMul")
+        return
+    operands = _with_batch_of(site, 0, right), _with_batch_of(site, 1, left)
+    site.node.set_inputs(operands)
+    site.becomes("BatchMatMul")
 
 
-def _repeated(site: DowngradeSite, value: Value, shape: Sequence[int | None], batch: Sequence[int]) -> Value:
-    """A stack of matrices with copies in the place of batch sizes that are 1 or absent."""
-    own = (1,) * (len(batch) - len(shape) + 2) + tuple(shape[:-2])
-    # An axis without elements stays so, however often it is repeated.
-    repeats = [wanted // have for wanted, have in zip(batch, own, strict=True) if have]
-    if len(shape) < len(batch) + 2:
-        sizes = [*own, *shape[-2:]]
-        if sizes.count(None) > 1:
-            raise Refuse(f"the sizes of '{value.name}' are not known", site.node)
-        target = site.constant(np.array([-1 if s is None else s for s in sizes], np.int32), "shape")
-        value = site.add("Reshape", value, target, T=site.type(), Tshape=INT32)
-    if all(r == 1 for r in repeats):
+def _with_batch_of(site: DowngradeSite, index: int, other: Sequence[int | None]) -> Value:
+    """A stack of matrices, repeated where the other one has more batches: zeros of its batch sizes are added.
+
+    Sizes that are not known are never taken for equal: one may be 1, and then repeats.
+    """
+    value = site.input(index)
+    batch = (value.spec.shape or ())[:-2]
+    # Aligned at their ends; a size that is absent counts as 1.
+    own = (1,) * (len(other) - 2 - len(batch)) + batch
+    pairs = zip(own[::-1], other[-3::-1], strict=False)
+    if len(own) == len(batch) and all(theirs == 1 or theirs == mine is not None for mine, theirs in pairs):
         return value
-    times = site.constant(np.array([*repeats, 1, 1], np.int32), "multiples")
-    return site.add("Tile", value, times, T=site.type(), Tmultiples=INT32)
+    element = site.type()
+    sizes = _outer_sizes(site, site.input(1 - index), len(other) - 2, [1, 1])
+    zeros = site.add("Fill", sizes, site.constant(np.zeros((), element.numpy()), "zero"), T=element)
+    return site.add("Add", value, zeros, T=element)
 
 
 def _one_matrix(site: DowngradeSite, left: Sequence[int | None], right: Sequence[int | None]) -> None:
@@ -169,18 +161,18 @@ def _one_matrix(site: DowngradeSite, left: Sequence[int | None], right: Sequence
     if sizes.count(None) <= 1 and 0 not in sizes:
         shape = site.constant(np.array([-1 if s is None else s for s in sizes], np.int32), "shape")
     else:
-        shape = _outer_sizes(site, x, len(left), width)
+        shape = _outer_sizes(site, x, len(left) - 1, [width])
     site.replace(site.add("Reshape", product, shape, T=element, Tshape=INT32))
 
 
-def _outer_sizes(site: DowngradeSite, x: Value, rank: int, width: int) -> Value:
-    """The shape of x with another last size, at run time."""
+def _outer_sizes(site: DowngradeSite, x: Value, count: int, last: Sequence[int]) -> Value:
+    """The first sizes of x and others behind them, at run time."""
     begin = site.constant(np.zeros(1, np.int32), "begin")
-    size = site.constant(np.array([rank - 1], np.int32), "size")
+    size = site.constant(np.array([count], np.int32), "size")
     outer = site.add("Slice", shape_of(site, x), begin, size, T=INT32, Index=INT32)
-    last = site.constant(np.array([width], np.int32), "width")
+    others = site.constant(np.array(last, np.int32), "sizes")
     axis = site.constant(np.int32(0), "axis")
-    return site.add("ConcatV2", outer, last, axis, N=2, T=INT32, Tidx=INT32)
+    return site.add("ConcatV2", outer, others, axis, N=2, T=INT32, Tidx=INT32)
 
 
 @downgrade("ArgMax.output_type", "ArgMin.output_type")
