@@ -17,7 +17,7 @@ from thinflow.ir.text import graph_text
 from thinflow.ir.types import BFLOAT16, DOUBLE, FLOAT, HALF, INT32, VARIANT
 from thinflow.optimize.core import find_core
 from thinflow.optimize.numeric_check import float_tolerance
-from thinflow.transforms.dtypes.widening import mentions_type
+from thinflow.transforms.widen_floats import mentions_type
 
 OTHERS = (HALF, BFLOAT16, DOUBLE)
 SAMPLES = np.linspace(-1, 2, 12, dtype=np.float32).reshape(4, 3)

@@ -15,12 +15,11 @@ from thinflow.rewrite.edits import drop_lost_classes, sweep
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.bodies import Library, Place, types_in
 from thinflow.transforms.flow.dependence import KNOWN
+from thinflow.transforms.flow.frames import Branches, Frame
 from thinflow.transforms.flow.functionalize import Raising, head_of, is_stale, units_of
 from thinflow.transforms.flow.functionalized import Made
 from thinflow.transforms.flow.library import apply_in_functions, endless, mentioned_in, prune, with_changes
 from thinflow.transforms.flow.narrowing import Narrowing
-from thinflow.transforms.flow.to_frames import Frame
-from thinflow.transforms.flow.to_switch_merge import Branches
 from thinflow.transforms.inline_partitionedcall import MAX_NODES, InlinePartitionedCall
 
 

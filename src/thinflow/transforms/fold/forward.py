@@ -17,8 +17,8 @@ from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.fold.chains import add_bias, put_weights
-from thinflow.transforms.fold.norms import Norm, read_norm
 from thinflow.transforms.fold.producers import Producer, find_producer, store, weights_of
+from thinflow.transforms.fold.steps import Norm, read_norm
 from thinflow.transforms.shared.constants import (
     awaited_by_constant,
     const_node,

@@ -1,1 +1,0 @@
-"""Graphs that compute in another floating-point type."""
