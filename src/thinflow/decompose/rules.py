@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -50,7 +51,7 @@ def decompose(*names: str) -> Callable[[R], R]:
 
 
 @cache
-def _load_rules() -> None:
+def load_rules() -> None:
     """Import every module of this package once; their decorators fill the registry."""
     package = importlib.import_module("thinflow.decompose")
     for module in pkgutil.iter_modules(package.__path__):
@@ -59,13 +60,13 @@ def _load_rules() -> None:
 
 def find(op: str) -> Rule | None:
     """The rule for an op, None if there is none."""
-    _load_rules()
+    load_rules()
     return _registry.get(op)
 
 
 def decomposed() -> list[str]:
     """The ops that have a rule, sorted."""
-    _load_rules()
+    load_rules()
     return sorted(_registry)
 
 
@@ -92,19 +93,26 @@ def parts_of(
     if any(spec.dtype is not None and spec.dtype.kind == "c" for spec in specs):
         raise UnsupportedOp(f"there is a form of {node.op} for real numbers only", node.where)
     body = Body(node.name, node, index)
-    try:
+    with refusals_at(node):
         arguments = [body.argument(n, spec, constants.get(n)) for n, spec in enumerate(specs)]
         check_count(rule, len(arguments))
-        made = rule(*arguments, **select_attrs(rule, node.attrs))
+        result = rule(*arguments, **select_attrs(rule, node.attrs))
+    results: tuple[Term, ...] = result if isinstance(result, tuple) else (result,)
+    return Function(
+        f"{node.name}/parts", body.graph, [a.value for a in arguments], [t.value for t in results]
+    )
+
+
+@contextmanager
+def refusals_at(node: Node) -> Iterator[None]:
+    """Within the block, what a rule raises is a refusal of this node."""
+    try:
+        yield
     # Shape inference of what the rule adds has words of its own; the reader has to know which node it was.
     except ThinflowError as error:
         raise UnsupportedOp(error.problem, error.where or node.where, error.hint) from error
     except MALFORMED as error:
         raise UnsupportedOp(f"the node is not well formed ({in_words(error)})", node.where) from error
-    results: tuple[Term, ...] = made if isinstance(made, tuple) else (made,)
-    return Function(
-        f"{node.name}/parts", body.graph, [a.value for a in arguments], [t.value for t in results]
-    )
 
 
 def check_count(rule: Rule, given: int, *, first: int = 0) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -49,16 +48,6 @@ class Building(Generic[T]):
         self._known: dict[T, TensorSpec] = {}
         self._names: set[str] = set()
         self._node: Node | None = None
-        self._takes_parts = False
-
-    @contextmanager
-    def parts(self) -> Iterator[None]:
-        """Within the block, what stands for a complex value is one of its parts."""
-        self._takes_parts = True
-        try:
-            yield
-        finally:
-            self._takes_parts = False
 
     # --- what is known ------------------------------------------------------------------------------------
 

@@ -16,17 +16,16 @@ from thinflow.control_flow.frames import Loop
 from thinflow.control_flow.functionalize import branch_functions, loop_functions
 from thinflow.control_flow.steps import Branching, Step, nodes_of, steps_of
 from thinflow.decompose import nms_padded
-from thinflow.decompose import rules as decomposing
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import NMS_PADDED, Function
 from thinflow.ir.graph import Graph, Node, Value, library_of
-from thinflow.ir.types import BOOL, TensorSpec
+from thinflow.ir.types import BOOL
 from thinflow.lower import rules
+from thinflow.lower.decomposing import DecomposingLowering, is_complex, refuse_complex
 from thinflow.lower.lowering import Lowering, Specs, Vocabulary, needed_nodes, raise_refusals
 from thinflow.ops.traits import Trait, has
 from thinflow.program.model import Block
-from thinflow.typing import Array
 
 _MAX_DEPTH = 50  # calls inside calls
 _CYCLIC = Trait.ENTER | Trait.SWITCH | Trait.MERGE | Trait.NEXT_ITERATION
@@ -38,7 +37,7 @@ Maker: TypeAlias = "Callable[[FlowLowering, list[Any]], list[Any]]"
 """Lowers something to where a lowering writes, from what stands for its arguments."""
 
 
-class FlowLowering(Lowering):
+class FlowLowering(DecomposingLowering):
     """A run that knows loops, branches and calls.
 
     Attributes:
@@ -73,10 +72,6 @@ class FlowLowering(Lowering):
     def branched(self, decision: Any, slots: Sequence[Any], then: Maker, otherwise: Maker) -> list[Any]:
         """The results of one of two branches; the decision is not known yet."""
         raise UnsupportedOp(f"{self.target.label} has no branches")
-
-    def tensor_of(self, slot: Any) -> Any:
-        """The tensor that stands for a value, or for nothing."""
-        return slot
 
     def stand_in(self, slot: Any) -> Any:
         """The slot of an operand of a refused node, which others may go on reading."""
@@ -125,7 +120,8 @@ class FlowLowering(Lowering):
         functions = library_of(node)
         call = rules.find_call(node.op, self.target.name)
         if node.op not in functions and call is None:
-            return self._by_rule_or_parts(node)
+            by = self._of_complex if is_complex(node, self.tensors) else self._by_rule_or_parts
+            return by(node)
         slots = [self.read(v) for v in node.inputs]
         self.builder.begin(node)
         try:
@@ -136,55 +132,11 @@ class FlowLowering(Lowering):
         except _DAMAGE as error:
             raise _refusal(error, node) from error
 
-    def _by_rule_or_parts(self, node: Node) -> tuple[Any, ...]:
-        """By the target's own rule; where there is none, or it refuses, as simpler ops."""
-        if decomposing.find(node.op) is None:
-            return super()._apply(node)
-        refusal: UnsupportedOp | None = None
-        if rules.find(node.op, self.target.name) is not None:
-            mark = self.mark()
-            try:
-                return super()._apply(node)
-            except UnsupportedOp as error:
-                self.undo(mark)
-                refusal = error
-        slots = [self.tensor_of(self.operand(node, v)) for v in node.inputs]
-        self.builder.begin(node)
-        try:
-            function = decomposing.parts_of(node, *self.described(slots), self.target.index)
-            start = len(self.builder.operators)
-            results = tuple(self.inlined(function, slots))
-        except UnsupportedOp as error:
-            # The target's own refusal says more to the user than that of a decomposition.
-            raise refusal or error from error
-        self._claim(node, start, results)
-        return results
-
-    def _claim(self, node: Node, start: int, results: Sequence[Any]) -> None:
-        """Give a node's parts, the operators since `start`, its name: profiles and comparisons go by that."""
-        builder = self.builder
-        made = set()
-        for operator in builder.operators[start:]:
-            operator.origin = node.name
-            made.update(operator.outputs)
-        builder.origin.update(dict.fromkeys(made, node.name))
-        # A result that came in as an operand keeps its name.
-        for port, tensor in enumerate(results):
-            if tensor in made:
-                made.remove(tensor)
-                tensor.name = builder.unique(node.output(port).name)
-                builder.origin[tensor] = node.output(port).name
-
     def _refuse(self, node: Node, error: UnsupportedOp, ports: set[int]) -> None:
         for value in node.inputs:  # operators read tensors, also those that stand for nothing
             if value in self.tensors:
                 self.tensors[value] = self.stand_in(self.tensors[value])
         super()._refuse(node, error, ports)
-
-    def described(self, slots: Sequence[Any]) -> tuple[list[TensorSpec], dict[int, Array]]:
-        """Types and shapes of values, and the elements of those that are constant, by their numbers."""
-        specs = [self.builder.tensor_spec(t) for t in slots]
-        return specs, {n: np.asarray(t.array()) for n, t in enumerate(slots) if t.is_constant}
 
     # --- calls, loops and branches ------------------------------------------------------------------------
 
@@ -212,6 +164,7 @@ class FlowLowering(Lowering):
     def chosen(self, decision: Any, slots: Sequence[Any], then: Maker, otherwise: Maker) -> list[Any]:
         """The results of one of two branches: of that branch itself if the decision is known."""
         if not decision.is_constant:
+            refuse_complex(slots, "a branch takes")
             return self.branched(decision, slots, then, otherwise)
         array = np.asarray(decision.array())
         # TensorFlow's rule: anything but a scalar is true unless it is empty.
@@ -221,6 +174,7 @@ class FlowLowering(Lowering):
     def _loop(self, loop: Loop) -> list[Any]:
         functions = loop_functions(loop)
         slots = [self.read(v) for v in functions.arguments]
+        refuse_complex(slots, "the loop carries")
         self.builder.begin(loop.exits[0])
         last = self.turned(functions.condition, functions.body, slots)
         return self.inlined(functions.ending, last)
@@ -341,6 +295,7 @@ def _while(run: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
     condition, body = (_function(node, node.attrs.get(which)) for which in ("cond", "body"))
     if not len(body.inputs) == len(body.outputs) == len(slots):
         raise UnsupportedOp("its body does not give what it takes", node.where)
+    refuse_complex(slots, "the loop carries")
     return run.turned(condition, body, slots)
 
 

@@ -26,10 +26,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
-from thinflow.decompose.rules import MALFORMED, check_count
-from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.decompose.rules import check_count, refusals_at
 from thinflow.ir.graph import Node
-from thinflow.ops._failures import in_words
 from thinflow.ops.registry import select_attrs
 
 Rule = Callable[..., Any]
@@ -98,12 +96,7 @@ def apply(rule: Rule, builder: Any, node: Node, inputs: Sequence[Any]) -> tuple[
     Raises:
         UnsupportedOp: the target cannot express the node; placed at the node.
     """
-    try:
+    with refusals_at(node):
         check_count(rule, len(inputs), first=2)  # the builder and the node
         result = rule(builder, node, *inputs, **select_attrs(rule, node.attrs))
-    except ThinflowError as error:
-        where = node.where if not error.where else error.where
-        raise UnsupportedOp(error.problem, where, error.hint) from error
-    except MALFORMED as error:
-        raise UnsupportedOp(f"the node is not well formed ({in_words(error)})", node.where) from error
     return result if isinstance(result, tuple) else (result,)

@@ -137,7 +137,7 @@ class Rank(_Free):
 class Reshape(_Free):
     """y = x with other sizes, row-major.   shape [r]: the new sizes; one may be -1, for what remains."""
 
-    traits = Trait.RESHAPE | Trait.T_OF_FIRST_INPUT
+    traits = Trait.RESHAPE | Trait.T_OF_FIRST_INPUT | Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, shape: TensorSpec) -> TensorSpec:
@@ -189,7 +189,7 @@ def _missing_factor(shape: tuple[int | None, ...], rest: list[int]) -> int | Non
 class ExpandDims(_Free):
     """y = x with a new axis of size 1 at `dim`, which may count from the end of y's axes."""
 
-    traits = Trait.RESHAPE | Trait.T_OF_FIRST_INPUT
+    traits = Trait.RESHAPE | Trait.T_OF_FIRST_INPUT | Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, dim: TensorSpec) -> TensorSpec:
@@ -211,7 +211,7 @@ class ExpandDims(_Free):
 class Squeeze(_Free):
     """y = x without its axes of size 1: all of them, or those in `squeeze_dims`."""
 
-    traits = Trait.RESHAPE | Trait.T_OF_FIRST_INPUT
+    traits = Trait.RESHAPE | Trait.T_OF_FIRST_INPUT | Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, *, squeeze_dims: tuple[int, ...] = ()) -> TensorSpec:
@@ -238,7 +238,7 @@ class Squeeze(_Free):
 class Transpose(_Free):
     """y = x with its axes in the order `perm`: axis i of y is axis perm[i] of x."""
 
-    traits = Trait.T_OF_FIRST_INPUT
+    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, perm: TensorSpec) -> TensorSpec:
@@ -258,8 +258,11 @@ class Transpose(_Free):
 
 
 @op("ConjugateTranspose")
-class ConjugateTranspose(Transpose):
+class ConjugateTranspose(_Free):
     """y = the complex conjugate of x, with its axes in the order `perm`."""
+
+    traits = Trait.T_OF_FIRST_INPUT
+    infer = staticmethod(Transpose.infer)
 
     @staticmethod
     def kernel(x: Array, perm: Array) -> Array:

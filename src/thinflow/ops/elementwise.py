@@ -36,7 +36,8 @@ class Binary(OpDef):
 class Add(Binary):
     """z = x + y.   Any number type; integers wrap around. Add also joins strings."""
 
-    traits = Trait.COMMUTATIVE | Trait.ADD  # not for strings; who reorders inputs must look at the type
+    # Commutative not for strings: who reorders inputs must look at the type.
+    traits = Trait.COMMUTATIVE | Trait.ADD | Trait.LINEAR
     on_ints = staticmethod(operator.add)
 
     @staticmethod
@@ -51,7 +52,8 @@ class Add(Binary):
 class Sub(Binary):
     """z = x - y.   Any number type; integers wrap around."""
 
-    traits = Trait.SUBTRACT
+    traits = Trait.SUBTRACT | Trait.LINEAR
+
     on_ints = staticmethod(operator.sub)
     kernel = staticmethod(binary(np.subtract))
 
@@ -91,7 +93,7 @@ class SquaredDifference(Binary):
 class AddN(OpDef):
     """y = x0 + x1 + ...   All of one shape, no broadcasting; integers wrap around."""
 
-    traits = Trait.COMMUTATIVE | Trait.ELEMENTWISE | Trait.T_OF_ALL_INPUTS
+    traits = Trait.COMMUTATIVE | Trait.ELEMENTWISE | Trait.T_OF_ALL_INPUTS | Trait.LINEAR
 
     @staticmethod
     def infer(*xs: TensorSpec) -> TensorSpec:

@@ -51,7 +51,7 @@ class Empty(_Free):
 class ZerosLike(_Free):
     """y = zeros (empty strings) with the shape of x."""
 
-    traits = Trait.ELEMENTWISE
+    traits = Trait.ELEMENTWISE | Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:

@@ -60,7 +60,7 @@ def _gather(x: Array, indices: Array, axis: int, batch: int) -> Array:
 class Gather(_Free):
     """y[i..., :] = x[indices[i...], :].   x [n, rest], indices any shape -> y [indices, rest]."""
 
-    traits = Trait.GATHER
+    traits = Trait.GATHER | Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, indices: TensorSpec) -> TensorSpec:
@@ -80,7 +80,7 @@ class GatherV2(_Free):
     x [b, before, n, after], indices [b, i] -> y [b, before, i, after].
     """
 
-    traits = Trait.GATHER
+    traits = Trait.GATHER | Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, indices: TensorSpec, axis: TensorSpec, *, batch_dims: int = 0) -> TensorSpec:
@@ -98,6 +98,8 @@ class GatherV2(_Free):
 @op("GatherNd")
 class GatherNd(_Free):
     """y[i..., :] = x[indices[i..., 0], ..., indices[i..., k-1], :].   indices [i, k] -> y [i, rest of x]."""
+
+    traits = Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, indices: TensorSpec) -> TensorSpec:
@@ -270,6 +272,8 @@ class SparseToDense(OpDef):
 @op("DynamicPartition")
 class DynamicPartition(OpDef):
     """y_p = the rows of x whose partition is p.   x [d..., rest], partitions [d...] -> y_p [?, rest]."""
+
+    traits = Trait.LINEAR
 
     num_outputs = "num_partitions"
 

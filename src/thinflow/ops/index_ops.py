@@ -7,6 +7,7 @@ import numpy as np
 from thinflow.ir.types import TensorSpec, shape_text
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -124,6 +125,8 @@ class InplaceSub(_Inplace):
 @op("ParallelConcat")
 class ParallelConcat(OpDef):
     """y = all xs joined along axis 0.   xs [1,...] each -> y `shape`."""
+
+    traits = Trait.LINEAR
 
     @staticmethod
     def infer(*xs: TensorSpec, shape: tuple[int | None, ...] | None) -> TensorSpec:

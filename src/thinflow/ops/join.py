@@ -25,7 +25,7 @@ def _merge_all(shapes: Iterable[Shape]) -> Shape:
 class Pack(_Free):
     """y = the n inputs side by side along a new `axis` (of y) of size n."""
 
-    traits = Trait.T_OF_ALL_INPUTS
+    traits = Trait.T_OF_ALL_INPUTS | Trait.LINEAR
 
     @staticmethod
     def infer(*xs: TensorSpec, axis: int = 0) -> TensorSpec:
@@ -45,7 +45,7 @@ class Pack(_Free):
 class Unpack(_Free):
     """y_i = x[..., i, ...] along `axis`, for each of the `num` places."""
 
-    traits = Trait.T_OF_FIRST_INPUT
+    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR
     num_outputs = "num"
 
     @staticmethod
@@ -93,7 +93,7 @@ def _concat_spec(axis: TensorSpec, xs: tuple[TensorSpec, ...]) -> TensorSpec:
 class Concat(_Free):
     """y = the inputs one after the other along the axis in the first input."""
 
-    traits = Trait.CONCAT
+    traits = Trait.CONCAT | Trait.LINEAR
 
     @staticmethod
     def infer(concat_dim: TensorSpec, *xs: TensorSpec) -> TensorSpec:
@@ -108,7 +108,7 @@ class Concat(_Free):
 class ConcatV2(_Free):
     """y = all inputs but the last, one after the other along the axis in the last input."""
 
-    traits = Trait.CONCAT
+    traits = Trait.CONCAT | Trait.LINEAR
 
     @staticmethod
     def infer(*inputs: TensorSpec) -> TensorSpec:
@@ -163,7 +163,7 @@ class ConcatOffset(_Free):
 class Split(_Free):
     """y_i = the i-th of `num_split` equal parts of x along an axis."""
 
-    traits = Trait.SPLIT
+    traits = Trait.SPLIT | Trait.LINEAR
     num_outputs = "num_split"
 
     @staticmethod
@@ -192,7 +192,7 @@ class Split(_Free):
 class SplitV(_Free):
     """y_i = the next sizes[i] places of x along an axis; one size may be -1, for what remains."""
 
-    traits = Trait.SPLIT
+    traits = Trait.SPLIT | Trait.LINEAR
     num_outputs = "num_split"
 
     @staticmethod

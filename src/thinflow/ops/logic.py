@@ -241,7 +241,7 @@ class Select(OpDef):
     x, y of one shape; condition the same, a scalar, or one bool per row (axis 0).
     """
 
-    traits = Trait.SELECT
+    traits = Trait.SELECT | Trait.LINEAR
 
     @staticmethod
     def infer(condition: TensorSpec, x: TensorSpec, y: TensorSpec) -> TensorSpec:
@@ -270,7 +270,7 @@ class Select(OpDef):
 class SelectV2(OpDef):
     """z = x where condition, else y.   All three broadcast."""
 
-    traits = Trait.SELECT | Trait.ELEMENTWISE
+    traits = Trait.SELECT | Trait.ELEMENTWISE | Trait.LINEAR
 
     @staticmethod
     def infer(condition: TensorSpec, x: TensorSpec, y: TensorSpec) -> TensorSpec:

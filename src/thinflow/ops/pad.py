@@ -27,7 +27,7 @@ from thinflow.typing import Array
 class Slice(_Free):
     """y = x[begin : begin + size] per axis; a size of -1 means up to the end.   begin, size [rank of x]."""
 
-    traits = Trait.T_OF_FIRST_INPUT
+    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, begin: TensorSpec, size: TensorSpec) -> TensorSpec:
@@ -67,7 +67,7 @@ class Slice(_Free):
 class Tile(_Free):
     """y = x repeated multiples[i] times along axis i."""
 
-    traits = Trait.T_OF_FIRST_INPUT
+    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, multiples: TensorSpec) -> TensorSpec:
@@ -97,6 +97,8 @@ class Tile(_Free):
 @op("BroadcastTo")
 class BroadcastTo(_Free):
     """y = x repeated along its axes of size 1, and new leading ones, up to `shape`."""
+
+    traits = Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, shape: TensorSpec) -> TensorSpec:
@@ -174,7 +176,7 @@ def _pad(x: Array, paddings: Array, value: Any) -> Array:
 class Pad(_Free):
     """y = x with paddings[i] = (before, after) zeros along axis i.   paddings [rank,2]."""
 
-    traits = Trait.PAD | Trait.T_OF_FIRST_INPUT
+    traits = Trait.PAD | Trait.T_OF_FIRST_INPUT | Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, paddings: TensorSpec) -> TensorSpec:
@@ -191,7 +193,7 @@ class Pad(_Free):
 class PadV2(_Free):
     """Pad with the scalar `value` instead of zeros."""
 
-    traits = Trait.PAD | Trait.T_OF_FIRST_INPUT
+    traits = Trait.PAD | Trait.T_OF_FIRST_INPUT | Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, paddings: TensorSpec, value: TensorSpec) -> TensorSpec:
@@ -208,7 +210,7 @@ class PadV2(_Free):
 class MirrorPad(_Free):
     """Pad with a mirror image: `REFLECT` leaves the edge out of the image, `SYMMETRIC` repeats it."""
 
-    traits = Trait.T_OF_FIRST_INPUT
+    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, paddings: TensorSpec, *, mode: str) -> TensorSpec:
@@ -233,6 +235,8 @@ class MirrorPad(_Free):
 class Reverse(_Free):
     """y = x turned round along every axis whose entry in `dims` is true.   dims [rank], bool."""
 
+    traits = Trait.LINEAR
+
     @staticmethod
     def infer(x: TensorSpec, dims: TensorSpec) -> TensorSpec:
         result = x.with_shape(x.shape)
@@ -250,6 +254,8 @@ class Reverse(_Free):
 @op("ReverseV2")
 class ReverseV2(_Free):
     """y = x turned round along the axes listed in `axis`."""
+
+    traits = Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, axis: TensorSpec) -> TensorSpec:
@@ -293,6 +299,8 @@ class ReverseSequence(_Free):
 @op("Roll")
 class Roll(_Free):
     """y = x shifted along axes, round and round; shifts of one axis add up."""
+
+    traits = Trait.LINEAR
 
     @staticmethod
     def infer(x: TensorSpec, shift: TensorSpec, axis: TensorSpec) -> TensorSpec:

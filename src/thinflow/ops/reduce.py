@@ -70,7 +70,7 @@ class Reduction(OpDef):
 class Sum(Reduction):
     """y = sum, 0 of nothing.   Integers wrap around, narrow floats add up in float32."""
 
-    traits = Trait.REDUCTION | Trait.T_OF_FIRST_INPUT
+    traits = Trait.REDUCTION | Trait.T_OF_FIRST_INPUT | Trait.LINEAR
 
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
@@ -92,7 +92,7 @@ class Prod(Reduction):
 class Mean(Reduction):
     """y = sum / count, NaN of nothing.   Integers: a 64-bit sum, divided towards zero; 0 of nothing."""
 
-    traits = Trait.REDUCTION | Trait.T_OF_FIRST_INPUT
+    traits = Trait.REDUCTION | Trait.T_OF_FIRST_INPUT | Trait.LINEAR
 
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:

@@ -136,6 +136,8 @@ class Trait(Flag):
     """Each element of the output is made of the elements at its place in the inputs, which broadcast."""
     COMMUTATIVE = auto()
     """Two inputs may change places; not those of strings, which Add joins."""
+    LINEAR = auto()
+    """Moves, adds or subtracts numbers: the parts of complex ones go through it each by itself."""
     ADD = auto()
     SUBTRACT = auto()
     MULTIPLY = auto()

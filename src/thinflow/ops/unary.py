@@ -45,6 +45,8 @@ class Test(OpDef):
 class Neg(Unary):
     """y = -x.   The smallest integer stays as it is."""
 
+    traits = Trait.LINEAR
+
     on_ints = staticmethod(operator.neg)
     kernel = staticmethod(unary(np.negative))
 

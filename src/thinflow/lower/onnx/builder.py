@@ -72,10 +72,8 @@ class Builder(Building[Tensor]):
         return tensor
 
     def _pair(self, value: Value, element: DType) -> Tensor:
-        """A complex value with a last axis of two, or one of its parts."""
+        """A complex value with a last axis of two."""
         tensor = super().value(value, element=element)
-        if self._takes_parts:
-            return tensor
         require(tensor.shape is not None, "the rank of a complex value is not known")
         tensor.shape = (*(tensor.shape or ()), 2)
         self._known[tensor] = TensorSpec(element, tensor.shape)

@@ -19,11 +19,12 @@ from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import BOOL, INT64, STRING, shape_text
 from thinflow.lower import rules
 from thinflow.lower.control import FlowLowering, Maker, called
+from thinflow.lower.decomposing import Complex
 from thinflow.lower.lowering import Lowering, Specs, Vocabulary, raise_refusals
 from thinflow.lower.onnx.bodies import close
 from thinflow.lower.onnx.builder import END, Builder
 from thinflow.lower.onnx.cells import Turning, recurrent_loop
-from thinflow.lower.onnx.complex import Complex, is_complex, lower_complex, put_together, taken_apart
+from thinflow.lower.onnx.complex import put_together, taken_apart
 from thinflow.lower.onnx.listed import Listed, Slot, items_of
 from thinflow.lower.onnx.scans import gathered_rows
 from thinflow.lower.onnx.strings import TEXT_OPS
@@ -73,13 +74,11 @@ class OnnxLowering(FlowLowering):
     def output(self, value: Value) -> Slot:
         """The slot that stands for an output of the program."""
         self.builder.begin(value.node)
-        return put_together(self.builder, value, self.read(value))
+        slot = self.read(value)
+        both = self.parts(slot)
+        return slot if both is None else put_together(self.builder, value, both)
 
     def _apply(self, node: Node) -> tuple[Any, ...]:
-        if is_complex(node, self.tensors):
-            inputs = [self.read(v) for v in node.inputs]
-            self.builder.begin(node)
-            return lower_complex(self.builder, node, inputs)
         texts = any(v.dtype is STRING for v in (*node.inputs, *node.outputs))
         if texts and node.op not in TEXT_OPS and rules.find(node.op, "onnx") is not None:
             raise UnsupportedOp(

@@ -10,7 +10,7 @@ import numpy as np
 
 from thinflow.analysis.quant_params import QuantParams, infer_quant_params
 from thinflow.ir.graph import Graph, Value, graph_of
-from thinflow.ir.types import FLOAT, INT32, INT64, DType, TensorSpec
+from thinflow.ir.types import INT32, INT64, DType, TensorSpec
 from thinflow.lower.building import Building, Dims
 from thinflow.lower.operands import ints, require, shape_of
 from thinflow.lower.tflite import kernels
@@ -80,12 +80,6 @@ class Builder(Building[Tensor]):
         inner = Builder()
         inner.quantized.inferred, inner.tables = self.quantized.inferred, self.tables
         return inner
-
-    def value(self, value: Value, *, like: Tensor | None = None, element: DType | None = None) -> Tensor:
-        """As in the base class; a part of a complex value where rules are asked for parts."""
-        found = element or self.spec(value).dtype
-        is_part = self._takes_parts and found is not None and found.kind == "c"
-        return super().value(value, like=like, element=FLOAT if is_part else element)
 
     def ints(self, values: Iterable[int], suffix: str = "const") -> Tensor:
         """An int32 constant [n]."""

@@ -17,13 +17,13 @@ from thinflow.control_flow.steps import root_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import BOOL
+from thinflow.ir.types import BOOL, FLOAT
 from thinflow.lower.control import FlowLowering, Maker
+from thinflow.lower.decomposing import Complex
 from thinflow.lower.lowering import Lowering, Specs, Vocabulary, raise_refusals
 from thinflow.lower.tflite import quantized_context
 from thinflow.lower.tflite.bodies import Body, stored, without_twins
 from thinflow.lower.tflite.builder import Builder
-from thinflow.lower.tflite.complex import Complex, has_form, is_complex, lower_complex
 from thinflow.lower.tflite.counters import turns
 from thinflow.lower.tflite.first_turn import zeros_for
 from thinflow.lower.tflite.fuse import fuse
@@ -57,6 +57,8 @@ class ControlLowering(FlowLowering):
         recurrent: one of `lstm.FORMS`: whether LSTMs become LiteRT's fused op.
     """
 
+    has_complex = True
+
     def __init__(
         self,
         specs: Specs | None,
@@ -86,26 +88,13 @@ class ControlLowering(FlowLowering):
         found: Slot = quantized_context.stored(self.builder, value, slot)
         return found
 
-    def _apply(self, node: Node) -> tuple[Any, ...]:
-        """Complex numbers by LiteRT's own operators, where these go on; else by their parts."""
-        if not is_complex(node, self.tensors) or not has_form(node):
-            return super()._apply(node)
-        inputs = [self.read(v) for v in node.inputs]
-        refusal: UnsupportedOp | None = None
-        if not any(isinstance(slot, Complex) for slot in inputs):
-            # LiteRT's own operators may still refuse half-way; what they have emitted is
-            # taken back before the other form.
-            mark = self.mark()
-            try:
-                return super()._apply(node)
-            except UnsupportedOp as error:
-                self.undo(mark)
-                refusal = error
-        self.builder.begin(node)
-        try:
-            return lower_complex(self.builder, node, inputs)
-        except UnsupportedOp as error:
-            raise refusal or error from error
+    def parts(self, slot: Slot) -> Complex | None:
+        if isinstance(slot, Tensor) and slot.dtype.name == "complex64" and not slot.is_constant:
+            real, imag = (
+                self.builder.step(code, slot, shape=slot.shape, element=FLOAT) for code in ("REAL", "IMAG")
+            )
+            return Complex(real, imag)
+        return super().parts(slot)
 
     def mark(self) -> tuple[int, ...]:
         return (*super().mark(), len(self.subgraphs))

@@ -15,9 +15,9 @@ from thinflow.ir.types import BOOL, FLOAT, INT32, VARIANT
 from thinflow.lower import rules
 from thinflow.lower.control import FlowLowering
 from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
-from thinflow.lower.tflite.complex import combined
 from thinflow.lower.tflite.listed import Listed, Slot, items_of
 from thinflow.lower.tflite.program import Tensor
+from thinflow.ops._shapes import broadcast
 
 _MOST_UNROLLED = 32  # turns, each of four operators
 _MOST = 1 << 22  # overlaps of boxes, all of which are computed first
@@ -36,6 +36,11 @@ def suppression(run: FlowLowering, node: Node, slots: list[Slot]) -> list[Slot]:
     assert rule is not None
     b.begin(node)
     return list(rules.apply(rule, b, node, tensors))
+
+
+def combined(b: Builder, code: str, x: Tensor, y: Tensor) -> Tensor:
+    """Two tensors of real numbers element by element, spread over each other."""
+    return b.step(code, x, y, shape=broadcast(x.shape, y.shape))
 
 
 def _number(x: Tensor) -> float | None:

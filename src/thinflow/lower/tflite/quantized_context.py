@@ -19,13 +19,14 @@ from thinflow.analysis.quant_params import (
     params_of_range,
     quantized_type,
 )
+from thinflow.decompose.complex import has_form
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import INT8, QINT32
+from thinflow.lower.decomposing import Complex
 from thinflow.lower.operands import require
 from thinflow.lower.quantized.accumulators import RequantTarget
 from thinflow.lower.tflite.builder import Builder
-from thinflow.lower.tflite.complex import has_form
 from thinflow.lower.tflite.program import Operator, Quantization, Tensor
 from thinflow.ops._quantized import codes_of
 from thinflow.ops.traits import Trait, has
@@ -147,6 +148,8 @@ def stored(b: Builder, value: Value, x: Any) -> Any:
     Raises:
         UnsupportedOp: it is nothing that can be stored.
     """
+    if isinstance(x, Complex):
+        raise UnsupportedOp("LiteRT cannot hand out complex numbers that it has computed with")
     if not isinstance(x, Tensor):
         return x.stored(b, value) if hasattr(x, "stored") else x
     spec = b.spec(value).dtype
@@ -198,9 +201,8 @@ def _complex_values(graph: Graph) -> set[Value]:
     made = {v for node in graph for v in node.outputs if v.dtype is not None and v.dtype.kind == "c"}
     # Constants and inputs have a tensor to hold them, also of complex numbers.
     found = {v for v in made if v.node.tensor is None and v.node.op not in ("Placeholder", "PlaceholderV2")}
-    return found - _spoilt(
-        found, {v for v in found if v.is_graph_output or not all(map(has_form, (v.node, *v.readers)))}
-    )
+    stuck = {v for v in found if not all(has_form(n.op) for n in (v.node, *v.readers))}
+    return found - _spoilt(found, stuck | {v for v in found if v.is_graph_output})
 
 
 def _is_possible(value: Value, parameters: Mapping[Value, QuantParams]) -> bool:

@@ -1,0 +1,178 @@
+"""Nodes as simpler ops, where a target has no rule of its own; complex numbers by their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from thinflow.decompose import complex as complexes
+from thinflow.decompose import rules as decomposing
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.function import Function
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.types import BOOL, DOUBLE, DType, TensorSpec, dtype
+from thinflow.lower import rules
+from thinflow.lower.lowering import Lowering
+from thinflow.lower.operands import require
+from thinflow.ops.traits import Trait, has
+from thinflow.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Complex:
+    """A complex tensor.
+
+    Attributes:
+        real, imag: tensors of the target, of one shape and type.
+    """
+
+    real: Any
+    imag: Any
+
+    # What the walk over the graph asks of tensors.
+    is_constant = False
+    quantization = None
+
+    @property
+    def dtype(self) -> DType:
+        return dtype("complex128" if self.real.dtype is DOUBLE else "complex64")
+
+    @property
+    def shape(self) -> tuple[int | None, ...] | None:
+        shape: tuple[int | None, ...] | None = self.real.shape
+        return shape
+
+
+def is_complex(node: Node, slots: Mapping[Value, Any]) -> bool:
+    """True if a node has to do with complex numbers."""
+    # What lists hold does not count: they have no type of their own.
+    inputs = [getattr(slots.get(v), "dtype", None) for v in node.inputs]
+    outputs = [v.dtype for v in node.outputs] if node.inputs else []
+    return any(kind is not None and kind.kind == "c" for kind in (*inputs, *outputs))
+
+
+def refuse_complex(slots: Any, what: str) -> None:
+    """Refuse complex values among what loops and branches carry."""
+    require(not any(isinstance(s, Complex) for s in slots), f"{what} complex numbers, which has no form")
+
+
+class DecomposingLowering(Lowering):
+    """A run that knows decompositions.
+
+    Attributes:
+        has_complex: whether the target has operators of complex numbers, which are tried first.
+    """
+
+    has_complex: ClassVar[bool] = False
+
+    def inlined(self, function: Function, slots: Sequence[Any]) -> list[Any]:
+        """A function's results for these arguments, computed here."""
+        raise NotImplementedError
+
+    def tensor_of(self, slot: Any) -> Any:
+        """The tensor that stands for a value, or for nothing."""
+        return slot
+
+    def _by_rule_or_parts(self, node: Node) -> tuple[Any, ...]:
+        """By the target's own rule; where there is none, or it refuses, as simpler ops."""
+        if decomposing.find(node.op) is None:
+            return super()._apply(node)
+        refusal: UnsupportedOp | None = None
+        if rules.find(node.op, self.target.name) is not None:
+            mark = self.mark()
+            try:
+                return super()._apply(node)
+            except UnsupportedOp as error:
+                self.undo(mark)
+                refusal = error
+        slots = [self.tensor_of(self.operand(node, v)) for v in node.inputs]
+        self.builder.begin(node)
+        try:
+            function = decomposing.parts_of(node, *self.described(slots), self.target.index)
+            start = len(self.builder.operators)
+            results = tuple(self.inlined(function, slots))
+        except UnsupportedOp as error:
+            # The target's own refusal says more to the user than that of a decomposition.
+            raise refusal or error from error
+        self._claim(node, start, results)
+        return results
+
+    def _of_complex(self, node: Node) -> tuple[Any, ...]:
+        """By the target's own operators of complex numbers, if it has them and they go on; else by parts."""
+        slots = [self.read(v) for v in node.inputs]
+        refusal: UnsupportedOp | None = None
+        if self.has_complex and not any(isinstance(slot, Complex) for slot in slots):
+            mark = self.mark()
+            try:
+                return self._by_rule_or_parts(node)
+            except UnsupportedOp as error:
+                self.undo(mark)
+                refusal = error
+        if has(node.op, Trait.PASSES_THROUGH):
+            return (slots[0],)
+        self.builder.begin(node)
+        try:
+            if not complexes.has_form(node.op):
+                problem = f"{self.target.label} has no form of {node.op} of complex numbers"
+                raise UnsupportedOp(problem, node.where)
+            return self._by_parts(node, slots)
+        except UnsupportedOp as error:
+            raise refusal or error from error
+
+    def _by_parts(self, node: Node, slots: Sequence[Any]) -> tuple[Any, ...]:
+        """The outputs of a node of complex numbers, from the parts of its inputs."""
+        operands = [
+            [both.real, both.imag]
+            if (both := self.parts(slot)) is not None
+            else [self.tensor_of(self.operand(node, value))]
+            for slot, value in zip(slots, node.inputs, strict=True)
+        ]
+        self.builder.begin(node)
+        flat = [t for operand in operands for t in operand]
+        pairs = [len(operand) == 2 for operand in operands]
+        function, are_complex = complexes.parts_of(node, pairs, *self.described(flat), self.target.index)
+        start = len(self.builder.operators)
+        parts = iter(self.inlined(function, flat))
+        results = tuple(Complex(next(parts), next(parts)) if both else next(parts) for both in are_complex)
+        self._claim(node, start, results)
+        return results
+
+    def parts(self, slot: Any) -> Complex | None:
+        """The parts of what stands for a complex value; None for other values.
+
+        Raises:
+            UnsupportedOp: it is complex, and computed in another way.
+        """
+        if isinstance(slot, Complex) or getattr(slot, "dtype", BOOL).kind != "c":
+            return slot if isinstance(slot, Complex) else None
+        if not slot.is_constant:
+            raise UnsupportedOp(f"its operand has no {self.target.label} form")
+        array, element = np.asarray(slot.array()), complexes.part_type(slot.dtype)
+        real, imag = (
+            self.builder.const(part.copy(), name, element)
+            for part, name in ((array.real, "real"), (array.imag, "imag"))
+        )
+        return Complex(real, imag)
+
+    def _claim(self, node: Node, start: int, results: Sequence[Any]) -> None:
+        """Give a node's parts, the operators since `start`, its name: profiles and comparisons go by that."""
+        builder = self.builder
+        made = set()
+        for operator in builder.operators[start:]:
+            operator.origin = node.name
+            made.update(operator.outputs)
+        builder.origin.update(dict.fromkeys(made, node.name))
+        # A result that came in as an operand keeps its name.
+        for port, tensor in enumerate(results):
+            if tensor in made:
+                made.remove(tensor)
+                tensor.name = builder.unique(node.output(port).name)
+                builder.origin[tensor] = node.output(port).name
+
+    def described(self, slots: Sequence[Any]) -> tuple[list[TensorSpec], dict[int, Array]]:
+        """Types and shapes of values, and the elements of those that are constant, by their numbers."""
+        specs = [self.builder.tensor_spec(t) for t in slots]
+        return specs, {n: np.asarray(t.array()) for n, t in enumerate(slots) if t.is_constant}
