@@ -139,7 +139,7 @@ def test_only_tflite_files_keep_state(model: Path, tmp_path: Path) -> None:
 
 def test_state_that_a_file_cannot_keep(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from thinflow.optimize import conversion
-    from thinflow.optimize.kept_state import StateNotKept
+    from thinflow.optimize.numeric_check import StateNotKept
 
     def refuse(core: object) -> None:
         if core.graph.states:  # type: ignore[attr-defined]

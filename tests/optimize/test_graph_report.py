@@ -12,7 +12,7 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.bench import latency
 from thinflow.errors import EngineCrashed, EngineUnavailable, UnsupportedOp
-from thinflow.optimize import maker, timing
+from thinflow.optimize import maker, trial_runs
 from thinflow.optimize.report import GraphReport, OptimizeReport
 
 WORDS = """
@@ -79,7 +79,7 @@ def test_models_are_written_even_if_they_cannot_be_timed(
     def fail(*_: object, **__: object) -> latency.BenchmarkReport:
         raise EngineUnavailable("there is no clock")
 
-    monkeypatch.setattr(timing, "benchmark", fail)
+    monkeypatch.setattr(trial_runs, "benchmark", fail)
     report = thinflow.optimize(save(LENGTHS, tmp_path), tmp_path / "out", outputs=["y"])
     assert report.latency is None
     assert report.warnings[0] == "nothing was timed: there is no clock"

@@ -9,8 +9,8 @@ import thinflow
 from tests.lower.variables import summing
 from thinflow.errors import VerificationError
 from thinflow.optimize.core import Core
-from thinflow.optimize.kept_state import CALLS, StateNotKept, check_calls, require_states
 from thinflow.optimize.litert import float_model
+from thinflow.optimize.numeric_check import CALLS, StateNotKept, check_calls, require_states
 from thinflow.optimize.samples import samples_for
 
 

@@ -16,8 +16,7 @@ from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import FloatModel, float_model
 from thinflow.optimize.quantize_job import observer_named, recipe_from
 from thinflow.optimize.samples import Samples, rebind, samples_for
-from thinflow.optimize.sensitivity import sensitivity
-from thinflow.optimize.sqnr import LOUDEST, SqnrMeter, before_squashing
+from thinflow.optimize.sqnr import LOUDEST, SqnrMeter, before_squashing, sensitivity
 from thinflow.optimize.tuning import HOLD_OUT, WORTH_DB, tuned_model
 from thinflow.quantize.recipe import SCHEMES, Recipe, chosen_recipe
 from thinflow.zoo import digits

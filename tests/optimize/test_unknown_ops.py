@@ -12,7 +12,7 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.optimize.report import GraphReport, OptimizeReport
-from thinflow.optimize.runnable import unknown_op
+from thinflow.optimize.trial_runs import unknown_op
 
 pytest.importorskip("ai_edge_litert")
 WEIGHTS = "w = Const() {dtype=float, value=float[4,2]{1,2,3,4,5,6,7,8}}\n"

@@ -12,10 +12,10 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import without_states
 from thinflow.optimize.core import Core
 from thinflow.optimize.float_graph import reopened
+from thinflow.optimize.job_inputs import stem_of
 from thinflow.optimize.onnx import onnx_model
-from thinflow.optimize.output_files import stem_of
-from thinflow.optimize.results import PairResults
 from thinflow.optimize.samples import Samples
+from thinflow.optimize.verdict import PairResults
 
 if TYPE_CHECKING:
     from thinflow.optimize.job_inputs import JobInputs

@@ -14,15 +14,14 @@ from thinflow.ir.ledger import Entry, reasons
 from thinflow.ir.notebook import table_html
 from thinflow.optimize.advice import fits_onnx
 from thinflow.optimize.batch_sizes import only_batch_is_open
+from thinflow.optimize.converted import UnprovenError
 from thinflow.optimize.core import BESIDE, Core, narrow_advice, shape_advice
-from thinflow.optimize.core_feeds import UnprovenError
 from thinflow.optimize.coverage import Coverage, coverage_of
 from thinflow.optimize.eight_bit_check import holds_codes
 from thinflow.optimize.float_graph import float_graph, reopened, type_notes
-from thinflow.optimize.kept_state import CALLS, check_calls, require_states
 from thinflow.optimize.litert import LiteRTMaker
 from thinflow.optimize.maker import M, ModelMaker
-from thinflow.optimize.numeric_check import check_model, why_one_batch
+from thinflow.optimize.numeric_check import CALLS, check_calls, check_model, require_states, why_one_batch
 from thinflow.optimize.samples import samples_for
 from thinflow.rewrite.runner import Result
 

@@ -14,28 +14,35 @@ from thinflow.ir.interface import without_states
 from thinflow.load.keeping import AUTO, FREEZE
 from thinflow.optimize.advice import graph_next_steps, next_steps, settled_notes, warnings_for
 from thinflow.optimize.float_graph import reopened
-from thinflow.optimize.job_inputs import JobInputs, JobOptions, open_inputs
-from thinflow.optimize.kept_state import StateNotKept, check_calls, require_states
-from thinflow.optimize.litert import FloatModel, LiteRTMaker
-from thinflow.optimize.maker import ModelPair
-from thinflow.optimize.numeric_check import check_model
-from thinflow.optimize.onnx import OnnxMaker, OnnxModel, require_onnx
-from thinflow.optimize.optimized_graph import OptimizedGraph, optimized_graph
-from thinflow.optimize.output_files import (
+from thinflow.optimize.job_inputs import (
+    JobInputs,
+    JobOptions,
     checked_folder,
     described,
     make_folder,
     model_files,
+    open_inputs,
     page_files,
     sizes_of,
     write_graph,
     write_pages,
 )
+from thinflow.optimize.litert import FloatModel, LiteRTMaker
+from thinflow.optimize.maker import ModelPair
+from thinflow.optimize.numeric_check import StateNotKept, check_calls, check_model, require_states
+from thinflow.optimize.onnx import OnnxMaker, OnnxModel, require_onnx
+from thinflow.optimize.optimized_graph import OptimizedGraph, optimized_graph
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
 from thinflow.optimize.report import GraphReport, OptimizeReport
-from thinflow.optimize.runnable import reaches_core, require_ours, require_runnable, require_running
 from thinflow.optimize.samples import rebind
-from thinflow.optimize.timing import first_sample, timed
+from thinflow.optimize.trial_runs import (
+    first_sample,
+    reaches_core,
+    require_ours,
+    require_runnable,
+    require_running,
+    timed,
+)
 
 LiteRTPair = ModelPair[FloatModel, QuantizedModel]
 OnnxPair = ModelPair[OnnxModel, OnnxQuantizedModel]

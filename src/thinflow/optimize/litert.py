@@ -24,14 +24,12 @@ from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import Program, Signature, Tensor, to_bytes, write_program
 from thinflow.lower.tflite.variables import with_variables
 from thinflow.optimize.batch_sizes import batch_note, fix_batch, is_open, open_else_fixed
-from thinflow.optimize.converted import ConvertedModel
+from thinflow.optimize.converted import ConvertedModel, doubled
 from thinflow.optimize.core import Core, find_core, whole_with_texts
-from thinflow.optimize.core_feeds import doubled
 from thinflow.optimize.coverage import WHOLE
 from thinflow.optimize.float_graph import require_numbers, settle_sizes
-from thinflow.optimize.kept_state import CALLS, check_calls
 from thinflow.optimize.maker import ModelMaker, ModelPair
-from thinflow.optimize.numeric_check import largest_difference, why_one_batch
+from thinflow.optimize.numeric_check import CALLS, check_calls, largest_difference, why_one_batch
 from thinflow.optimize.quantized import QuantizedModel, why_one_smaller_batch, with_float_borders
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.calibrate import Calibration, calibrate

@@ -19,8 +19,8 @@ from thinflow.optimize.float_graph import (
 )
 from thinflow.optimize.job_inputs import JobInputs
 from thinflow.optimize.picture_ranges import picture_warnings
-from thinflow.optimize.runnable import unknown_op, unproven
 from thinflow.optimize.samples import Samples, rebind
+from thinflow.optimize.trial_runs import unknown_op, unproven
 from thinflow.rewrite.runner import Result
 
 

@@ -23,7 +23,7 @@ from thinflow.optimize.picture_ranges import picture_warnings
 from thinflow.optimize.quality import Quality, compare_models
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel, SmallerModel
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples, rebind
-from thinflow.optimize.sensitivity import sensitivity
+from thinflow.optimize.sqnr import sensitivity
 from thinflow.optimize.tuning import TunedModel, tuned_model
 from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe, chosen_recipe
 from thinflow.typing import Progress

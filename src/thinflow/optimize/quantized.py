@@ -21,9 +21,8 @@ from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, t
 from thinflow.lower.tflite.variables import with_variables
 from thinflow.onnx.program import Program as OnnxProgram
 from thinflow.onnx.writer import to_bytes as onnx_to_bytes
-from thinflow.optimize.converted import ConvertedModel
+from thinflow.optimize.converted import ConvertedModel, batch_failure, several
 from thinflow.optimize.core import Core
-from thinflow.optimize.core_feeds import batch_failure, several
 from thinflow.optimize.coverage import Coverage, coverage_of, require_name
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.calibrate import Calibration

@@ -13,9 +13,8 @@ from thinflow.ir.ledger import reasons
 from thinflow.ir.notebook import markdown_html
 from thinflow.optimize.quality import Quality
 from thinflow.optimize.report_text import lines_of, markdown_of
-from thinflow.optimize.results import GraphResults, JobResults, PairResults
 from thinflow.optimize.sqnr import LOUDEST
-from thinflow.optimize.verdict import ratio_of, speed_data, verdict_of
+from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, ratio_of, speed_data, verdict_of
 from thinflow.quantize.result import Quantized
 from thinflow.rewrite.runner import Result
 

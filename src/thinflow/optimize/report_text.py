@@ -10,8 +10,7 @@ from thinflow.analysis.summary import short_number
 from thinflow.bench.tables import pipes
 from thinflow.errors.plain_text import markdown, markdown_code
 from thinflow.ir.ledger import Entry, reasons
-from thinflow.optimize.results import GraphResults, JobResults, PairResults
-from thinflow.optimize.verdict import verdict_of
+from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, verdict_of
 
 if TYPE_CHECKING:
     from thinflow.bench.rows import Row

@@ -1,11 +1,16 @@
-"""Models and graphs that do not run at all, found before they are measured and written."""
+"""Runs of the main job's models with one sample: whether they run at all, and how fast."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 from thinflow.analysis.shapes import infer_shapes
+from thinflow.bench.inputs import Feeds
+from thinflow.bench.latency import BenchmarkReport, benchmark
 from thinflow.engines._child import run_file
 from thinflow.errors import (
     EngineUnavailable,
@@ -17,13 +22,18 @@ from thinflow.errors import (
     UnsupportedOp,
 )
 from thinflow.interpreter import Plan
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.ir.order import ancestors
+from thinflow.ir.types import TensorSpec
 from thinflow.ops import registry
 from thinflow.ops._failures import missing_kernel
 from thinflow.ops.traits import Trait, has
+from thinflow.optimize.core import Core
+from thinflow.optimize.job_inputs import JobInputs
 from thinflow.optimize.litert import FloatModel
-from thinflow.optimize.samples import Samples
+from thinflow.optimize.samples import Samples, rebind
+from thinflow.typing import Array
 
 
 def require_running(model: FloatModel, samples: Samples) -> None:
@@ -138,3 +148,69 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     while (cause := error.__cause__) is not None:
         yield cause
         error = cause
+
+
+@brief_repr
+@dataclass(frozen=True)
+class FirstSample:
+    """Says what each model is fed; see `bench.inputs.FeedsFor`.
+
+    Attributes:
+        feeds: path or name of a model -> arrays in the order of its inputs, or by name; others are fed what
+            is made up.
+        note: where it is from, in words.
+    """
+
+    feeds: Mapping[str, Feeds]
+    note: str
+
+    def __call__(self, path: str, inputs: Mapping[str, TensorSpec]) -> Feeds | None:
+        return self.feeds.get(path)
+
+
+def first_sample(job: JobInputs, cores: Mapping[Path, Core], graphs: Sequence[str] = ()) -> FirstSample:
+    """The first of a job's samples for each model.
+
+    Args:
+        cores: path of a model -> the part of a graph that it holds.
+        graphs: names under which whole graphs are measured.
+    """
+    feeds: dict[str, Feeds] = {}
+    for path, core in cores.items():
+        arrays = _core_inputs(core, rebind(job.data, job.graph, core.graph))
+        if arrays is not None:
+            feeds[str(path)] = arrays
+    for name in graphs:
+        first = next(iter(job.data), None)
+        if first is not None:
+            feeds[name] = {value.name: array for value, array in first.items()}
+    return FirstSample(feeds, "" if job.data.synthetic else f"the first of {job.data.note}")
+
+
+def _core_inputs(core: Core, samples: Samples) -> list[Array] | None:
+    """The inputs of a core for the first sample; None if it does not get there, being made up."""
+    try:
+        first = next(iter(samples), None)
+        if first is None:
+            return None
+        # States are no inputs of the file.
+        fed = set(core.fed)
+        return [a for v, a in zip(core.inputs, core.before(first), strict=True) if v in fed]
+    except ThinflowError:
+        return None
+
+
+def timed(job: JobInputs, models: Any, feeds: FirstSample, **more: Any) -> tuple[BenchmarkReport | None, str]:
+    """Latency of models with the first sample if that was chosen, and what disturbed it; or None, and why
+    nothing was timed.
+    """
+    options = job.options
+    if not (options.measure and options.seconds):
+        return None, ""
+    more |= {"threads": options.threads, "seconds": options.seconds, "progress": options.progress}
+    try:
+        # peaks: the machine's limits are no part of this report.
+        found = benchmark(models, feeds=feeds, peaks=False, **more)
+    except ThinflowError as error:
+        return None, f"nothing was timed: {error.message}"
+    return found, found.disturbance

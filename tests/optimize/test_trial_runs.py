@@ -7,8 +7,8 @@ import pytest
 
 from tests.transforms.golden import parse_graph
 from thinflow.analysis.shapes import infer_shapes
-from thinflow.optimize.runnable import why_not_running
 from thinflow.optimize.samples import Samples
+from thinflow.optimize.trial_runs import why_not_running
 
 IMAGE = """
     x = Placeholder() {dtype=float, shape=shape[1,4,4,1]}
