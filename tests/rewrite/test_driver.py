@@ -54,7 +54,7 @@ TEXT = """
 
 def rewrite(text: str, transform: Rewrite | None = None) -> tuple[Graph, Trace]:
     graph, trace = parse_graph(text), Trace()
-    (transform or FuseBias()).apply(graph, trace)
+    (transform or FuseBias()).run(graph, trace)
     assert not find_problems(graph)
     return graph, trace
 

@@ -90,6 +90,17 @@ def test_an_edit_that_the_ledger_does_not_tell_did_not_happen() -> None:
     assert "a" in result.graph
 
 
+def test_what_stays_with_a_node_that_is_gone_stays_with_nobody() -> None:
+    def remove_a(graph: Graph, trace: Trace) -> None:
+        graph.node("y").attrs["_class"] = (b"loc:@a", b"loc:@x", b"loc:@never")
+        graph.node("y").set_inputs(graph.node("a").inputs)
+        trace.changed(graph.node("a"), "removed")
+        graph.remove(graph.node("a"))
+
+    _, result = go(remove_a)
+    assert result.graph.node("y").attrs["_class"] == (b"loc:@x", b"loc:@never")
+
+
 def test_the_ledger() -> None:
     _, result = go(rename_a, lambda graph, trace: trace.leave(graph.node("y"), "why"))
     first, second = result.steps

@@ -202,7 +202,7 @@ def _cut_writes(graph: Graph, frozen: Frozen) -> None:
 
 def _inline(graph: Graph, frozen: Frozen) -> None:
     trace = Trace()
-    InlinePartitionedCall(prune_library=False).apply(graph, trace)
+    InlinePartitionedCall(prune_library=False).run(graph, trace)
     if trace.changes:
         frozen.notes.append(f"{len(trace.changes)} calls of functions replaced by their bodies")
     frozen.notes += [f"{entry.node} stays a call: {entry.text}" for entry in trace.left]

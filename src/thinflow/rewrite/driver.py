@@ -8,7 +8,7 @@ from typing import ClassVar
 from thinflow.ir.graph import Graph, Node, Value, paused_gc
 from thinflow.ir.ledger import Entry
 from thinflow.ir.order import match_order
-from thinflow.rewrite.edits import Site, drop_lost_classes, sweep
+from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.pattern import HeadPattern, Match, Miss, NodePattern, match, required
 from thinflow.rewrite.rule import Refuse, Trace, Transform
 
@@ -71,7 +71,6 @@ class Rewrite(Transform):
         return f"no {head} reads a {' or '.join(sorted(inner.ops))} the way it should"
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        names = {node.name for node in graph}
         told = len(trace.left)
         pattern = self.pattern
         facts = self.prepare(graph, trace)
@@ -87,7 +86,6 @@ class Rewrite(Transform):
                         self._try(graph, head, match(pattern, head, facts), trace)
             if len(trace.changes) == before or not self.until_fixpoint:
                 break
-        drop_lost_classes(graph, names)
 
     def _try(self, graph: Graph, head: Node, found: Match | Miss, trace: Trace) -> None:
         if isinstance(found, Miss):

@@ -29,6 +29,7 @@ from thinflow.errors import ParameterError, closest
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.ledger import Entry, reasons
+from thinflow.rewrite.edits import drop_lost_classes
 from thinflow.rewrite.spec import Call
 
 
@@ -105,6 +106,12 @@ class Transform:
     def apply(self, graph: Graph, trace: Trace) -> None:
         """Change the graph; record every change and every refusal in the trace."""
         raise NotImplementedError
+
+    def run(self, graph: Graph, trace: Trace) -> None:
+        """As `apply`; what says that it stays together with a node that is gone does not say so any more."""
+        names = {node.name for node in graph}
+        self.apply(graph, trace)
+        drop_lost_classes(graph, names)
 
     def why_nothing(self, graph: Graph) -> str:
         """Why it neither changed nor left anything in a graph, in words."""

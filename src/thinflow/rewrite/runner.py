@@ -289,7 +289,7 @@ def _change(transform: Transform, graph: Graph, trace: Trace) -> None:
         TransformError: it raised what no transform should.
     """
     try:
-        transform.apply(graph, trace)
+        transform.run(graph, trace)
     except (ThinflowError, MemoryError):
         raise
     except Exception as error:

@@ -20,7 +20,7 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType
 from thinflow.ops.traits import Trait
 from thinflow.rewrite.driver import Rewrite
-from thinflow.rewrite.edits import Site, drop_lost_classes
+from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, node
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.library import note_functions
@@ -57,9 +57,7 @@ class FoldBatchNorms(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         mode = Mode(self.name, norms=self.batch_norms, normalize_bias=self.normalize_bias)
-        names = {n.name for n in graph}
         fold_all(graph, trace, mode, duplicate_shared=self.duplicate_shared)
-        drop_lost_classes(graph, names)
         note_functions(graph, trace, "nothing inside it is folded")
 
 
@@ -87,13 +85,11 @@ class FoldOldBatchNorms(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         mode = Mode(self.name, norms=True, only_norms=True)
-        names = {n.name for n in graph}
         fold_all(graph, trace, mode, duplicate_shared=self.duplicate_shared)
         if self.fold_forward:
             fold_forward(graph, trace, self.name)
         if self.lower_unfoldable:
             self._lower(graph, trace)
-        drop_lost_classes(graph, names)
         note_functions(graph, trace, "nothing inside it is folded")
 
     def _lower(self, graph: Graph, trace: Trace) -> None:

@@ -18,7 +18,6 @@ from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import shape_text
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.edits import drop_lost_classes
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.library import note_functions
 from thinflow.transforms.fold.evaluate import ConstantPart, Result, sinks, tensor_of
@@ -63,7 +62,6 @@ class FoldConstants(Transform):
         if not graph.outputs:
             trace.warnings.append("no outputs are given, so every node without a reader counts as one")
         kept = graph.outputs or sinks(graph)
-        names = {n.name for n in graph}
         failed: dict[Node, str] = {}
         too_large: dict[Node, str] = {}
         while True:
@@ -79,7 +77,6 @@ class FoldConstants(Transform):
                 too_large.clear()  # what a result grows from may have become larger
         drop_idle(graph, trace)
         self._prune(graph, kept, trace)
-        drop_lost_classes(graph, names)
         note_functions(graph, trace, "nothing inside it is folded")
 
     def _set_specs(self, graph: Graph) -> None:

@@ -8,7 +8,7 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.edits import drop_lost_classes, sweep
+from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.layout.axes import Made, Perm, Plan
 from thinflow.transforms.layout.transposes import Sinker, reshape_unit_transposes, transposes
@@ -38,7 +38,6 @@ class ToNhwc(Transform):
     tolerance = 1e-5
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        names = {node.name for node in graph}
         wanted = [
             n for n in execution_order(graph) if has(n.op, _WITH_CHANNELS) and n.get("data_format") in LAYOUTS
         ]
@@ -57,7 +56,6 @@ class ToNhwc(Transform):
                 trace.leave(node, refusal.reason)
         sinker.run()
         reshape_unit_transposes(graph, trace)
-        drop_lost_classes(graph, names)
 
     def _convert(self, sinker: Sinker, node: Node, trace: Trace) -> None:
         transposed = has(node.op, Trait.CONV_TRANSPOSE)
@@ -137,7 +135,6 @@ class CancelTransposes(Transform):
     def apply(self, graph: Graph, trace: Trace) -> None:
         if not any(node.op == "Transpose" for node in graph):
             return
-        names = {node.name for node in graph}
         # Sizes tell which transposes move axes of size 1 only.
         known_shapes(graph)
         reshape_unit_transposes(graph, trace)
@@ -149,4 +146,3 @@ class CancelTransposes(Transform):
             if transposes(trial) < transposes(graph):
                 Sinker(graph, trace, self.name).run()
                 reshape_unit_transposes(graph, trace)
-        drop_lost_classes(graph, names)

@@ -11,7 +11,7 @@ from thinflow.ir.function import Selection, mentioned, reachable
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.ledger import Entry
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.edits import drop_lost_classes, sweep
+from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.bodies import Library, Place, types_in
 from thinflow.transforms.flow.dependence import KNOWN
@@ -44,7 +44,6 @@ class RaiseControlFlow(Transform):
         return None
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        names = {node.name for node in graph}
         made = Made(graph.functions)
         _InBody(made).apply(graph, trace)
         if self.functions:
@@ -57,7 +56,6 @@ class RaiseControlFlow(Transform):
         if made.functions:
             # At once and at the end: bodies made later may call those made before.
             graph.functions = with_changes(graph.functions, made.functions)
-            drop_lost_classes(graph, names)
 
 
 class _InBody(Transform):
@@ -138,9 +136,7 @@ class LowerControlFlow(Transform):
             n for n in graph if has(n.op, FLOW) and (not self.raised or n.origin == RaiseControlFlow.name)
         ]
         if calls:
-            names = {node.name for node in graph}
             self._lower_all(graph, calls, trace)
-            drop_lost_classes(graph, names)
         for node in graph:
             if node.op == "For" and not self.raised:
                 trace.leave(node, "For has no form in TensorFlow 1")

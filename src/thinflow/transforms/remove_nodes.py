@@ -11,7 +11,6 @@ from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.edits import drop_lost_classes
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.shared.effects import effect_free
 
@@ -54,7 +53,6 @@ class RemoveNodes(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         ops = self.ops
-        names = {node.name for node in graph}
         free: set[Node] | None = None
         # Sources first: each reader then moves once, however long the chain.
         for node in execution_order(graph):
@@ -74,7 +72,6 @@ class RemoveNodes(Transform):
                         node.remove_control_input(source)
             trace.changed(node, f"its readers read '{values[min(values)].name}'")
             graph.bypass(node, values, keep_control=not self.drop_control)
-        drop_lost_classes(graph, names)
 
     def values(self, node: Node) -> dict[int, Value]:
         """The values to read instead of each output.

@@ -13,7 +13,7 @@ from thinflow.ir.order import execution_order
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import INT32, INT64, DType
 from thinflow.rewrite.driver import Rewrite
-from thinflow.rewrite.edits import Site, drop_lost_classes, sweep
+from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.pattern import Match, any_value, node
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.shared.constants import side_outputs
@@ -44,7 +44,6 @@ class SimplifyArithmetic(Transform):
     merge: bool = True
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        names = {node.name for node in graph}
         known_shapes(graph)
         while True:
             trace.forget_left()
@@ -54,7 +53,6 @@ class SimplifyArithmetic(Transform):
                     self._simplify(graph, candidate, trace)
             if len(trace.changes) == before:
                 break
-        drop_lost_classes(graph, names)
 
     def _simplify(self, graph: Graph, node: Node, trace: Trace) -> None:
         same = handed_on(node)

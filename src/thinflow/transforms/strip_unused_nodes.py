@@ -15,7 +15,6 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.ledger import Entry
 from thinflow.ir.types import FLOAT, DType, Shape, TensorSpec, dtype
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.edits import drop_lost_classes
 from thinflow.rewrite.rule import Trace, Transform, transform
 from thinflow.transforms.flow.library import note_functions
 from thinflow.transforms.shared.effects import drop_idle_control
@@ -82,7 +81,6 @@ class StripUnusedNodes(Transform):
                 "no outputs are given, so nothing is needed", graph.path, hint="name them: outputs=[...]"
             )
         self.check_names(graph, trace)
-        names = {node.name for node in graph}
         note_functions(graph, trace, "its nodes stay")
         if not self.keep_control:
             for source, waiter in drop_idle_control(graph):
@@ -110,7 +108,6 @@ class StripUnusedNodes(Transform):
         graph.remove(*gone)
         for node, values in cuts.items():
             self.cut(graph, node, values, specs, trace, keep=node in needed)
-        drop_lost_classes(graph, names)
 
     def free(self, node: Node, trace: Trace) -> None:
         """Let a placeholder wait for nothing: it is fed, so nothing has to run for it."""

@@ -16,7 +16,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, DType
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
-from thinflow.rewrite.edits import Site, drop_lost_classes, sweep
+from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.pattern import Match, NodePattern, any_of, any_value, constant_node, node, source_of
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.constant_branches import resolve_calls, resolve_switches
@@ -93,7 +93,7 @@ class SetTrainingSwitches(Rewrite):
 def set_switches(graph: Graph) -> list[str]:
     """Set the training switches of a graph in place; what was set, such as `is_training to false`."""
     trace = Trace()
-    SetTrainingSwitches().apply(graph, trace)
+    SetTrainingSwitches().run(graph, trace)
     return [f"{change.node} {change.text}" for change in trace.changes]
 
 
@@ -246,7 +246,6 @@ class RemoveTrainingOps(Transform):
     queues: bool = True
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        names = {node.name for node in graph}
         # Queues and conditions first: what they leave dead need not be looked at by the rest.
         if self.queues:
             empty_queues(graph, trace)
@@ -261,7 +260,6 @@ class RemoveTrainingOps(Transform):
             remove_ops(graph, Trait.PRINT, "a print", trace)
         if self.summaries:
             remove_ops(graph, Trait.SUMMARY, "a summary", trace)
-        drop_lost_classes(graph, names)
 
 
 def remove_ops(graph: Graph, kind: Trait, what: str, trace: Trace) -> None:

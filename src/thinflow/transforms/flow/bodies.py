@@ -71,7 +71,7 @@ def _inlined(function: Function) -> Function:
         else n
         for n in copy.control_outputs
     ]
-    InlinePartitionedCall(prune_library=False).apply(graph, Trace())
+    InlinePartitionedCall(prune_library=False).run(graph, Trace())
     return replace(copy, control_outputs=effects).settled()
 
 

@@ -111,7 +111,7 @@ def _edited(transform: Transform, function: Function, trace: Trace) -> Function:
     # Effects are outputs for the time being, so that a transform keeps them.
     body.outputs = [*copy.outputs, *(node.output() for node in effects)]
     places = [results + effects.index(node) for node in copy.control_outputs]
-    transform.apply(body, trace)
+    transform.run(body, trace)
     _restore_arguments(function, body, trace, renamed=transform.renames)
     new = [p for p in find_problems(body, port_count) if p not in known]
     if new:
