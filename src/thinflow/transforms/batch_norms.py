@@ -24,10 +24,10 @@ from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, node
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.library import note_functions
+from thinflow.transforms.fold.chains import fold_all
 from thinflow.transforms.fold.forward import fold_forward
 from thinflow.transforms.fold.pieces import Mode
 from thinflow.transforms.fold.producers import store
-from thinflow.transforms.fold.shared_producers import fold_all
 from thinflow.transforms.fold.steps import LowerNorms, channels_first, is_training
 from thinflow.transforms.shared.constants import const_tensor, side_outputs
 from thinflow.typing import Array

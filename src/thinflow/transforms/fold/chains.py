@@ -3,24 +3,35 @@
     ((conv(x, w) + a) * f + c) ...  ->  conv(x, w * s) + b
 
 What a chain may consist of is told by `pieces`. A chain is folded from its outermost step down, all of it or
-nothing.
+nothing. A convolution that several nodes read comes first:
+
+    m1(conv), m2(conv) with equal m1, m2  ->  both readers' readers read m1(conv)
+    m1(conv), f(conv)                     ->  m1(conv'), f(conv), only when asked to
+
+The second computes conv twice, so that the factor can be folded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.fold.pieces import Mode, Piece, Pieces, below
-from thinflow.transforms.fold.producers import Producer, store
-from thinflow.transforms.fold.steps import is_sum
+from thinflow.transforms.fold.producers import (
+    add_bias,
+    find_producer,
+    put_weights,
+    store,
+    weights_of,
+)
+from thinflow.transforms.fold.steps import Step, data_input, is_factor, is_sum, read_step
 from thinflow.transforms.shared.constants import (
     awaited_by_constant,
     const_node,
@@ -172,7 +183,7 @@ class Fold:
                 scaled *= producer.spread(target.s)
             target.weights = store(scaled, producer.tensor, self.head.node)
         # A bias that is zero in the stored type is left out, even where it was not before rounding.
-        bias = store(np.broadcast_to(target.b, (producer.channels,)), producer.tensor, self.head.node)
+        bias = store(np.broadcast_to(target.b, (producer.channels.count,)), producer.tensor, self.head.node)
         if bias.numpy().astype(np.float64).any():
             target.bias = bias
 
@@ -299,28 +310,87 @@ def _branches(piece: Piece, s: Array, b: Array) -> list[tuple[Piece, Array, Arra
     return list(zip(piece.children, *shares, slots, strict=True))
 
 
-def put_weights(graph: Graph, producer: Producer, weights: Tensor, origin: str) -> None:
-    """Set the weights of a producer: in place if nobody else reads the old ones, else anew."""
-    node = producer.node
-    source = const_node(producer.weights)
-    assert source is not None
-    if is_sole_reader(node, producer.weights):
-        source.attrs["value"] = weights
-        return
-    fresh = Site(graph, node, origin).constant(weights, f"{node.name}_weights")
-    # The new constant waits for what the old one waited for.
-    fresh.node.set_control_inputs(awaited_by_constant(producer.weights))
-    fresh.node.device = source.device
-    node.set_input(producer.kind.input, fresh)
-    sweep(graph, [producer.weights.node])
+# ---- Producers with several readers: folding needs one reader each
 
 
-def add_bias(site: Site, producer: Producer, bias: Value, name: str) -> Value:
-    """A BiasAdd over a producer's output, with its type, data format and device."""
-    node = producer.node
-    attrs: dict[str, Attr] = {"T": producer.tensor.dtype}
-    if producer.channels_first:
-        attrs["data_format"] = b"NCHW"
-    elif "data_format" in node.attrs:
-        attrs["data_format"] = b"NHWC"
-    return site.add("BiasAdd", node.output(), bias, name=name, attrs=attrs, device=node.device)
+def fold_all(graph: Graph, trace: Trace, mode: Mode, *, duplicate_shared: bool) -> None:
+    """Fold every chain, also over shared producers as far as possible, until nothing changes any more."""
+    while True:
+        before = len(trace.changes)
+        merge_equal_readers(graph, trace, mode)
+        if duplicate_shared:
+            duplicate(graph, trace, mode)
+        fold_chains(graph, trace, mode)
+        if len(trace.changes) == before:
+            return
+
+
+def merge_equal_readers(graph: Graph, trace: Trace, mode: Mode) -> None:
+    """Keep one of a producer's readers where all of them do the same with it."""
+    for node, steps in _shared_producers(graph, mode):
+        # A reader of another kind would still need the producer as it is.
+        if node.is_protected or len(steps) != len(node.output().uses):
+            continue
+        first, *others = steps
+        if not all(_is_same(first, s) and _may_go(s.node) for s in others):
+            continue
+        for step in others:
+            trace.changed(step.node, f"does what '{first.node.name}' does")
+            step.node.output().replace_uses(first.node.output())
+            loose = [v.node for v in step.node.inputs]
+            graph.remove(step.node)
+            sweep(graph, loose)
+
+
+def duplicate(graph: Graph, trace: Trace, mode: Mode) -> None:
+    """Give every factor or norm over a shared producer a producer of its own."""
+    for node, steps in _shared_producers(graph, mode):
+        others_read = len(steps) < len(node.output().uses) or node.is_protected or bool(node.control_outputs)
+        # If all readers are factors, the first may keep the producer itself.
+        for step in steps if others_read else steps[1:]:
+            twin = graph.add(
+                node.op,
+                node.inputs,
+                node.name,
+                attrs=node.attrs,
+                control_inputs=node.control_inputs,
+                device=node.device,
+                before=node,
+            )
+            twin.origin = mode.origin
+            step.node.set_input(data_input(step.node), twin.output())
+            trace.changed(node, f"duplicated as '{twin.name}' for '{step.node.name}'")
+
+
+def _shared_producers(graph: Graph, mode: Mode) -> Iterator[tuple[Node, list[Step]]]:
+    """Producers that somebody else reads too, with the foldable factors and norms among their readers."""
+    for node in list(graph):
+        if weights_of(node.op) is None or (len(node.output().uses) < 2 and not node.is_protected):
+            continue
+        steps = []
+        for use in node.output().uses:
+            try:
+                if _is_reader_wanted(use.node.op, mode) and use.index == data_input(use.node):
+                    steps.append(read_step(use.node, use.index, find_producer(node).channels))
+            except Refuse:
+                continue  # told when the chains are folded
+        if steps:
+            yield node, steps
+
+
+def _is_reader_wanted(op: str, mode: Mode) -> bool:
+    if mode.norms and has(op, Trait.BATCH_NORM):
+        return True
+    return not mode.only_norms and is_factor(op)
+
+
+def _may_go(node: Node) -> bool:
+    return not (node.is_protected or node.control_inputs or node.control_outputs or side_outputs(node))
+
+
+def _is_same(a: Step, b: Step) -> bool:
+    return _equal(a.factor, b.factor) and _equal(a.addend, b.addend)
+
+
+def _equal(a: Array | None, b: Array | None) -> bool:
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))

@@ -16,8 +16,14 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Trace
-from thinflow.transforms.fold.chains import add_bias, put_weights
-from thinflow.transforms.fold.producers import Producer, find_producer, store, weights_of
+from thinflow.transforms.fold.producers import (
+    Producer,
+    add_bias,
+    find_producer,
+    put_weights,
+    store,
+    weights_of,
+)
 from thinflow.transforms.fold.steps import Norm, read_norm
 from thinflow.transforms.shared.constants import (
     awaited_by_constant,
@@ -107,7 +113,7 @@ def _merged(norm: Norm, producer: Producer) -> tuple[Tensor, Tensor | None]:
         padding = str(node.get("padding", ""))
         if padding != "VALID" and not (padding == "SAME" and pointwise):
             raise Refuse(f"'{node.name}' pads with zeros ({padding})", norm.node)
-        if norm.channels_first != producer.channels_first:
+        if norm.channels_first != producer.channels.first:
             raise Refuse(f"its data_format does not fit that of '{node.name}'", norm.node)
     elif norm.channels_first or node.get("transpose_a", False) or node.get("adj_x", False):
         raise Refuse(f"its channels are not what '{node.name}' sums over", norm.node)
@@ -140,7 +146,11 @@ def _following_bias(node: Node, producer: Producer) -> Value | None:
         return None
     value = readers[0].node.inputs[1]
     tensor = const_tensor(value)
-    if tensor is None or tensor.shape != (producer.channels,) or not is_sole_reader(readers[0].node, value):
+    if (
+        tensor is None
+        or tensor.shape != (producer.channels.count,)
+        or not is_sole_reader(readers[0].node, value)
+    ):
         return None
     return value
 

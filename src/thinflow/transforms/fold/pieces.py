@@ -14,8 +14,8 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, execution_order
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse, Trace
-from thinflow.transforms.fold.producers import Producer, find_producer, weights_of
-from thinflow.transforms.fold.steps import Channels, Step, data_input, is_factor, is_step, read_step
+from thinflow.transforms.fold.producers import Channels, Producer, find_producer, weights_of
+from thinflow.transforms.fold.steps import Step, data_input, is_factor, is_step, read_step
 from thinflow.transforms.shared.constants import const_tensor, side_outputs
 
 
@@ -99,8 +99,7 @@ class Pieces:
         try:
             if weights_of(op) is not None:
                 producer = find_producer(node)
-                channels = Channels(producer.channels, producer.channels_first, producer.kind.output_rank)
-                self.pieces[node] = Piece(node, channels, producer=producer)
+                self.pieces[node] = Piece(node, producer.channels, producer=producer)
             elif is_step(op) or (self.mode.norms and has(op, Trait.BATCH_NORM)):
                 self._look_at_step(node)
             elif has(op, Trait.IDENTITY) and node.inputs:

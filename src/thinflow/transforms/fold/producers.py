@@ -7,16 +7,54 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.ir.graph import Node, Value
+from thinflow.ir.attrs import Attr
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ops import registry
 from thinflow.ops.registry import Weights
 from thinflow.ops.traits import Trait, has
+from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms.shared.constants import const_tensor
+from thinflow.transforms.shared.constants import (
+    awaited_by_constant,
+    const_node,
+    const_tensor,
+    is_sole_reader,
+    numbers,
+)
 from thinflow.typing import Array
 
 FLOATING = frozenset({"float", "double", "half", "bfloat16"})
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Layout of a tensor's channels: `count` of them, on axis 1 or the last of `rank` axes, if known."""
+
+    count: int
+    first: bool
+    rank: int | None
+
+    def vector(self, tensor: Tensor, node: Node) -> Array:
+        """A constant as one number per channel [C], or one for all [], in double precision.
+
+        Raises:
+            Refuse: broadcasting it would vary along another axis, or change the shape; or it is not finite.
+        """
+        shape = tensor.shape
+        if tensor.dtype.name not in FLOATING:
+            raise Refuse(f"its constant is {tensor.dtype}, not floating point", node)
+        # Of unknown rank: a product of matrices has two axes at least.
+        if len(shape) > (self.rank or 2):
+            raise Refuse(f"its constant has shape {list(shape)}, more axes than the tensor it meets", node)
+        if tensor.size != 1:
+            # Broadcasting aligns shapes at their ends: axis 1 of the tensor, counted from the back.
+            axis = len(shape) - (self.rank or 0) + 1 if self.first else len(shape) - 1
+            if axis < 0 or tensor.size != self.count or shape[axis] != self.count:
+                where = "axis 1" if self.first else "the last axis"
+                wanted = f"one value for each of {self.count} channels on {where}"
+                raise Refuse(f"its constant has shape {list(shape)}, not {wanted}", node)
+        return finite(tensor, node).reshape(() if tensor.size == 1 else (self.count,))
 
 
 @dataclass(frozen=True)
@@ -29,8 +67,7 @@ class Producer:
         weights: the value it reads them from.
         tensor: the weights.
         axes: axes of the weights that count output channels.
-        channels: how many there are.
-        channels_first: whether channels are axis 1 of the output instead of the last.
+        channels: of its output.
     """
 
     node: Node
@@ -38,15 +75,14 @@ class Producer:
     weights: Value
     tensor: Tensor
     axes: tuple[int, ...]
-    channels: int
-    channels_first: bool
+    channels: Channels
 
     def spread(self, vector: Array) -> Array:
         """One number per output channel [C] in a shape that broadcasts against the weights."""
         shape = [1] * len(self.tensor.shape)
         for axis in self.axes:
             shape[axis] = self.tensor.shape[axis]
-        return np.broadcast_to(vector, (self.channels,)).reshape(shape)
+        return np.broadcast_to(vector, (self.channels.count,)).reshape(shape)
 
 
 def weights_of(op: str) -> Weights | None:
@@ -86,10 +122,10 @@ def find_producer(node: Node) -> Producer:
     if layout not in {"", "NHWC", "NCHW", "NDHWC", "NCDHW"}:
         raise Refuse(f"'{node.name}' has the data_format {layout}", node)
     axes = output_axes(node, kind)
-    channels = math.prod(tensor.shape[a] for a in axes)
-    channels_first = layout in {"NCHW", "NCDHW"}
-    _refuse_grouped_transposed(node, channels, channels_first)
-    return Producer(node, kind, weights, tensor, axes, channels, channels_first)
+    count = math.prod(tensor.shape[a] for a in axes)
+    channels = Channels(count, layout in {"NCHW", "NCDHW"}, kind.output_rank)
+    _refuse_grouped_transposed(node, channels)
+    return Producer(node, kind, weights, tensor, axes, channels)
 
 
 def _einsum(node: Node) -> Weights:
@@ -116,7 +152,7 @@ def _einsum(node: Node) -> Weights:
     return Weights(1, 0, (weights.index(channel),), 0, len(weights), rank)
 
 
-def _refuse_grouped_transposed(node: Node, channels: int, channels_first: bool) -> None:
+def _refuse_grouped_transposed(node: Node, channels: Channels) -> None:
     """A grouped transposed convolution has more output channels than its filter says."""
     if not has(node.op, Trait.CONV_TRANSPOSE):
         return
@@ -124,10 +160,10 @@ def _refuse_grouped_transposed(node: Node, channels: int, channels_first: bool) 
     if sizes is None or len(sizes.shape) != 1 or sizes.size < 4:
         return
     # Of grouped ones the result has the channels of all groups, the filter those of one.
-    declared = int(sizes.numpy()[1 if channels_first else -1])
-    if declared != channels:
+    declared = int(sizes.numpy()[1 if channels.first else -1])
+    if declared != channels.count:
         raise Refuse(
-            f"'{node.name}' makes {declared} channels from a filter for {channels}: it is grouped", node
+            f"'{node.name}' makes {declared} channels from a filter for {channels.count}: it is grouped", node
         )
 
 
@@ -144,3 +180,42 @@ def store(array: Array, tensor: Tensor, node: Node) -> Tensor:
     if not finite:
         raise Refuse(f"the result would have values that {tensor.dtype} cannot hold", node)
     return Tensor.from_array(stored, tensor.dtype)
+
+
+def finite(tensor: Tensor, node: Node) -> Array:
+    """The numbers of a small constant, in double precision.
+
+    Raises:
+        Refuse: not all of them are finite.
+    """
+    values = numbers(tensor, node)
+    if not np.isfinite(values).all():
+        raise Refuse("its constant has values that are not finite", node)
+    return values
+
+
+def put_weights(graph: Graph, producer: Producer, weights: Tensor, origin: str) -> None:
+    """Set the weights of a producer: in place if nobody else reads the old ones, else anew."""
+    node = producer.node
+    source = const_node(producer.weights)
+    assert source is not None
+    if is_sole_reader(node, producer.weights):
+        source.attrs["value"] = weights
+        return
+    fresh = Site(graph, node, origin).constant(weights, f"{node.name}_weights")
+    # The new constant waits for what the old one waited for.
+    fresh.node.set_control_inputs(awaited_by_constant(producer.weights))
+    fresh.node.device = source.device
+    node.set_input(producer.kind.input, fresh)
+    sweep(graph, [producer.weights.node])
+
+
+def add_bias(site: Site, producer: Producer, bias: Value, name: str) -> Value:
+    """A BiasAdd over a producer's output, with its type, data format and device."""
+    node = producer.node
+    attrs: dict[str, Attr] = {"T": producer.tensor.dtype}
+    if producer.channels.first:
+        attrs["data_format"] = b"NCHW"
+    elif "data_format" in node.attrs:
+        attrs["data_format"] = b"NHWC"
+    return site.add("BiasAdd", node.output(), bias, name=name, attrs=attrs, device=node.device)

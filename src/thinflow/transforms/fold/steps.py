@@ -24,7 +24,7 @@ from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match
 from thinflow.rewrite.pattern import node as any_node
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms.fold.producers import FLOATING, store
+from thinflow.transforms.fold.producers import Channels, finite, store
 from thinflow.transforms.shared.constants import (
     awaited_by_constant,
     const_node,
@@ -189,36 +189,6 @@ def is_step(op: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Channels:
-    """Layout of a tensor's channels: `count` of them, on axis 1 or the last of `rank` axes, if known."""
-
-    count: int
-    first: bool
-    rank: int | None
-
-    def vector(self, tensor: Tensor, node: Node) -> Array:
-        """A constant as one number per channel [C], or one for all [], in double precision.
-
-        Raises:
-            Refuse: broadcasting it would vary along another axis, or change the shape; or it is not finite.
-        """
-        shape = tensor.shape
-        if tensor.dtype.name not in FLOATING:
-            raise Refuse(f"its constant is {tensor.dtype}, not floating point", node)
-        # Of unknown rank: a product of matrices has two axes at least.
-        if len(shape) > (self.rank or 2):
-            raise Refuse(f"its constant has shape {list(shape)}, more axes than the tensor it meets", node)
-        if tensor.size != 1:
-            # Broadcasting aligns shapes at their ends: axis 1 of the tensor, counted from the back.
-            axis = len(shape) - (self.rank or 0) + 1 if self.first else len(shape) - 1
-            if axis < 0 or tensor.size != self.count or shape[axis] != self.count:
-                where = "axis 1" if self.first else "the last axis"
-                wanted = f"one value for each of {self.count} channels on {where}"
-                raise Refuse(f"its constant has shape {list(shape)}, not {wanted}", node)
-        return finite(tensor, node).reshape(() if tensor.size == 1 else (self.count,))
-
-
-@dataclass(frozen=True)
 class Step:
     """y = x * factor + addend, per channel; None stands for 1 and 0.
 
@@ -302,15 +272,3 @@ def _norm_step(node: Node, channels: Channels) -> Step:
             f"it normalises {norm.scale.size} channels, the convolution makes {channels.count}", node
         )
     return Step(node, norm.scale, norm.offset, norm.parameters, is_norm=True)
-
-
-def finite(tensor: Tensor, node: Node) -> Array:
-    """The numbers of a small constant, in double precision.
-
-    Raises:
-        Refuse: not all of them are finite.
-    """
-    values = numbers(tensor, node)
-    if not np.isfinite(values).all():
-        raise Refuse("its constant has values that are not finite", node)
-    return values
