@@ -116,6 +116,19 @@ def test_pass_through_ops_and_operand_order_do_not_count() -> None:
     assert proof.cones == 0
 
 
+def test_strings_joined_in_another_order_are_a_difference() -> None:
+    text = """
+        a = Placeholder() {dtype=string, shape=shape[2]}
+        b = Placeholder() {dtype=string, shape=shape[2]}
+        y = Add(a, b) {T=string}
+        inputs: a, b
+        outputs: y
+    """
+    before, after = parse_graph(text), parse_graph(text.replace("Add(a, b)", "Add(b, a)"))
+    assert prove(before, before.clone(), 1e-6).equal
+    assert prove(before, after, 1e-6).unproven == ["y"]
+
+
 def test_a_different_attribute_is_a_difference() -> None:
     graph = conv_chain(1)
     other = graph.clone()

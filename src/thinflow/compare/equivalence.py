@@ -33,7 +33,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of
 from thinflow.ops.random import repeatable_randomness
-from thinflow.ops.traits import Trait, has
+from thinflow.ops.traits import Trait, commutes, has
 from thinflow.typing import Array
 
 SMALL_CONSTANT = 4096
@@ -187,7 +187,7 @@ class _Side:
         definition = registry.find(node.op)
         own = node.name if definition is None or definition.has(Trait.STATEFUL) else ""
         inputs = tuple(self.number[v] for v in node.inputs)
-        if has(node.op, Trait.COMMUTATIVE):
+        if commutes(node.op, node.attrs_view.get("T")):
             inputs = tuple(sorted(inputs))
         attrs = tuple(sorted((k, attr_key(v)) for k, v in node.attrs.items() if k not in _ANNOTATIONS))
         return ("node", node.op, own, attrs, inputs)

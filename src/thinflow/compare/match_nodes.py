@@ -15,7 +15,7 @@ from thinflow.ir.attrs import attr_key
 from thinflow.ir.graph import Graph, Node, Value, paused_gc
 from thinflow.ir.order import runnable
 from thinflow.ir.tensor import Tensor
-from thinflow.ops.traits import Trait, has
+from thinflow.ops.traits import commutes
 
 REACH = 4
 """Limit of changed nodes in a row that are stepped over to find the next pair."""
@@ -105,7 +105,7 @@ class _Side:
             return "constant", constant(node.tensor)
         # -1 for a node in a loop that has no number yet.
         inputs = [(found.get(v.node, -1), v.port) for v in node.inputs]
-        if has(node.op, Trait.COMMUTATIVE):
+        if commutes(node.op, node.attrs_view.get("T")):
             inputs.sort()
         # A NoOp is told from another by what it waits for.
         if not inputs and node.control_inputs:

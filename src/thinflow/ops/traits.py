@@ -24,6 +24,8 @@ from enum import Flag, auto
 from functools import cache
 from typing import Any, Generic, TypeVar
 
+from thinflow.ir.types import STRING
+
 
 class Trait(Flag):
     """A property of an op; `|` makes "any of these"."""
@@ -244,6 +246,12 @@ def has(op: str, traits: Trait) -> bool:
     """True if an op has any of these traits; an op that nobody declared has none."""
     load_families()
     return bool(_declared.get(op, 0) & traits.value)
+
+
+def commutes(op: str, element: object) -> bool:
+    """True if the inputs of an op may change places, its elements being of this type (attribute `T`)."""
+    # Strings are joined by Add, too.
+    return has(op, Trait.COMMUTATIVE) and element is not STRING
 
 
 @cache

@@ -19,7 +19,7 @@ from thinflow.ir.order import execution_order
 from thinflow.ir.tensor import Tensor
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of
-from thinflow.ops.traits import Trait, has
+from thinflow.ops.traits import Trait, commutes, has
 from thinflow.rewrite.edits import Site, rename_classes
 from thinflow.rewrite.rule import Trace, Transform, transform
 from thinflow.transforms.shared.effects import is_stateless
@@ -106,7 +106,7 @@ class MergeDuplicateNodes(Transform):
             return None
         # What a NextIteration hands back to a Merge has no number yet; a Merge never merges.
         inputs = [(number.get(v.node, -1), v.port) for v in node.inputs]
-        if self.commutative and len(inputs) == 2 and _commutes(node):
+        if self.commutative and len(inputs) == 2 and commutes(node.op, node.attrs_view.get("T")):
             inputs.sort()
         # What two nodes wait for may stand in any order.
         controls = frozenset(number[n] for n in node.control_inputs)
@@ -160,9 +160,3 @@ def _attrs_key(node: Node) -> Hashable:
         and not (name in defaults and attr_key(defaults[name]) == attr_key(value))
     ]
     return frozenset(kept)
-
-
-def _commutes(node: Node) -> bool:
-    element = node.attrs_view.get("T")
-    is_text = getattr(element, "name", "") == "string"  # joining strings is called Add, too
-    return has(node.op, Trait.COMMUTATIVE) and not is_text

@@ -213,10 +213,10 @@ def _family(op: str) -> str:
 
 def _same_up_to_order(diff: Diff, name: str) -> bool:
     """True if a node reads the same twins, in another order that does not matter to it."""
-    from thinflow.ops.traits import Trait, has
+    from thinflow.ops.traits import commutes
 
     node = diff.a.node(name)
-    if not has(node.op, Trait.COMMUTATIVE):
+    if not commutes(node.op, node.attrs_view.get("T")):
         return False
     twins = [diff.changes.match.value(v) for v in node.inputs]
     theirs = list(diff.changes.match.pairs[node].inputs)
