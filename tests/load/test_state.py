@@ -23,8 +23,10 @@ from tests.load.builders import (
 from thinflow.api import freeze_with_report, opening_notes
 from thinflow.cli import main
 from thinflow.errors import FormatError, UnsupportedOp
-from thinflow.ir.types import FLOAT, INT64
+from thinflow.ir.graph import Graph
+from thinflow.ir.types import FLOAT, INT64, RESOURCE
 from thinflow.load.frozen import Frozen
+from thinflow.load.state import is_write
 
 X = np.float32([1, -1, 2])
 
@@ -198,3 +200,29 @@ def test_generators_of_other_sizes(tmp_path: Path) -> None:
     prefix = write_values(tmp_path / "model-1", {"v": np.array([7, 0], np.int64)})
     with pytest.raises(UnsupportedOp, match="the size of its generator's state is not known"):
         freeze_with_report(graph_of(drawing(2)), ["y"], checkpoint=prefix)
+
+
+def test_a_write_behind_an_identity_of_many_counts(prefix: Path) -> None:
+    given = frozen(
+        prefix,
+        node("many", "IdentityN", "x", "v", T=(FLOAT, RESOURCE)),
+        node("set", "AssignVariableOp", "many:1", "x", dtype=FLOAT),
+        reading("r", "^set"),
+        node("y", "Neg", "r", T=FLOAT),
+    )
+    np.testing.assert_allclose(answer(given), -X)
+
+
+@pytest.mark.parametrize(
+    ("op", "writes"),
+    [
+        *[(op, True) for op in ("AssignAdd", "ResourceApplyAdam", "SparseApplyFtrl", "ScatterNdUpdate")],
+        *[(op, True) for op in ("ResourceCountUpTo", "SaveV2", "ResourceScatterNdSub", "StridedSliceAssign")],
+        *[
+            (op, False)
+            for op in ("ScatterNd", "ScatterNdNonAliasingAdd", "TensorScatterUpdate", "ReadVariableOp")
+        ],
+    ],
+)
+def test_ops_that_write(op: str, writes: bool) -> None:
+    assert is_write(Graph().add(op, name="n")) is writes

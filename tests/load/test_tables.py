@@ -21,7 +21,7 @@ from tests.load.builders import (
 from thinflow.api import freeze_with_report
 from thinflow.errors import FormatError, ThinflowError
 from thinflow.ir.graph import Node
-from thinflow.ir.types import FLOAT, INT64, STRING
+from thinflow.ir.types import FLOAT, INT64, RESOURCE, STRING
 from thinflow.load.tables import fill, read_text_file
 
 SIGNATURE = {"serving_default": ({"key": "key:0"}, {"found": "found:0"})}
@@ -129,6 +129,32 @@ def test_a_dense_table(tmp_path: Path) -> None:
     assert frozen.node("table/keys").tensor.numpy().tolist() == [4, 3]
     found = thinflow.run(frozen, {"key": np.array([3, 4, 7])}, ["found"], engine="reference")["found"]
     assert found.tolist() == [[6, 7], [2, 3], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [node("way", "Identity", "table", T=RESOURCE), node("n", "Identity", "way", T=RESOURCE)],
+        [node("n", "Snapshot", "table", T=RESOURCE)],
+        [
+            node("way", "IdentityN", "key", "table", T=(STRING, RESOURCE)),
+            node("n", "Identity", "way:1", T=RESOURCE),
+        ],
+    ],
+)
+def test_a_table_behind_ops_that_hand_it_on(between: list[str], tmp_path: Path) -> None:
+    """Whoever finds something there waits for the filling."""
+    nodes = [
+        *table()[:3], *between,
+        node("found", "LookupTableFindV2", "n", "key", "default", Tin=STRING, Tout=INT64),
+        text_constant("keys", "a", "b"),
+        node("values", "Const", dtype=INT64,
+             value="tensor { dtype: 9 tensor_shape { dim { size: 2 } } int64_val: 7 int64_val: 8 }"),
+        node("init", "InitializeTableV2", "table", "keys", "values", Tkey=STRING, Tval=INT64),
+    ]  # fmt: skip
+    folder = write_model(tmp_path / "m", meta_text(nodes, signatures=SIGNATURE, more=MAIN_OP))
+    graph = thinflow.load(folder)
+    assert [n.name for n in graph.node("found").control_inputs] == ["init"]
 
 
 def test_a_table_that_nothing_fills(tmp_path: Path) -> None:

@@ -157,6 +157,18 @@ def test_handles_in_an_identity_of_many() -> None:
     assert graph.node("i").attrs["T"] == (FLOAT, FLOAT)
 
 
+@pytest.mark.parametrize("op", ["Snapshot", "StopGradient", "PreventGradient", "DeepCopy", "GuaranteeConst"])
+def test_handles_behind_ops_that_give_what_they_take(op: str) -> None:
+    nodes = [
+        placeholder("x", 1, 2),
+        variable("w", 2, 3),
+        node("i", op, "w", T=RESOURCE),
+        read("r", "i"),
+        node("y", "MatMul", "x", "r", T=FLOAT),
+    ]
+    np.testing.assert_allclose(answer(frozen(nodes), x=X), X @ W)
+
+
 def test_what_a_constant_does_not_allow() -> None:
     nodes = [variable("w", 2, 3), node("odd", "ConsumeHandle", "w")]
     with pytest.raises(UnsupportedOp, match=r"node 'odd'.*uses the variable 'w' in a way") as error:

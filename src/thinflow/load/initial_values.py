@@ -14,7 +14,6 @@ from thinflow.ir.tensor import Tensor
 from thinflow.load.variable_handles import replace_variables
 from thinflow.ops.traits import Trait, has
 
-_RANDOM = ("Random", "TruncatedNormal", "ParameterizedTruncatedNormal", "Multinomial")
 _SEEDED = ("seed", "seed2")
 
 
@@ -130,5 +129,4 @@ def _keep(graph: Graph, nodes: set[Node]) -> None:
 
 def _is_drawn(node: Node) -> bool:
     """True if a node gives other numbers each time."""
-    is_random = node.op.startswith(_RANDOM)
-    return is_random and not any(node.attrs.get(key) for key in _SEEDED)
+    return has(node.op, Trait.RANDOM) and not any(node.attrs.get(key) for key in _SEEDED)

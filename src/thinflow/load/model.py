@@ -30,12 +30,11 @@ from thinflow.load.state import forward_writes, is_write, kept_variables, state_
 from thinflow.load.tables import fillers_of
 from thinflow.load.variable_handles import replace_variables
 from thinflow.load.variable_values import fill_tables, table_contents, variable_values
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import drop_lost_classes
 from thinflow.rewrite.rule import Trace
 from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
 from thinflow.transforms.shared.effects import drop_idle_control
-
-_PATH_SOURCES = frozenset({"Const", "Placeholder", "PlaceholderWithDefault"})
 
 
 def freeze_metagraph(
@@ -238,7 +237,7 @@ def _place_assets(meta: MetaGraph) -> None:
     for name, path in meta.assets():
         node = meta.graph.find(name)
         # A path that is computed cannot be replaced by looking at one node.
-        if node is None or node.op not in _PATH_SOURCES:
+        if node is None or not (node.tensor is not None or has(node.op, Trait.PLACEHOLDER)):
             continue
         # An object array: numpy's own byte strings would drop zero bytes at the end.
         text = np.array(os.path.abspath(path).encode("utf-8", "surrogateescape"), object)

@@ -10,8 +10,7 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.types import TensorSpec
-
-_PASSING = frozenset({"Identity", "IdentityN"})
+from thinflow.load.read_ops import behind_identity
 
 
 def give_names(graph: Graph, signature: Signature) -> None:
@@ -63,8 +62,7 @@ def _output(
 
 def _source(value: Value, inputs: list[Value]) -> Value:
     """The value behind nodes that only hold the place of an inlined call."""
-    while value.node.op in _PASSING and value.node.origin and value.port < len(value.node.inputs):
-        behind = value.node.inputs[value.port]
+    while value.node.origin and (behind := behind_identity(value)) is not None:
         # An output that is an input stays an Identity of it; one that waits for something is no mere place.
         if behind in inputs or value.node.control_inputs:
             break

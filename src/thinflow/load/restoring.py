@@ -20,12 +20,9 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType
-from thinflow.load.tables import TABLES
 from thinflow.ops.traits import Trait, has
 
 _RESTORES = frozenset({"RestoreV2", "Restore", "RestoreSlice"})
-_IMPORTS = frozenset({"LookupTableImport", "LookupTableImportV2"})
-_PASSING = frozenset({"Identity", "Reshape", "Cast"})
 # What TensorFlow 2 calls the attribute of a variable's object that holds its value.
 _VALUE_KEY = "VARIABLE_VALUE"
 
@@ -102,7 +99,7 @@ def keys_of(
 
 def contents_of(graph: Graph, checkpoint: Checkpoint, meta: MetaGraph | None = None) -> dict[str, Content]:
     """Table node -> the keys and the values that the checkpoint keeps of it."""
-    tables = [node for node in graph if node.op in TABLES]
+    tables = [node for node in graph if has(node.op, Trait.TABLE)]
     if not tables:
         return {}
     names = {table.name: table.name for table in tables}
@@ -184,11 +181,14 @@ def _restored_contents(graph: Graph, checkpoint: Checkpoint) -> dict[str, Conten
     """Tables that a saver fills."""
     found: dict[str, Content] = {}
     for node in graph:
-        if node.op not in _IMPORTS or len(node.inputs) != 3 or node.inputs[0].node.op not in TABLES:
+        if not has(node.op, Trait.TABLE_FILL) or len(node.inputs) != 3:
+            continue
+        table = node.inputs[0].node
+        if not has(table.op, Trait.TABLE):
             continue
         keys = [_read_by(value) for value in node.inputs[1:]]
         if keys[0] is not None and keys[1] is not None and all(k.name in checkpoint for k in keys if k):
-            found[node.inputs[0].node.name] = (keys[0], keys[1])
+            found[table.name] = (keys[0], keys[1])
     return found
 
 
@@ -237,7 +237,7 @@ def _filled(value: Value) -> Iterator[Node]:
         for reader in pending.pop().readers:
             if has(reader.op, Trait.ASSIGN) and has(reader.inputs[0].node.op, Trait.VARIABLE):
                 yield reader.inputs[0].node
-            elif reader.op in _PASSING:
+            elif has(reader.op, Trait.IDENTITY | Trait.RESHAPE | Trait.CAST):
                 pending.append(reader.output())
 
 

@@ -6,6 +6,7 @@ leaves for the next run becomes an output where state is to be kept, see `keepin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,25 +18,15 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import INT32, DType, TensorSpec
 from thinflow.load.keeping import kept_note
-from thinflow.load.read_ops import ORIGIN, READERS
+from thinflow.load.read_ops import ORIGIN, READERS, handed_on
 from thinflow.load.restoring import variables
 from thinflow.ops.traits import Trait, has
 
-WRITES = (
-    "Assign",
-    "Apply",
-    "ResourceApply",
-    "SparseApply",
-    "ResourceSparseApply",
-    "Scatter",
-    "ResourceScatter",
-    "StridedSliceAssign",
-    "ResourceStridedSliceAssign",
-    "CountUpTo",
-    "Save",
-    "Restore",
+_WRITES = re.compile(
+    r"(Resource)?(Assign|Apply|SparseApply|StridedSliceAssign)|(Resource)?Scatter(?!NdNonAliasing|Nd$)"
+    r"|(Resource)?CountUpTo|Save|Restore"
 )
-"""Beginnings of the names of ops that change variables or files."""
+"""Ops that change variables or files: families that optimizers of their own join, so names tell them."""
 
 _MADE: Mapping[str, str] = {
     "AssignAdd": "AddV2",
@@ -55,16 +46,13 @@ _PLACE_ATTRS = frozenset({
     "Tindices", "Index", "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask",
 })  # fmt: skip
 _SCATTER = "ResourceScatter"
-_PLAIN = frozenset({"Identity", "RefIdentity"})
-_CONTROL = frozenset(
-    op for name in ("Enter", "Switch", "Merge", "Exit", "NextIteration") for op in (name, f"Ref{name}")
-)
+_CONTROL = Trait.ENTER | Trait.SWITCH | Trait.MERGE | Trait.EXIT | Trait.NEXT_ITERATION
 _HINT = "make the state an input and an output of the model, or choose outputs that do not change variables"
 
 
 def is_write(node: Node) -> bool:
     """True if a node changes a variable or a file."""
-    return node.op.startswith(WRITES)
+    return _WRITES.match(node.op) is not None
 
 
 @dataclass
@@ -96,20 +84,19 @@ def _uses(variable: Node) -> _Uses:
                 if controlled:
                     found.conditional.add(node)
                 continue
-            passes = node.op in _CONTROL or (node.op in _PLAIN and _hands_on(variable, node))
-            if not passes:
+            # An Identity of a variable of old reads it.
+            is_read = (
+                variable.op != "VarHandleOp" and has(node.op, Trait.IDENTITY) and node.op != "RefIdentity"
+            )
+            handed = () if is_read else handed_on(node, use.index)
+            if not handed:
                 found.reads.append((node, use.index))
                 continue
             # Loops lead back.
-            fresh = [v for v in node.outputs if v not in seen]
+            fresh = [v for v in handed if v not in seen]
             seen.update(fresh)
-            pending += [(v, controlled or node.op in _CONTROL) for v in fresh]
+            pending += [(v, controlled or has(node.op, _CONTROL)) for v in fresh]
     return found
-
-
-def _hands_on(variable: Node, node: Node) -> bool:
-    """True if an Identity hands on the variable itself; of a variable of old a plain one reads it."""
-    return variable.op == "VarHandleOp" or node.op == "RefIdentity"
 
 
 def written_state(graph: Graph) -> list[str]:

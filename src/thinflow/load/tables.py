@@ -20,15 +20,9 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import STRING, DType, dtype
+from thinflow.load.read_ops import behind_identity, handed_on
 from thinflow.ops.traits import Trait, has
 
-TABLES = frozenset(
-    f"{name}{version}"
-    for name in ("HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable")
-    for version in ("", "V2")
-)
-_FILE_FILLERS = frozenset({"InitializeTableFromTextFile", "InitializeTableFromTextFileV2"})
-_PASSING = frozenset({"Identity", "Enter", "Switch", "Merge"})
 # Numbers of the attributes key_index and value_index of InitializeTableFromTextFile.
 _WHOLE_LINE, _LINE_NUMBER = -2, -1
 _MAX_FILE_BYTES = 1 << 31
@@ -36,7 +30,7 @@ _MAX_FILE_BYTES = 1 << 31
 
 def tables_of(graph: Graph) -> list[Node]:
     """The tables that the outputs need, in file order."""
-    tables = [node for node in graph if node.op in TABLES]
+    tables = [node for node in graph if has(node.op, Trait.TABLE)]
     needed = ancestors([v.node for v in graph.outputs]) if tables else set()
     return [table for table in tables if table in needed]
 
@@ -47,7 +41,7 @@ def fillers_of(graph: Graph) -> list[Node]:
     A file that says what a session runs first names them; a bare graph does not.
     """
     users = [u for table in tables_of(graph) for u in _users(table.output())]
-    found = [u for u in dict.fromkeys(users) if has(u.op, Trait.TABLE_FILL) or u.op in _FILE_FILLERS]
+    found = [u for u in dict.fromkeys(users) if has(u.op, Trait.TABLE_FILL | Trait.TABLE_FILE)]
     # What restores from a checkpoint needs its file when it runs; contents of a
     # checkpoint are put in as constants.
     return [f for f in found if not any(n.op.startswith("Restore") for n in ancestors([f]))]
@@ -76,13 +70,13 @@ def fill(
     users = list(_users(table.output()))
     fillers = [n for n in users if has(n.op, Trait.TABLE_FILL)]
     # A file would be needed wherever the graph runs: its content becomes constants.
-    readers = [n for n in users if n.op in _FILE_FILLERS]
+    readers = [n for n in users if has(n.op, Trait.TABLE_FILE)]
     fillers += [_constant_content(graph, n, home, leave_absent=leave_absent) for n in readers]
     # What a checkpoint kept counts only for tables that nothing in the graph fills.
     if content and not fillers:
         fillers = [_import(graph, table, content)]
     for user in users:
-        if has(user.op, Trait.TABLE_FILL) or user.op in _FILE_FILLERS:
+        if has(user.op, Trait.TABLE_FILL | Trait.TABLE_FILE):
             continue
         for filler in fillers:
             user.add_control_input(filler)
@@ -137,7 +131,7 @@ def _occupied(table: Node, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor
 
 def absent_files(graph: Graph) -> dict[str, str]:
     """Table -> the file it is still to be filled from, of those that `fill` left."""
-    fillers = [n for n in graph if n.op in _FILE_FILLERS]
+    fillers = [n for n in graph if has(n.op, Trait.TABLE_FILE)]
     names = {n: _source(n.inputs[1]).node.tensor for n in fillers}
     return {
         _source(n.inputs[0]).node.name: name.numpy().item().decode("utf-8", "replace")
@@ -147,17 +141,17 @@ def absent_files(graph: Graph) -> dict[str, str]:
 
 
 def _users(handle: Value) -> Iterator[Node]:
-    pending, seen = [handle], set()
+    pending, known, seen = [handle], {handle}, set[Node]()
     while pending:
-        for node in pending.pop().readers:
-            if node in seen:
-                continue
-            # A handle may go round in a loop.
-            seen.add(node)
-            if node.op in _PASSING:
-                pending.extend(node.outputs)
-            else:
-                yield node
+        for use in pending.pop().uses:
+            # A handle may go round in a loop, or go into a node twice.
+            handed = handed_on(use.node, use.index)
+            if handed:
+                pending += [v for v in handed if v not in known]
+                known.update(handed)
+            elif use.node not in seen:
+                seen.add(use.node)
+                yield use.node
 
 
 def _constant_content(graph: Graph, filler: Node, home: Path | None, *, leave_absent: bool) -> Node:
@@ -195,8 +189,8 @@ def _constant_content(graph: Graph, filler: Node, home: Path | None, *, leave_ab
 
 def _source(value: Value) -> Value:
     """The value behind nodes that pass it on, as inlined calls leave them."""
-    while value.node.op in {"Identity", "IdentityN"}:
-        value = value.node.inputs[value.port]
+    while (behind := behind_identity(value)) is not None:
+        value = behind
     return value
 
 

@@ -17,7 +17,8 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.load.keeping import place_for
-from thinflow.load.read_ops import ORIGIN, READERS, drop_references
+from thinflow.load.read_ops import ORIGIN, READERS, drop_references, handed_on
+from thinflow.ops.traits import Trait, has
 
 _MAX_DEPTH = 100
 """Functions inside functions beyond this are taken to be endless."""
@@ -47,29 +48,7 @@ _PLAIN = _Call(("f",), 0, "Tin", "Tout")
 _CONDITION = _Call(("then_branch", "else_branch"), 1, "Tin", "Tout")
 _CASE = _Call(("branches",), 1, "Tin", "Tout")
 _LOOP = _Call(("cond", "body"), 0, "T", "T")
-_CALLS = {
-    "PartitionedCall": _PLAIN,
-    "StatefulPartitionedCall": _PLAIN,
-    "If": _CONDITION,
-    "StatelessIf": _CONDITION,
-    "Case": _CASE,
-    "StatelessCase": _CASE,
-    "While": _LOOP,
-    "StatelessWhile": _LOOP,
-}
-
-# Ops that pass a handle on: op -> (attribute with the type, which outputs get it; None for the same place).
-_PASSING = {
-    "Identity": ("T", (0,)),
-    "Enter": ("T", (0,)),
-    "Exit": ("T", (0,)),
-    "NextIteration": ("T", (0,)),
-    "Merge": ("T", (0,)),
-    "Switch": ("T", (0, 1)),
-    "Snapshot": ("T", (0,)),
-    "StopGradient": ("T", (0,)),
-    "IdentityN": ("T", None),
-}
+_CALLS = {Trait.CALL: _PLAIN, Trait.IF: _CONDITION, Trait.CASE: _CASE, Trait.WHILE: _LOOP}
 
 
 def replace_variables(graph: Graph, values: Mapping[Node, Tensor], fed: Collection[str] = ()) -> None:
@@ -146,10 +125,11 @@ class _Conversion:
         if node.op in READERS:
             READERS[node.op](graph, node, known[node.inputs[0]])
             return {}
-        if node.op in _PASSING:
-            return _passed_on(node, known)
-        if node.op in _CALLS:
-            return self._convert_call(node, _CALLS[node.op], known, depth)
+        if handed := _passed_on(node, known):
+            return handed
+        call = next((call for trait, call in _CALLS.items() if has(node.op, trait)), None)
+        if call is not None:
+            return self._convert_call(node, call, known, depth)
         variable = next(v for v in node.inputs if v in known)
         raise UnsupportedOp(
             f"it uses the variable '{variable.name}' in a way that a constant does not allow",
@@ -225,16 +205,18 @@ class _Conversion:
 
 
 def _passed_on(node: Node, known: Held) -> dict[Value, TensorSpec]:
-    key, ports = _PASSING[node.op]
-    node.attrs.pop("_output_shapes", None)
-    if ports is None:
-        held = {i: known[value] for i, value in enumerate(node.inputs) if value in known}
-        _set_types(node, key, held)
-        return {node.output(i): spec for i, spec in held.items()}
-    spec = next(known[value] for value in node.inputs if value in known)
-    assert spec.dtype is not None
-    node.attrs[key] = spec.dtype
-    return {node.output(port): spec for port in ports}
+    """The outputs of a node that are the values which it hands on; its types become theirs."""
+    held = {i: known[value] for i, value in enumerate(node.inputs) if value in known}
+    handed = {output: spec for i, spec in held.items() for output in handed_on(node, i)}
+    if handed:
+        node.attrs.pop("_output_shapes", None)  # of handles, which are scalars
+        if isinstance(node.attrs.get("T"), tuple):
+            _set_types(node, "T", held)
+        else:
+            spec = next(iter(handed.values()))
+            assert spec.dtype is not None
+            node.attrs["T"] = spec.dtype
+    return handed
 
 
 def _set_types(node: Node, key: str, held: Mapping[int, TensorSpec]) -> None:

@@ -238,7 +238,7 @@ class Squeeze(_Free):
 class Transpose(_Free):
     """y = x with its axes in the order `perm`: axis i of y is axis perm[i] of x."""
 
-    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR
+    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR | Trait.REARRANGES
 
     @staticmethod
     def infer(x: TensorSpec, perm: TensorSpec) -> TensorSpec:

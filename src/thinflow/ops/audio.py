@@ -32,6 +32,8 @@ class DecodeWav(OpDef):
     silence.
     """
 
+    decodes = "a WAV"
+
     num_outputs = 2
 
     @staticmethod

@@ -24,7 +24,7 @@ class Cast(OpDef):
     narrower float: to the nearest, halves to even, or towards zero if Truncate (half and bfloat16 only).
     """
 
-    traits = Trait.ELEMENTWISE
+    traits = Trait.ELEMENTWISE | Trait.CAST
 
     @staticmethod
     def infer(x: TensorSpec, *, DstT: DType) -> TensorSpec:
@@ -91,7 +91,7 @@ class Bitcast(OpDef):
     x [...] -> y [...] for equal sizes, [..., k] for k smaller elements, and from [..., k] for one larger.
     """
 
-    traits = Trait.TYPE_BITS
+    traits = Trait.TYPE_BITS | Trait.CAST
 
     @staticmethod
     def infer(x: TensorSpec, *, type: DType) -> TensorSpec:

@@ -215,6 +215,8 @@ class DecodeJpeg(OpDef):
     Contents: bytes -> uint8 [h,w,channels]; channels 0: as in the file.
     """
 
+    decodes = "a JPEG"
+
     traits = Trait.DECODES_IMAGE
 
     @staticmethod
@@ -241,6 +243,8 @@ class DecodeAndCropJpeg(OpDef):
 
     Contents: bytes, window int32 [4] (y, x, height, width) -> uint8 [height,width,channels].
     """
+
+    decodes = "a JPEG"
 
     traits = Trait.DECODES_IMAGE
 
@@ -280,6 +284,8 @@ class DecodePng(OpDef):
     Contents: bytes -> dtype (uint8 or uint16) [h,w,channels].
     """
 
+    decodes = "a PNG"
+
     traits = Trait.DECODES_IMAGE
 
     @staticmethod
@@ -294,6 +300,8 @@ class DecodePng(OpDef):
 @op("DecodeBmp")
 class DecodeBmp(OpDef):
     """Pixels of a BMP.   contents: bytes -> uint8 [h,w,channels]."""
+
+    decodes = "a BMP"
 
     traits = Trait.DECODES_IMAGE
 
@@ -311,6 +319,8 @@ class DecodeBmp(OpDef):
 @op("DecodeGif")
 class DecodeGif(OpDef):
     """Frames of a GIF; other images count as one frame.   contents: bytes -> uint8 [frames,h,w,3]."""
+
+    decodes = "a GIF"
 
     traits = Trait.DECODES_IMAGE
 
@@ -332,6 +342,8 @@ class DecodeImage(OpDef):
 
     Float pixels are 0..1.
     """
+
+    decodes = "a picture"
 
     traits = Trait.DECODES_IMAGE
 

@@ -164,6 +164,8 @@ class ParseExample(OpDef):
     sparse indices [m,2], values [m] and shapes [2] for each key, then for each dense key [n, *shape].
     """
 
+    decodes = "records"
+
     num_outputs = ""
 
     @staticmethod
@@ -204,6 +206,8 @@ class ParseExampleV2(OpDef):
     as ParseExample, then for each ragged key its values [m], then for each its row splits [n+1].
     A single example has no axis of examples, and no splits.
     """
+
+    decodes = "records"
 
     num_outputs = ""
 
@@ -271,6 +275,8 @@ class ParseSingleExample(OpDef):
 
     serialized [], a default for each dense key -> sparse indices [m,1], values [m], shapes [1], dense shape.
     """
+
+    decodes = "records"
 
     num_outputs = ""
 

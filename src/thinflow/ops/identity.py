@@ -87,7 +87,7 @@ class PlaceholderWithDefault(OpDef):
 class EnsureShape(OpDef):
     """y = x, or an error if x's shape does not fit `shape`."""
 
-    traits = Trait.PASSES_THROUGH
+    traits = Trait.PASSES_THROUGH | Trait.REARRANGES
 
     @staticmethod
     def infer(x: TensorSpec, *, shape: Shape) -> TensorSpec:

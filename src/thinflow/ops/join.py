@@ -45,7 +45,7 @@ class Pack(_Free):
 class Unpack(_Free):
     """y_i = x[..., i, ...] along `axis`, for each of the `num` places."""
 
-    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR
+    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR | Trait.REARRANGES
     num_outputs = "num"
 
     @staticmethod

@@ -27,7 +27,7 @@ from thinflow.typing import Array
 class Slice(_Free):
     """y = x[begin : begin + size] per axis; a size of -1 means up to the end.   begin, size [rank of x]."""
 
-    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR
+    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR | Trait.REARRANGES
 
     @staticmethod
     def infer(x: TensorSpec, begin: TensorSpec, size: TensorSpec) -> TensorSpec:
@@ -67,7 +67,7 @@ class Slice(_Free):
 class Tile(_Free):
     """y = x repeated multiples[i] times along axis i."""
 
-    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR
+    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR | Trait.REARRANGES
 
     @staticmethod
     def infer(x: TensorSpec, multiples: TensorSpec) -> TensorSpec:
@@ -98,7 +98,7 @@ class Tile(_Free):
 class BroadcastTo(_Free):
     """y = x repeated along its axes of size 1, and new leading ones, up to `shape`."""
 
-    traits = Trait.LINEAR
+    traits = Trait.LINEAR | Trait.REARRANGES
 
     @staticmethod
     def infer(x: TensorSpec, shape: TensorSpec) -> TensorSpec:
@@ -210,7 +210,7 @@ class PadV2(_Free):
 class MirrorPad(_Free):
     """Pad with a mirror image: `REFLECT` leaves the edge out of the image, `SYMMETRIC` repeats it."""
 
-    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR
+    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR | Trait.REARRANGES
 
     @staticmethod
     def infer(x: TensorSpec, paddings: TensorSpec, *, mode: str) -> TensorSpec:
@@ -235,7 +235,7 @@ class MirrorPad(_Free):
 class Reverse(_Free):
     """y = x turned round along every axis whose entry in `dims` is true.   dims [rank], bool."""
 
-    traits = Trait.LINEAR
+    traits = Trait.LINEAR | Trait.REARRANGES
 
     @staticmethod
     def infer(x: TensorSpec, dims: TensorSpec) -> TensorSpec:
@@ -255,7 +255,7 @@ class Reverse(_Free):
 class ReverseV2(_Free):
     """y = x turned round along the axes listed in `axis`."""
 
-    traits = Trait.LINEAR
+    traits = Trait.LINEAR | Trait.REARRANGES
 
     @staticmethod
     def infer(x: TensorSpec, axis: TensorSpec) -> TensorSpec:

@@ -69,7 +69,7 @@ class Random(OpDef):
 class RandomUniform(Random):
     """y = numbers evenly spread over [0, 1)."""
 
-    traits = Trait.RANDOM_UNIFORM
+    traits = Trait.RANDOM_UNIFORM | Trait.RANDOM
 
     @staticmethod
     def kernel(shape: Array, *, seed: int = 0, seed2: int = 0, dtype: DType = FLOAT) -> Array:
@@ -81,6 +81,8 @@ class RandomUniform(Random):
 class RandomStandardNormal(Random):
     """y = normally distributed numbers, mean 0, deviation 1."""
 
+    traits = Trait.RANDOM
+
     @staticmethod
     def kernel(shape: Array, *, seed: int = 0, seed2: int = 0, dtype: DType = FLOAT) -> Array:
         sizes = sizes_of(shape)
@@ -90,6 +92,8 @@ class RandomStandardNormal(Random):
 @op("TruncatedNormal")
 class TruncatedNormal(Random):
     """y = normally distributed numbers, mean 0, deviation 1; those beyond 2 are drawn again."""
+
+    traits = Trait.RANDOM
 
     @staticmethod
     def kernel(shape: Array, *, seed: int = 0, seed2: int = 0, dtype: DType = FLOAT) -> Array:
@@ -101,6 +105,8 @@ class TruncatedNormal(Random):
 @op("RandomUniformInt")
 class RandomUniformInt(Random):
     """y = whole numbers evenly spread over [minval, maxval)."""
+
+    traits = Trait.RANDOM
 
     @staticmethod
     def infer(shape: TensorSpec, minval: TensorSpec, maxval: TensorSpec) -> TensorSpec:  # type: ignore[override]
@@ -123,6 +129,8 @@ def whole_numbers(source: Philox, shape: Array, minval: Array, maxval: Array) ->
 class RandomShuffle(Random):
     """y = x with the places along its first axis in random order."""
 
+    traits = Trait.RANDOM
+
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:  # type: ignore[override]
         return x.with_shape(x.shape)
@@ -140,6 +148,8 @@ def shuffled(source: Philox, x: Array) -> Array:
 @op("RandomCrop")
 class RandomCrop(Random):
     """y = a window of x at a random place.   x [h,w,c], size [2] -> y [*size,c]."""
+
+    traits = Trait.RANDOM
 
     @staticmethod
     def infer(x: TensorSpec, size: TensorSpec) -> TensorSpec:  # type: ignore[override]
@@ -163,6 +173,8 @@ class RandomCrop(Random):
 @op("Multinomial")
 class Multinomial(Random):
     """y[b] = class numbers drawn with probability softmax(logits[b]).   logits [b,c] -> y [b,num_samples]."""
+
+    traits = Trait.RANDOM
 
     @staticmethod
     def infer(logits: TensorSpec, num_samples: TensorSpec, *, output_dtype: DType = INT64) -> TensorSpec:  # type: ignore[override]
@@ -193,6 +205,8 @@ def _appended(shape: TensorSpec, parameter: TensorSpec) -> Shape:
 class RandomGamma(Random):
     """y = gamma-distributed numbers of shape alpha, scale 1.   shape [r], alpha [...] -> y [*shape,...]."""
 
+    traits = Trait.RANDOM
+
     @staticmethod
     def infer(shape: TensorSpec, alpha: TensorSpec) -> TensorSpec:  # type: ignore[override]
         return alpha.with_shape(_appended(shape, alpha))
@@ -207,6 +221,8 @@ class RandomGamma(Random):
 @op("RandomPoisson", "RandomPoissonV2")
 class RandomPoisson(Random):
     """y = Poisson-distributed counts of mean rate.   shape [r], rate [...] -> y [*shape,...]."""
+
+    traits = Trait.RANDOM
 
     @staticmethod
     def infer(shape: TensorSpec, rate: TensorSpec, *, dtype: DType = INT64, R: DType = DOUBLE) -> TensorSpec:  # type: ignore[override]

@@ -31,6 +31,8 @@ class SerializeTensor(OpDef):
 class ParseTensor(OpDef):
     """The tensor in a TensorProto, bytes [] -> out_type."""
 
+    decodes = "records"
+
     @staticmethod
     def infer(serialized: TensorSpec, *, out_type: DType) -> TensorSpec:
         return TensorSpec(out_type)
@@ -45,6 +47,8 @@ class ParseTensor(OpDef):
 @op("DecodeCompressed")
 class DecodeCompressed(_Textual):
     """y = each string uncompressed: `ZLIB`, `GZIP`, or "" for as it is."""
+
+    decodes = "bytes"
 
     @staticmethod
     def kernel(x: Array, *, compression_type: str = "") -> Array:
@@ -89,6 +93,8 @@ class DecodeCSV(OpDef):
     records, then for each column its default [] or [1], or [0] if it must be there. select_cols: which
     columns of the records are meant, in rising order. Source: RFC 4180.
     """
+
+    decodes = "CSV"
 
     num_outputs = "OUT_TYPE"
 

@@ -101,6 +101,8 @@ class OpDef:
     names: ClassVar[tuple[str, ...]] = ()
     traits: ClassVar[Trait] = Trait(0)
     """Properties that others may want to know about the op; those of the bases are added."""
+    decodes: ClassVar[str] = ""
+    """What the bytes are that it decodes: "a JPEG", "records"; "" of an op that decodes none."""
     num_outputs: ClassVar[int | str] = 1
     """Number of output ports, or the attribute that holds it (an int, or a list whose length counts)."""
     weights: ClassVar[Weights | None] = None

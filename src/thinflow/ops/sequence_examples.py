@@ -106,6 +106,8 @@ class ParseSequenceExample(OpDef):
     each of those the steps of each example [n].
     """
 
+    decodes = "records"
+
     num_outputs = ""
 
     @staticmethod
@@ -167,6 +169,8 @@ class ParseSequenceExampleV2(OpDef):
     whether each dense list may be missing, context defaults -> as there, with context ragged values and
     splits behind the context and feature list ragged values, outer and inner splits at the end.
     """
+
+    decodes = "records"
 
     num_outputs = ""
 
@@ -254,6 +258,8 @@ class ParseSingleSequenceExample(OpDef):
     serialized [], names of dense lists that may be missing [k], keys [] in the order context sparse, context
     dense, list sparse, list dense, the context defaults, a name [].
     """
+
+    decodes = "records"
 
     num_outputs = ""
 

@@ -135,7 +135,7 @@ class StridedSlice(_Free):
     axis of size 1. shrink_axis_mask: it is a single place, begin, and its axis disappears.
     """
 
-    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR
+    traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR | Trait.REARRANGES
 
     @staticmethod
     def infer(

@@ -195,7 +195,7 @@ def _from_nhwc(y: Array, data_format: str) -> Array:
 class SpaceToDepth(_Free):
     """y = each block of b by b places as channels, row by row.   x [n,h,w,c] -> y [n, h/b, w/b, b*b*c]."""
 
-    traits = Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
+    traits = Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT | Trait.REARRANGES
 
     @staticmethod
     def infer(x: TensorSpec, *, block_size: int, data_format: str = "NHWC") -> TensorSpec:
@@ -225,7 +225,7 @@ class SpaceToDepth(_Free):
 class DepthToSpace(_Free):
     """The inverse of SpaceToDepth.   x [n,h,w,b*b*c] -> y [n, h*b, w*b, c]."""
 
-    traits = Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
+    traits = Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT | Trait.REARRANGES
 
     @staticmethod
     def infer(x: TensorSpec, *, block_size: int, data_format: str = "NHWC") -> TensorSpec:

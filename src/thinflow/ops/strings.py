@@ -291,6 +291,8 @@ def _decode_base64(text: bytes) -> bytes:
 class DecodeRaw(OpDef):
     """y = the bytes of each string as numbers of `out_type`.   x [...] -> y [..., length / item size]."""
 
+    decodes = "bytes"
+
     @staticmethod
     def infer(x: TensorSpec, *, out_type: DType) -> TensorSpec:
         return TensorSpec(out_type, None if x.shape is None else (*x.shape, None))
@@ -306,6 +308,8 @@ class DecodeRaw(OpDef):
 @op("DecodePaddedRaw")
 class DecodePaddedRaw(OpDef):
     """DecodeRaw of strings cut or zero-padded to fixed_length bytes."""
+
+    decodes = "bytes"
 
     @staticmethod
     def infer(x: TensorSpec, fixed_length: TensorSpec, *, out_type: DType) -> TensorSpec:

@@ -14,6 +14,7 @@ from thinflow.ops._state import Effect
 from thinflow.ops.lookup import Table
 from thinflow.ops.registry import op, require
 from thinflow.ops.strings import StringToNumber
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 # TensorFlow's TextFileIndex.
@@ -76,6 +77,8 @@ class InitializeTableFromTextFile(Effect):
 
     key_index and value_index: a column between delimiters, -1 the line's number (from offset), -2 the line.
     """
+
+    traits = Trait.TABLE_FILE
 
     @staticmethod
     def kernel(

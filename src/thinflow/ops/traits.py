@@ -93,6 +93,8 @@ class Trait(Flag):
     """Makes a lookup table."""
     TABLE_FILL = auto()
     """Puts keys (input 1) with their values (input 2) into a table (input 0)."""
+    TABLE_FILE = auto()
+    """Fills a table (input 0) with what a text file (input 1) says."""
     TABLE_FIND = auto()
     """Looks keys (input 1) up in a table (input 0)."""
     TABLE_SIZE = auto()
@@ -122,6 +124,10 @@ class Trait(Flag):
     """Its output is its one input, and nothing else happens: away with it, and no number changes."""
     RESHAPE = auto()
     """Input 0 in another shape, its elements in the same order."""
+    REARRANGES = auto()
+    """Elements of input 0 in other places: some or all, perhaps several times, perhaps conjugated."""
+    CAST = auto()
+    """Input 0 in another type."""
     CONCAT = auto()
     """Joins tensors along an axis that exists."""
     SPLIT = auto()
@@ -166,6 +172,8 @@ class Trait(Flag):
     ARG = auto()
     """The place of the largest or smallest number along an axis."""
     TOP_K = auto()
+    RANDOM = auto()
+    """Random numbers, other ones in each session unless its attributes hold a seed."""
     RANDOM_UNIFORM = auto()
     """Random numbers, evenly spread over [0, 1)."""
 
