@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +12,7 @@ from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.engines import _child
 from thinflow.errors import EngineUnavailable, VerificationError
-from thinflow.lift.onnx_rules import RULES as ONNX_RULES
-from thinflow.lift.rules import RULES
+from thinflow.lift.rules import Entry, rules
 
 WHOLE = """
 x = Placeholder() {dtype=float, shape=shape[1,4]}
@@ -29,7 +27,7 @@ outputs: y
 """
 PART = WHOLE[: WHOLE.index("k = ")] + "inputs: x\noutputs: features\n"
 WRONG = PART.replace("Exp(n)", "Square(n)")
-ENGINES = {"tflite": ("litert", RULES, "EXP"), "onnx": ("onnxruntime", ONNX_RULES, "Exp")}
+ENGINES = {"tflite": ("litert", "tfl.EXP"), "onnx": ("onnxruntime", "onnx.Exp")}
 
 
 @pytest.fixture(params=list(ENGINES))
@@ -43,18 +41,11 @@ def stored(text: str, path: Path) -> str:
     return str(path)
 
 
-def rule_of(kind: str) -> tuple[dict[str, Any], str]:
-    _, rules, op = ENGINES[kind]
-    (key,) = [k for k in rules if k.rpartition(".")[2] == op]
-    return rules, key
-
-
 def test_a_wrong_rule_does_not_prove_itself(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole, part = stored(WHOLE, tmp_path / f"whole.{kind}"), stored(WRONG, tmp_path / "part.pb")
-    rules, key = rule_of(kind)
-    monkeypatch.setitem(rules, key, lambda c: c.emit("Square", c[0]))
+    monkeypatch.setitem(rules(), ENGINES[kind][1], Entry(lambda c: c.emit("Square", c[0])))
     for pair in ((whole, part), (part, whole)):
         with pytest.raises(VerificationError, match="does not compute 'y' as") as caught:
             thinflow.verify(*pair)

@@ -7,7 +7,7 @@ one code away, as it rounds products of scales in its own way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,10 +17,12 @@ from thinflow.analysis import foreign
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.attrs import FunctionAttr
 from thinflow.ir.function import Function
-from thinflow.ir.graph import Graph, Node
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ir.types import BOOL
-from thinflow.lift.lifter import Lifter
+from thinflow.lift.lifter import Call, Lifter
+from thinflow.lift.quantized import dequantized_operands, rounded_results
+from thinflow.lift.rules import Entry, refuse_unread, rules
 from thinflow.ops.registry import RULE_ERRORS
 
 _ENGINES = {"tflite": "litert", "onnx": "onnxruntime"}
@@ -52,17 +54,16 @@ def lift(graph: Graph) -> Graph:
 
 
 def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "") -> Lifter:
-    rules = _rules(graph.vocabulary)
     lifter = Lifter(graph, facts, scope)
     for node in execution_order(graph):
         if not foreign.is_foreign(node.op):
             lifter.copy(node)
             continue
-        rule = rules.get(node.op)
-        if rule is None:
+        entry = rules().get(node.op)
+        if entry is None:
             raise _refusal(node, f"{node.op} has no counterpart among TensorFlow's ops here")
         try:
-            lifter.place(node, rule)
+            lifter.place(node, _results(lifter.call(node), entry))
         except UnsupportedOp as error:
             raise _refusal(node, error.problem) from error
         except (ThinflowError, *RULE_ERRORS) as error:
@@ -70,14 +71,13 @@ def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "") -> Lifter:
     return lifter
 
 
-def _rules(vocabulary: str) -> Mapping[str, Callable[..., Any]]:
-    if vocabulary == "onnx":
-        from thinflow.lift.onnx_rules import RULES as ONNX_RULES
-
-        return ONNX_RULES
-    from thinflow.lift.rules import RULES
-
-    return RULES
+def _results(call: Call, entry: Entry) -> list[Value]:
+    """What a rule makes of an op: real numbers in front of the rule and quantized values behind it."""
+    # So rules need not know of quantization.
+    call.xs = dequantized_operands(call)
+    results = entry.rule(call)
+    refuse_unread(call, entry)
+    return rounded_results(call, results if isinstance(results, list) else [results])
 
 
 def _conditions(graph: Graph) -> set[str]:

@@ -74,8 +74,6 @@ class _Reader:
         return self.c.sizes(_RECURRENT + 1)[-1]
 
     def emitted(self, is_time_major: bool) -> Value:
-        from thinflow.lift.recurrent import state_of
-
         c, x = self.c, self.c[_X]
         shape = x.spec.shape
         if shape is None:
@@ -84,7 +82,7 @@ class _Reader:
         arrays = [c.constant(a) for letter in self.gates for a in self._arrays(letter)]
         arrays += [c.constant(a) for a in self._projection()]
         factors = tuple(n for letter in self.gates for n in self._factors(letter))
-        inputs = [x, state_of(c, _H), state_of(c, _CELL), *arrays]
+        inputs = [x, c.state(_H), c.state(_CELL), *arrays]
         node = c.many("LiteRTIntegerLSTM", *inputs, gates=self.gates, factors=factors, ends=self._ends())
         c.leave(_H, node.output(1))
         c.leave(_CELL, node.output(2))

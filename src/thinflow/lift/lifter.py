@@ -14,8 +14,6 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.types import DType, TensorSpec
-from thinflow.lift.options import refuse_unread
-from thinflow.lift.quantized import dequantized_operands, rounded_results
 from thinflow.ops.traits import Trait, has
 
 if TYPE_CHECKING:
@@ -66,6 +64,18 @@ class Call:
         """An option of the file."""
         self.read_options.add(option)
         return self.node.get(option, default)
+
+    def state(self, place: int) -> Value:
+        """A state before the first step.
+
+        Raises:
+            UnsupportedOp: something else reads it, which would see what the op leaves there.
+        """
+        source = self.sources[place]
+        # Order in time decides what it would see, and a graph has none.
+        if source is not None and len(source.uses) > 1:
+            raise UnsupportedOp("its state is read by other ops too")
+        return self[place]
 
     @property
     def scope(self) -> str:
@@ -253,15 +263,12 @@ class Lifter:
         self._values[node.output()] = made.output()
         self._placed.add(made)
 
-    def place(self, node: Node, rule: Any) -> None:
-        """Put what a rule makes of an op into its place; the last node takes its name."""
-        operands = [None if v is None else self._values[v] for v in foreign_values(node)]
-        call = Call(self, node, operands)
-        # Real numbers in front of the rule and codes behind it, so that rules need not know of quantization.
-        call.xs = dequantized_operands(call)
-        made = rule(call)
-        refuse_unread(call)
-        results = rounded_results(call, made if isinstance(made, list) else [made])
+    def call(self, node: Node) -> Call:
+        """An op with its operands in the new graph."""
+        return Call(self, node, [None if v is None else self._values[v] for v in foreign_values(node)])
+
+    def place(self, node: Node, results: list[Value]) -> None:
+        """Put what a rule made of an op into its place; the last node takes its name."""
         results = self._after_effects(results)
         if not results:
             return

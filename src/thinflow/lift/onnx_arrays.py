@@ -12,7 +12,6 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32, INT64
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx_values import (
-    Rule,
     bounded,
     integers,
     like,
@@ -23,10 +22,12 @@ from thinflow.lift.onnx_values import (
     transposed,
     typed,
 )
+from thinflow.lift.rules import lifts
 
 _INT64_MOST = (1 << 63) - 1
 
 
+@lifts("onnx.Reshape")
 def _reshape(c: Call) -> Value:
     """A size of 0 keeps the input's, unless `allowzero` says otherwise."""
     if not c.has(1):  # as before version 5
@@ -57,6 +58,10 @@ def _with_sizes_of(c: Call, sizes: tuple[int, ...], kept: list[int]) -> Value:
         else integers(c, (n,))
         for i, n in enumerate(sizes)
     ]
+    return _one_vector(c, parts)
+
+
+def _one_vector(c: Call, parts: list[Value]) -> Value:
     return c.emit("ConcatV2", *parts, c.constant(0), N=len(parts), Tidx=INT32) if len(parts) > 1 else parts[0]
 
 
@@ -70,6 +75,7 @@ def _with_zeros_filled(c: Call) -> Value:
     return c.emit("SelectV2", c.emit("Equal", wanted, zeros), own, wanted, T=INT64)
 
 
+@lifts("onnx.Flatten")
 def _flatten(c: Call) -> Value:
     """[a, b, c, d] as [a * b, c * d] at axis 2."""
     axis, count = c.get("axis", 1), rank(c)
@@ -86,12 +92,14 @@ def _flatten(c: Call) -> Value:
     raise UnsupportedOp("too many of its input's sizes are open")
 
 
+@lifts("onnx.Transpose")
 def _transpose(c: Call) -> Value:
     order = c.get("perm") or tuple(reversed(range(rank(c))))
     y = transposed(c, c[0], order)
     return c.emit("Identity", y) if y is c[0] else y
 
 
+@lifts("onnx.Concat")
 def _concat(c: Call) -> Value:
     xs = [c[i] for i in range(len(c.xs))]
     if len(xs) == 1:
@@ -99,6 +107,7 @@ def _concat(c: Call) -> Value:
     return c.emit("ConcatV2", *xs, c.constant(c.get("axis", 1)), N=len(xs), Tidx=INT32)
 
 
+@lifts("onnx.Split")
 def _split(c: Call) -> list[Value]:
     parts = numbers(c, "split", 1)
     count = len(c.node.outputs)
@@ -115,6 +124,7 @@ def _split(c: Call) -> list[Value]:
     return [node.output(i) for i in range(len(parts))]
 
 
+@lifts("onnx.Slice")
 def _slice(c: Call) -> Value:
     """Begins and ends may be computed; axes and steps must be constants."""
     count = rank(c)
@@ -166,11 +176,10 @@ def _joined(c: Call, pieces: list[Value | int]) -> Value:
     if all(isinstance(p, int) for p in pieces):
         return integers(c, tuple(p for p in pieces if isinstance(p, int)))
     parts = [integers(c, (p,)) if isinstance(p, int) else p for p in pieces]
-    return (
-        parts[0] if len(parts) == 1 else c.emit("ConcatV2", *parts, c.constant(0), N=len(parts), Tidx=INT32)
-    )
+    return _one_vector(c, parts)
 
 
+@lifts("onnx.Gather")
 def _gather(c: Call) -> Value:
     """Indices below zero count from the end."""
     axis = c.get("axis", 0)
@@ -179,20 +188,16 @@ def _gather(c: Call) -> Value:
         return c.emit("GatherV2", c[0], indices, c.constant(axis), batch_dims=0, Tparams=c[0].dtype)
     shape = c.emit("Shape", c[0], out_type=indices.dtype)
     size = c.emit("GatherV2", shape, c.constant(axis % rank(c)), c.constant(0), Tparams=shape.dtype)
-    return c.emit(
-        "GatherV2",
-        c[0],
-        c.emit("FloorMod", indices, size),
-        c.constant(axis),
-        batch_dims=0,
-        Tparams=c[0].dtype,
-    )
+    places = c.emit("FloorMod", indices, size)
+    return c.emit("GatherV2", c[0], places, c.constant(axis), batch_dims=0, Tparams=c[0].dtype)
 
 
+@lifts("onnx.Squeeze")
 def _squeeze(c: Call) -> Value:
     return c.emit("Squeeze", c[0], squeeze_dims=numbers(c, "axes", 1) or ())
 
 
+@lifts("onnx.Unsqueeze")
 def _unsqueeze(c: Call) -> Value:
     axes = numbers(c, "axes", 1) or ()
     count = rank(c) + len(axes)
@@ -202,12 +207,14 @@ def _unsqueeze(c: Call) -> Value:
     return c.emit("Identity", y) if y is c[0] else y
 
 
+@lifts("onnx.Expand")
 def _expand(c: Call) -> Value:
     """Both ways: sizes of 1 of the wanted shape stay what the input has."""
     shape = c.emit("Shape", c[0], out_type=INT64)
     return c.emit("BroadcastTo", c[0], c.emit("BroadcastArgs", shape, c[1], T=INT64), Tidx=INT64)
 
 
+@lifts("onnx.Pad", ignores=("value",), unread=(2,))
 def _pad(c: Call) -> Value:
     """Pads come as all begins, then all ends; negative ones cut off."""
     if c.has(3):
@@ -248,6 +255,7 @@ def _gathered_pad(c: Call, x: Value, table: np.ndarray, *, wrap: bool) -> Value:
     return x
 
 
+@lifts("onnx.Shape")
 def _shape(c: Call) -> Value:
     start, end = c.get("start", 0), c.get("end")
     y = c.emit("Shape", c[0], out_type=INT64)
@@ -258,6 +266,7 @@ def _shape(c: Call) -> Value:
     return c.emit("Slice", y, integers(c, (first,)), integers(c, (max(last - first, 0),)), Index=INT64)
 
 
+@lifts("onnx.ConstantOfShape")
 def _constant_of_shape(c: Call) -> Value:
     given = c.get("value")
     content = np.zeros(1, np.float32) if given is None else given.numpy()
@@ -265,10 +274,12 @@ def _constant_of_shape(c: Call) -> Value:
     return c.emit("Fill", c[0], value, T=value.dtype, index_type=INT64)
 
 
+@lifts("onnx.Range")
 def _range(c: Call) -> Value:
     return c.emit("Range", c[0], c[1], c[2], Tidx=c[0].dtype)
 
 
+@lifts("onnx.OneHot")
 def _one_hot(c: Call) -> Value:
     """Indices from -depth on count from the end, others beyond it give no 1; values are [off, on]."""
     depth = c.emit("Reshape", typed(c, c[1], INT32), integers(c, ()))
@@ -279,6 +290,7 @@ def _one_hot(c: Call) -> Value:
     return c.emit("OneHot", indices, depth, on, off, axis=c.get("axis", -1), T=c[2].dtype, TI=INT64)
 
 
+@lifts("onnx.TopK", ignores=("sorted",))
 def _top_k(c: Call) -> list[Value]:
     """Along the last axis, to which another one is moved."""
     if not c.get("largest", 1):
@@ -292,11 +304,13 @@ def _top_k(c: Call) -> list[Value]:
     return [transposed(c, values, back), transposed(c, typed(c, places, INT64), back)]
 
 
+@lifts("onnx.CumSum")
 def _cumsum(c: Call) -> Value:
     flags = {option: bool(c.get(option, 0)) for option in ("exclusive", "reverse")}
     return c.emit("Cumsum", c[0], c.emit("Reshape", c[1], integers(c, ())), **flags)
 
 
+@lifts("onnx.NonZero")
 def _non_zero(c: Call) -> Value:
     """[rank, n]: the places, a row per axis."""
     return c.emit("Transpose", c.emit("Where", c[0]), integers(c, (1, 0)), T=INT64, Tperm=INT64)
@@ -319,6 +333,7 @@ def _channels_are_outer(c: Call) -> bool:
     return mode == "CRD"
 
 
+@lifts("onnx.DepthToSpace")
 def _depth_to_space(c: Call) -> Value:
     """By a reshape on both sides of a transpose; the mode says which part of the depth is the block."""
     n, depth, height, width, b = _blocks(c)
@@ -330,6 +345,7 @@ def _depth_to_space(c: Call) -> Value:
     return c.emit("Reshape", moved, integers(c, (n, depth // b**2, height * b, width * b)), Tshape=INT64)
 
 
+@lifts("onnx.SpaceToDepth")
 def _space_to_depth(c: Call) -> Value:
     n, depth, height, width, b = _blocks(c)
     parts = c.emit("Reshape", c[0], integers(c, (n, depth, height // b, b, width // b, b)), Tshape=INT64)
@@ -338,19 +354,18 @@ def _space_to_depth(c: Call) -> Value:
     return c.emit("Reshape", moved, integers(c, (n, depth * b**2, height // b, width // b)), Tshape=INT64)
 
 
+@lifts("onnx.Trilu")
 def _trilu(c: Call) -> Value:
     """The part of matrices on one side of a diagonal."""
     k = int(c.known(1).reshape(-1)[0]) if c.has(1) else 0
     height, width = c.sizes(0)[-2:]
     bounded(height * width)
-    kept = (
-        np.triu(np.ones((height, width), bool), k)
-        if c.get("upper", 1)
-        else np.tril(np.ones((height, width), bool), k)
-    )
-    return c.emit("SelectV2", c.constant(kept), c[0], like(c, 0, c[0]), T=c[0].dtype)
+    side = np.triu if c.get("upper", 1) else np.tril
+    mask = c.constant(side(np.ones((height, width), bool), k))
+    return c.emit("SelectV2", mask, c[0], like(c, 0, c[0]), T=c[0].dtype)
 
 
+@lifts("onnx.GatherElements")
 def _gather_elements(c: Call) -> Value:
     """y[i, j] = x[index[i, j], j] for axis 0: places of all axes, stacked."""
     axis, count = c.get("axis", 0) % rank(c), rank(c)
@@ -363,6 +378,7 @@ def _gather_elements(c: Call) -> Value:
     return c.emit("GatherNd", c[0], places, Tparams=c[0].dtype, Tindices=INT64)
 
 
+@lifts("onnx.GatherND")
 def _gather_nd(c: Call) -> Value:
     if c.get("batch_dims", 0):
         raise UnsupportedOp("it gathers batch by batch")
@@ -370,37 +386,12 @@ def _gather_nd(c: Call) -> Value:
     return c.emit("GatherNd", c[0], c.emit("FloorMod", c[1], integers(c, sizes)), Tparams=c[0].dtype)
 
 
+@lifts("onnx.ScatterND")
 def _scatter_nd(c: Call) -> Value:
     if text(c, "reduction", "none") != "none":
         raise UnsupportedOp("it combines what it writes with what is there")
     return c.emit("TensorScatterUpdate", c[0], c[1], c[2], T=c[0].dtype, Tindices=INT64)
 
 
-RULES: Mapping[str, Rule] = {
-    "Reshape": _reshape,
-    "Flatten": _flatten,
-    "Transpose": _transpose,
-    "Concat": _concat,
-    "Split": _split,
-    "Slice": _slice,
-    "Gather": _gather,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
-    "Expand": _expand,
-    "Tile": lambda c: c.emit("Tile", c[0], c[1], Tmultiples=INT64),
-    "Pad": _pad,
-    "Shape": _shape,
-    "ConstantOfShape": _constant_of_shape,
-    "Range": _range,
-    "Size": lambda c: c.emit("Size", c[0], out_type=INT64),
-    "OneHot": _one_hot,
-    "TopK": _top_k,
-    "CumSum": _cumsum,
-    "NonZero": _non_zero,
-    "Trilu": _trilu,
-    "DepthToSpace": _depth_to_space,
-    "SpaceToDepth": _space_to_depth,
-    "GatherElements": _gather_elements,
-    "GatherND": _gather_nd,
-    "ScatterND": _scatter_nd,
-}
+lifts("onnx.Tile")(lambda c: c.emit("Tile", c[0], c[1], Tmultiples=INT64))
+lifts("onnx.Size")(lambda c: c.emit("Size", c[0], out_type=INT64))

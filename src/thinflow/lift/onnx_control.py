@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,12 +12,14 @@ from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, INT64, DType, TensorSpec
 from thinflow.lift.lifter import Call
-from thinflow.lift.onnx_values import Rule, integers
+from thinflow.lift.onnx_values import integers
+from thinflow.lift.rules import lifts
 
 # A Loop without a limit: the condition alone ends it.
 _ENDLESS = (1 << 63) - 1
 
 
+@lifts("onnx.If")
 def _if(c: Call) -> list[Value]:
     branches = {"then_branch": c.function("then_branch"), "else_branch": c.function("else_branch")}
     # ONNX allows one element of any rank; TensorFlow would take a vector for true because it has elements.
@@ -38,6 +40,7 @@ def _types(values: Sequence[Value]) -> tuple[DType, ...]:
     return types
 
 
+@lifts("onnx.Loop")
 def _loop(c: Call) -> list[Value]:
     """Loop: a While that carries the turn, the limit, the condition, the state, the results and the captures.
 
@@ -149,6 +152,3 @@ def _appended(made: _Body, old: Value, new: Value, kind: DType) -> Value:
     axis = made.constant(np.array(0, np.int32))
     row = made.add("ExpandDims", new, axis, T=kind).output()
     return made.add("ConcatV2", old, row, axis, T=kind, N=2).output()
-
-
-RULES: Mapping[str, Rule] = {"If": _if, "Loop": _loop}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
@@ -11,7 +10,6 @@ from thinflow.ir.types import BOOL, INT32, INT64
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx_values import (
     NUMBERS,
-    Rule,
     along,
     integers,
     like,
@@ -20,13 +18,9 @@ from thinflow.lift.onnx_values import (
     rank,
     text,
     typed,
-    variadic,
 )
+from thinflow.lift.rules import Rule, lifts, lifts_counterparts, same, variadic
 from thinflow.onnx.operators import Trait, same_in_tensorflow
-
-
-def _unary(op: str) -> Rule:
-    return lambda c: c.emit(op, c[0])
 
 
 def _binary(op: str) -> Rule:
@@ -41,26 +35,31 @@ def _binary(op: str) -> Rule:
     return rule
 
 
+@lifts("onnx.Div")
 def _div(c: Call) -> Value:
     """Whole numbers are cut off towards zero."""
     is_real = c[0].dtype is not None and c[0].dtype.is_floating
     return _binary("RealDiv" if is_real else "TruncateDiv")(c)  # type: ignore[return-value]
 
 
+@lifts("onnx.Mod")
 def _mod(c: Call) -> Value:
     return c.emit("TruncateMod" if c.get("fmod", 0) else "FloorMod", c[0], c[1])
 
 
+@lifts("onnx.Pow")
 def _pow(c: Call) -> Value:
     return c.emit("Pow", c[0], c[1] if c[0].dtype is None else typed(c, c[1], c[0].dtype))
 
 
+@lifts("onnx.Mean")
 def _mean(c: Call) -> Value:
     total = variadic("AddV2")(c)
     assert isinstance(total, Value)
     return c.emit("RealDiv", total, like(c, len(c.xs), c[0]))
 
 
+@lifts("onnx.Clip")
 def _clip(c: Call) -> Value:
     """Bounds are options before version 11, inputs since."""
     y = c[0]
@@ -72,10 +71,12 @@ def _clip(c: Call) -> Value:
     return c.emit("Identity", y) if y is c[0] else y
 
 
+@lifts("onnx.LeakyRelu")
 def _leaky(c: Call) -> Value:
     return c.emit("LeakyRelu", c[0], alpha=c.get("alpha", 0.01))
 
 
+@lifts("onnx.PRelu")
 def _prelu(c: Call) -> Value:
     """Before version 7 a vector of slopes goes along the channels; since then it is broadcast."""
     zero, slope = like(c, 0, c[0]), c[1]
@@ -97,14 +98,17 @@ def _bent(c: Call, scale: float, alpha: float, inner: float) -> Value:
     return c.emit("Mul", both, like(c, scale, c[0]))
 
 
+@lifts("onnx.Elu")
 def _elu(c: Call) -> Value:
     return _bent(c, 1.0, c.get("alpha", 1.0), 1.0)
 
 
+@lifts("onnx.Selu")
 def _selu(c: Call) -> Value:
     return _bent(c, c.get("gamma", 1.0507009873554805), c.get("alpha", 1.6732632423543772), 1.0)
 
 
+@lifts("onnx.Celu")
 def _celu(c: Call) -> Value:
     alpha = c.get("alpha", 1.0)
     return _bent(c, 1.0, alpha, alpha)
@@ -116,19 +120,23 @@ def _line(c: Call, slope: float, offset: float) -> Value:
     return c.emit("Minimum", c.emit("Maximum", y, like(c, 0, c[0])), like(c, 1, c[0]))
 
 
+@lifts("onnx.HardSwish")
 def _hard_swish(c: Call) -> Value:
     return c.emit("Mul", c[0], _line(c, 1 / 6, 0.5))
 
 
+@lifts("onnx.Mish")
 def _mish(c: Call) -> Value:
     return c.emit("Mul", c[0], c.emit("Tanh", c.emit("Softplus", c[0])))
 
 
+@lifts("onnx.ThresholdedRelu")
 def _thresholded(c: Call) -> Value:
     over = c.emit("Greater", c[0], like(c, c.get("alpha", 1.0), c[0]))
     return c.emit("SelectV2", over, c[0], like(c, 0, c[0]), T=c[0].dtype)
 
 
+@lifts("onnx.Gelu", "onnx.com.microsoft.Gelu")
 def _gelu(c: Call) -> Value:
     """x * Phi(x), by the error function or by the approximation with tanh."""
     x = c[0]
@@ -162,6 +170,7 @@ def _softmax(op: str) -> Rule:
 _ONE_AXIS = 13
 
 
+@lifts("onnx.Cast", "onnx.CastLike")
 def _cast(c: Call) -> Value:
     kind = NUMBERS.get(c.get("to", 0)) if c.node.op == "onnx.Cast" else c[1].dtype
     if kind is None:
@@ -181,10 +190,12 @@ _FLOAT8_MOST = {
 """The largest number of each type, at which a cast that saturates stops; others give infinity or NaN."""
 
 
+@lifts("onnx.Where")
 def _where(c: Call) -> Value:
     return c.emit("SelectV2", c[0], c[1], c[2], T=c[1].dtype)
 
 
+@lifts("onnx.IsInf")
 def _is_inf(c: Call) -> Value:
     y = c.emit("IsInf", c[0])
     zero = like(c, 0, c[0])
@@ -195,6 +206,7 @@ def _is_inf(c: Call) -> Value:
     return y
 
 
+@lifts("onnx.Dropout", ignores=("is_test", "ratio", "seed"), unread=(1,))
 def _dropout(c: Call) -> list[Value]:
     """As in inference: the input; the mask, where anyone reads it, lets all through."""
     if c.has(2) and bool(c.known(2).any()):
@@ -217,10 +229,12 @@ def matmul(c: Call, x: Value, w: Value, ranks: tuple[int, int]) -> Value:
     return c.emit("Squeeze", y, squeeze_dims=tuple(gone)) if gone else y
 
 
+@lifts("onnx.MatMul")
 def _matmul(c: Call) -> Value:
     return matmul(c, c[0], c[1], (rank(c), rank(c, 1)))
 
 
+@lifts("onnx.Gemm", ignores=("broadcast",))
 def _gemm(c: Call) -> Value:
     """alpha * a @ b + beta * c."""
     y = c.emit(
@@ -234,6 +248,7 @@ def _gemm(c: Call) -> Value:
     return y
 
 
+@lifts("onnx.Einsum")
 def _einsum(c: Call) -> Value:
     xs = [c[i] for i in range(len(c.xs))]
     return c.emit("Einsum", *xs, equation=text(c, "equation", ""), N=len(xs))
@@ -270,6 +285,7 @@ def _reduction(op: str, before: str = "", behind: str = "") -> Rule:
 _OF_BOOLS = {"Max": "Any", "Min": "All"}
 
 
+@lifts("onnx.ReduceLogSumExp")
 def _log_sum_exp(c: Call) -> Value:
     """log(sum(exp(x))), with the largest value taken out first."""
     axes, is_kept = reduction_axes(c), c.get("keepdims", 1)
@@ -292,6 +308,7 @@ def _arg(op: str) -> Rule:
     return rule
 
 
+@lifts("onnx.BatchNormalization", ignores=("is_test", "momentum"))
 def _batch_norm(c: Call) -> Value:
     """(x - mean) / sqrt(variance + epsilon) * scale + offset, per channel of axis 1."""
     if c.get("training_mode", 0):
@@ -310,12 +327,14 @@ def normalized(c: Call, x: Value, axes: Value, epsilon: float) -> Value:
     return c.emit("Mul", centred, c.emit("Rsqrt", c.emit("AddV2", variance, like(c, epsilon, x))))
 
 
+@lifts("onnx.InstanceNormalization")
 def _instance_norm(c: Call) -> Value:
     count = rank(c)
     y = normalized(c, c[0], integers(c, tuple(range(2, count))), c.get("epsilon", 1e-5))
     return c.emit("AddV2", c.emit("Mul", y, along(c, c[1], 1, count)), along(c, c[2], 1, count))
 
 
+@lifts("onnx.LayerNormalization")
 def _layer_norm(c: Call) -> Value:
     if len(c.node.outputs) > 1:
         raise UnsupportedOp("its mean or deviation is read")
@@ -325,6 +344,7 @@ def _layer_norm(c: Call) -> Value:
     return c.emit("AddV2", y, c[2]) if c.has(2) else y
 
 
+@lifts("onnx.LpNormalization")
 def _lp_norm(c: Call) -> Value:
     """x / its norm along an axis."""
     axes = integers(c, (c.get("axis", -1),))
@@ -335,51 +355,21 @@ def _lp_norm(c: Call) -> Value:
     return c.emit("DivNoNan", c[0], norm)
 
 
-RULES: Mapping[str, Rule] = {
-    **{code: _unary(op) for code, op in same_in_tensorflow(Trait.UNARY).items()},
-    **{code: _binary(op) for code, op in same_in_tensorflow(Trait.BINARY).items()},
-    **{code: _reduction(op) for code, op in same_in_tensorflow(Trait.REDUCTION).items()},
-    "Identity": _unary("Identity"),
-    "Relu": _unary("Relu"),
-    "Xor": _binary("NotEqual"),
-    "Div": _div,
-    "Mod": _mod,
-    "Pow": _pow,
-    "Mean": _mean,
-    "Clip": _clip,
-    "LeakyRelu": _leaky,
-    "Sum": variadic("AddV2"),
-    "Max": variadic("Maximum"),
-    "Min": variadic("Minimum"),
-    "PRelu": _prelu,
-    "Elu": _elu,
-    "Selu": _selu,
-    "Celu": _celu,
-    "HardSwish": _hard_swish,
-    "Mish": _mish,
-    "HardSigmoid": lambda c: _line(c, c.get("alpha", 0.2), c.get("beta", 0.5)),
-    "ThresholdedRelu": _thresholded,
-    "Gelu": _gelu,
-    "com.microsoft.Gelu": _gelu,
-    "Where": _where,
-    "Softmax": _softmax("Softmax"),
-    "LogSoftmax": _softmax("LogSoftmax"),
-    "Cast": _cast,
-    "CastLike": _cast,
-    "IsInf": _is_inf,
-    "Dropout": _dropout,
-    "MatMul": _matmul,
-    "Gemm": _gemm,
-    "Einsum": _einsum,
-    "ReduceL1": _reduction("Sum", "Abs"),
-    "ReduceL2": _reduction("Sum", "Square", "Sqrt"),
-    "ReduceSumSquare": _reduction("Sum", "Square"),
-    "ReduceLogSum": _reduction("Sum", "", "Log"),
-    "ReduceLogSumExp": _log_sum_exp,
-    "ArgMax": _arg("ArgMax"),
-    "ArgMin": _arg("ArgMin"),
-    "BatchNormalization": _batch_norm,
-    "InstanceNormalization": _instance_norm,
-    "LayerNormalization": _layer_norm,
-    "LpNormalization": _lp_norm,
-}
+lifts("onnx.Identity")(same("Identity"))
+lifts("onnx.Relu")(same("Relu"))
+lifts("onnx.Xor")(_binary("NotEqual"))
+lifts("onnx.Sum")(variadic("AddV2"))
+lifts("onnx.Max")(variadic("Maximum"))
+lifts("onnx.Min")(variadic("Minimum"))
+lifts("onnx.HardSigmoid")(lambda c: _line(c, c.get("alpha", 0.2), c.get("beta", 0.5)))
+lifts("onnx.Softmax")(_softmax("Softmax"))
+lifts("onnx.LogSoftmax")(_softmax("LogSoftmax"))
+lifts("onnx.ReduceL1")(_reduction("Sum", "Abs"))
+lifts("onnx.ReduceL2")(_reduction("Sum", "Square", "Sqrt"))
+lifts("onnx.ReduceSumSquare")(_reduction("Sum", "Square"))
+lifts("onnx.ReduceLogSum")(_reduction("Sum", "", "Log"))
+lifts("onnx.ArgMax")(_arg("ArgMax"))
+lifts("onnx.ArgMin")(_arg("ArgMin"))
+lifts_counterparts("onnx", same_in_tensorflow(Trait.UNARY), same)
+lifts_counterparts("onnx", same_in_tensorflow(Trait.BINARY), _binary)
+lifts_counterparts("onnx", same_in_tensorflow(Trait.REDUCTION), _reduction)

@@ -5,8 +5,6 @@ x -> scale * (x - zero_point)        y -> clip(round(y / scale) + zero_point)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
@@ -14,8 +12,9 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32, INT64, UINT8, DType, dtype
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx_math import matmul
-from thinflow.lift.onnx_values import NUMBERS, Rule, integers, rank, typed
+from thinflow.lift.onnx_values import NUMBERS, integers, rank, typed
 from thinflow.lift.onnx_windows import convolution
+from thinflow.lift.rules import Rule, lifts
 
 _DOUBLE = dtype("double")
 
@@ -68,6 +67,7 @@ def _rounded(c: Call, y: Value, scale: int, zero: int) -> Value:
     return coded(c, y, _sided(c, c[scale], 0, 1), shift, kind)
 
 
+@lifts("onnx.QuantizeLinear")
 def _quantize(c: Call) -> Value:
     asked = NUMBERS.get(c.get("output_dtype", 0))
     kind = c[2].dtype if c.has(2) else asked or UINT8
@@ -78,12 +78,14 @@ def _quantize(c: Call) -> Value:
     return coded(c, typed(c, c[0], FLOAT), _sided(c, c[1], axis, count), zero, kind)
 
 
+@lifts("onnx.DequantizeLinear")
 def _dequantize(c: Call) -> Value:
     """In the type of the scale, unless another is asked for."""
     kind = NUMBERS.get(c.get("output_dtype", 0)) or c[1].dtype or FLOAT
     return typed(c, real(c, 0, 1, 2, c.get("axis", 1)), kind)
 
 
+@lifts("onnx.DynamicQuantizeLinear")
 def _dynamic(c: Call) -> list[Value]:
     """DynamicQuantizeLinear: uint8 codes, scale and zero point of the range that holds x and 0."""
     zero = c.constant(np.array(0, np.float32))
@@ -98,6 +100,7 @@ def _dynamic(c: Call) -> list[Value]:
     return [coded(c, c[0], scale, shift, UINT8), scale, shift]
 
 
+@lifts("onnx.QLinearConv", ignores=("kernel_shape", "pads"))
 def _conv(c: Call) -> Value:
     """QLinearConv: the bias is on the grid of the products."""
     # Weights may have a scale per output channel, their first axis.
@@ -110,6 +113,7 @@ def _conv(c: Call) -> Value:
     return _rounded(c, convolution(c, x, w, bias), 6, 7)
 
 
+@lifts("onnx.QLinearMatMul")
 def _matmul(c: Call) -> Value:
     # A scale per column of the second matrix, which is a unit of the result.
     y = matmul(c, real(c, 0, 1, 2), real(c, 3, 4, 5, axis=-1), (rank(c), rank(c, 3)))
@@ -124,6 +128,7 @@ def _mapped(op: str) -> Rule:
     return lambda c: _rounded(c, c.emit(op, real(c, 0, 1, 2)), 3, 4)
 
 
+@lifts("onnx.com.microsoft.QLinearGlobalAveragePool")
 def _global_average(c: Call) -> Value:
     count = rank(c)
     axes = tuple(range(1, count - 1)) if c.get("channels_last", 0) else tuple(range(2, count))
@@ -131,6 +136,7 @@ def _global_average(c: Call) -> Value:
     return _rounded(c, y, 3, 4)
 
 
+@lifts("onnx.com.microsoft.QLinearConcat")
 def _concat(c: Call) -> Value:
     """QLinearConcat: scale and zero point of the result, then tensor, scale, zero point of each part."""
     parts = [real(c, i, i + 1, i + 2) for i in range(2, len(c.xs), 3)]
@@ -147,27 +153,18 @@ def _centred(c: Call, place: int, zero: int, axis: int) -> Value:
     return y
 
 
+@lifts("onnx.ConvInteger", ignores=("kernel_shape", "pads"))
 def _conv_integer(c: Call) -> Value:
     return typed(c, convolution(c, _centred(c, 0, 2, 1), _centred(c, 1, 3, 0), None), INT32)
 
 
+@lifts("onnx.MatMulInteger")
 def _matmul_integer(c: Call) -> Value:
     # Zero points may go by row of the first matrix and by column of the second.
     y = matmul(c, _centred(c, 0, 2, -2), _centred(c, 1, 3, -1), (rank(c), rank(c, 1)))
     return typed(c, y, INT32)
 
 
-RULES: Mapping[str, Rule] = {
-    "QuantizeLinear": _quantize,
-    "DequantizeLinear": _dequantize,
-    "DynamicQuantizeLinear": _dynamic,
-    "QLinearConv": _conv,
-    "QLinearMatMul": _matmul,
-    "ConvInteger": _conv_integer,
-    "MatMulInteger": _matmul_integer,
-    "com.microsoft.QLinearAdd": _pairwise("AddV2"),
-    "com.microsoft.QLinearMul": _pairwise("Mul"),
-    "com.microsoft.QLinearSigmoid": _mapped("Sigmoid"),
-    "com.microsoft.QLinearGlobalAveragePool": _global_average,
-    "com.microsoft.QLinearConcat": _concat,
-}
+lifts("onnx.com.microsoft.QLinearAdd")(_pairwise("AddV2"))
+lifts("onnx.com.microsoft.QLinearMul")(_pairwise("Mul"))
+lifts("onnx.com.microsoft.QLinearSigmoid")(_mapped("Sigmoid"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, FLOAT, INT32, INT64, DType, dtype
 from thinflow.lift.lifter import Call
 
-Rule = Callable[[Call], Value | list[Value]]
 # `TensorProto.DataType` of onnx.proto. Complex numbers and strings are left out: no rule casts to them.
 NUMBERS: dict[int, DType] = {
     1: FLOAT,
@@ -124,18 +123,6 @@ def along(c: Call, x: Value, axis: int, count: int) -> Value:
     sides = [1] * count
     sides[axis] = -1
     return c.emit("Reshape", x, integers(c, sides), Tshape=INT64)
-
-
-def variadic(op: str) -> Rule:
-    """An op of any number of operands, in steps of two."""
-
-    def rule(c: Call) -> Value:
-        y = c[0]
-        for i in range(1, len(c.xs)):
-            y = c.emit(op, y, c[i])
-        return c.emit("Identity", y) if len(c.xs) == 1 else y
-
-    return rule
 
 
 def typed(c: Call, x: Value, kind: DType) -> Value:

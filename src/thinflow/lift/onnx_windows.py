@@ -12,7 +12,6 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32, INT64
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx_values import (
-    Rule,
     along,
     bounded,
     channels_first,
@@ -24,6 +23,7 @@ from thinflow.lift.onnx_values import (
     text,
     transposed,
 )
+from thinflow.lift.rules import Rule, lifts
 
 Pads = list[tuple[int, int]]
 
@@ -127,10 +127,12 @@ def _grouped(
 _VOLUME = 3
 
 
+@lifts("onnx.Conv", ignores=("kernel_shape", "pads"))
 def _conv(c: Call) -> Value:
     return convolution(c, c[0], c[1], c[2] if c.has(2) else None)
 
 
+@lifts("onnx.ConvTranspose", ignores=("kernel_shape", "pads", "auto_pad"))
 def _conv_transpose(c: Call) -> Value:
     """The gradient of a convolution: all of it, then the pads cut off."""
     if rank(c) != 4 or c.get("group", 1) != 1 or set(c.get("dilations") or (1,)) != {1}:
@@ -228,6 +230,7 @@ def _pooled(c: Call, op: str, x: Value, kernel: Sequence[int], strides: Sequence
     return c.emit("Squeeze", y, squeeze_dims=(1,)) if line else y
 
 
+@lifts("onnx.MaxPool", ignores=("pads", "storage_order"))
 def _max_pool(c: Call) -> Value:
     if len(c.node.outputs) > 1:
         raise UnsupportedOp("the places of its maxima are read")
@@ -239,6 +242,7 @@ def _max_pool(c: Call) -> Value:
     return channels_first(c, _pooled(c, "MaxPool", x, kernel, strides), rank(c))
 
 
+@lifts("onnx.AveragePool", ignores=("pads",))
 def _average_pool(c: Call) -> Value:
     return average_pool(c, c[0])
 
@@ -262,6 +266,7 @@ def _global(op: str) -> Rule:
     return lambda c: c.emit(op, c[0], integers(c, tuple(range(2, rank(c)))), keep_dims=True, Tidx=INT64)
 
 
+@lifts("onnx.LRN")
 def _lrn(c: Call) -> Value:
     """x / (bias + alpha / size * sum of squares of the neighbours) ^ beta."""
     size = c.get("size")
@@ -273,6 +278,12 @@ def _lrn(c: Call) -> Value:
     return channels_first(c, y, 4)
 
 
+@lifts("onnx.Upsample")
+@lifts(
+    "onnx.Resize",
+    ignores=("cubic_coeff_a", "exclude_outside", "extrapolation_value", "nearest_mode"),
+    unread=(1,),
+)
 def _resize(c: Call) -> Value:
     """Axis by axis: neighbours gathered, and mixed for linear. Sizes must be known."""
     mode = text(c, "mode", "nearest")
@@ -363,14 +374,5 @@ def _taken(c: Call, x: Value, axis: int, places: np.ndarray) -> Value:
     )
 
 
-RULES: Mapping[str, Rule] = {
-    "Conv": _conv,
-    "ConvTranspose": _conv_transpose,
-    "MaxPool": _max_pool,
-    "AveragePool": _average_pool,
-    "GlobalAveragePool": _global("Mean"),
-    "GlobalMaxPool": _global("Max"),
-    "LRN": _lrn,
-    "Resize": _resize,
-    "Upsample": _resize,
-}
+lifts("onnx.GlobalAveragePool")(_global("Mean"))
+lifts("onnx.GlobalMaxPool")(_global("Max"))

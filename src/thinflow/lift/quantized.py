@@ -5,17 +5,13 @@ x [codes] -> scale * (x - zero_point)        y [reals] -> clip(round(y / scale) 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from thinflow.analysis.foreign_quant_params import TensorParams, params_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, DType, dtype
-
-if TYPE_CHECKING:
-    from thinflow.lift.lifter import Call
+from thinflow.lift.lifter import Call
 
 # Types whose integers stand for reals wherever a scale is stated; int32 does so as a bias only.
 _CODES = frozenset(map(dtype, ("int8", "uint8", "int16", "int4")))

@@ -5,7 +5,7 @@ Operands and gates: the definitions of LiteRT's schema and kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,14 +17,15 @@ from thinflow.ir.types import INT32
 from thinflow.lift.dynamic import Products
 from thinflow.lift.integer_lstm import integer_lstm
 from thinflow.lift.lifter import Call
-from thinflow.lift.lstm import Lstm, split, steps_of
 from thinflow.lift.quantized import takes_codes
-from thinflow.lift.windows import activated
+from thinflow.lift.rules import lifts
+from thinflow.lift.tflite_math import activated
 
 MOST_STEPS = 2048
 """Every step becomes nodes of its own."""
 
 
+@lifts("tfl.variable")
 def variable(c: Call) -> Value:
     """A tensor that keeps its value between runs; before the first it is zero, or the code for it."""
     spec = c.node.output().spec
@@ -37,19 +38,6 @@ def variable(c: Call) -> Value:
     name = f"{c.scope}/{c.node.name}"
     handle = c.emit("LiteRTVariable", first, dtype=spec.dtype, shared_name=name)
     return c.emit("ReadVariableOp", handle, dtype=spec.dtype)
-
-
-def state_of(c: Call, place: int) -> Value:
-    """A state before the first step.
-
-    Raises:
-        UnsupportedOp: something else reads it, which would see what the op leaves there.
-    """
-    source = c.sources[place]
-    # Order in time decides what it would see, and a graph has none.
-    if source is not None and len(source.uses) > 1:
-        raise UnsupportedOp("its state is read by other ops too")
-    return c[place]
 
 
 def _sequence(c: Call, x: Value, is_time_major: bool) -> list[Value]:
@@ -73,6 +61,7 @@ def _packed(c: Call, steps: Sequence[Value], is_time_major: bool) -> Value:
 # --- LSTM ---------------------------------------------------------------------------------------------------
 
 
+@lifts("tfl.UNIDIRECTIONAL_SEQUENCE_LSTM")
 def sequence_lstm(c: Call) -> Value:
     """UNIDIRECTIONAL_SEQUENCE_LSTM: x [time,batch,inputs] or [batch,time,inputs] -> y of the same order."""
     is_time_major = bool(c.get("time_major", False))
@@ -83,6 +72,7 @@ def sequence_lstm(c: Call) -> Value:
     return _packed(c, _kept(c, cell, xs, (18, 19)), is_time_major)
 
 
+@lifts("tfl.LSTM")
 def lstm(c: Call) -> Value | list[Value]:
     """LSTM: one step. The full kernel keeps its state, the basic one takes and gives it."""
     if c.get("kernel_type", "FULL") == "BASIC":
@@ -96,7 +86,7 @@ def lstm(c: Call) -> Value | list[Value]:
 
 def _kept(c: Call, cell: Lstm, xs: list[Value], places: tuple[int, int]) -> list[Value]:
     """The outputs of all steps; the states after the last stay in the operands at `places`."""
-    made, state = cell.run(xs, *(state_of(c, p) for p in places))
+    made, state = cell.run(xs, *(c.state(p) for p in places))
     c.leave(places[0], made[-1])
     c.leave(places[1], state)
     return made
@@ -120,6 +110,7 @@ def _basic_lstm(c: Call) -> list[Value]:
     return [y, state, joined, gates][: max(len(c.node.outputs), 1)]
 
 
+@lifts("tfl.BIDIRECTIONAL_SEQUENCE_LSTM")
 def bidirectional_lstm(c: Call) -> list[Value]:
     """BIDIRECTIONAL_SEQUENCE_LSTM: both directions, side by side or joined along the last axis."""
     if any(c.has(place) for place in range(39, 48)):
@@ -155,7 +146,7 @@ class _Rnn:
     def run(self, xs: Sequence[Value], place: int) -> list[Value]:
         """The outputs of all steps; the last stays in the operand at `place`, from which the first begins."""
         c, made, products = self.call, [], Products(self.call)
-        h = state_of(c, place)
+        h = c.state(place)
         for x in xs:
             both = c.emit("AddV2", products.of(x, self.weights), products.of(h, self.recurrent))
             h = activated(c, c.emit("BiasAdd", both, self.bias, data_format="NHWC"))
@@ -164,11 +155,13 @@ class _Rnn:
         return made
 
 
+@lifts("tfl.RNN")
 def rnn(c: Call) -> Value:
     """RNN: one step."""
     return _Rnn(c, 1, 2, c[3]).run([c[0]], 4)[0]
 
 
+@lifts("tfl.UNIDIRECTIONAL_SEQUENCE_RNN")
 def sequence_rnn(c: Call) -> Value:
     """UNIDIRECTIONAL_SEQUENCE_RNN."""
     is_time_major = bool(c.get("time_major", False))
@@ -176,6 +169,7 @@ def sequence_rnn(c: Call) -> Value:
     return _packed(c, steps, is_time_major)
 
 
+@lifts("tfl.BIDIRECTIONAL_SEQUENCE_RNN")
 def bidirectional_rnn(c: Call) -> list[Value]:
     """BIDIRECTIONAL_SEQUENCE_RNN."""
     if any(c.has(place) for place in (9, 10, 11)):
@@ -187,6 +181,7 @@ def bidirectional_rnn(c: Call) -> list[Value]:
     return _both_ways(c, ahead, back, is_time_major)
 
 
+@lifts("tfl.SVDF")
 def svdf(c: Call) -> Value:
     """SVDF: x [b,inputs], features [filters,inputs], times [filters,memory] -> [b,filters/rank].
 
@@ -198,7 +193,7 @@ def svdf(c: Call) -> Value:
     rank = c.get("rank", 1)
     feature = Products(c).of(c[0], 1)
     newest = c.emit("Reshape", feature, c.constant((-1, filters, 1)), Tshape=INT32)
-    state = c.emit("Reshape", state_of(c, 4), c.constant((-1, filters, memory)), Tshape=INT32)
+    state = c.emit("Reshape", c.state(4), c.constant((-1, filters, memory)), Tshape=INT32)
     # The oldest falls out in front.
     older = c.emit("Slice", state, c.constant((0, 0, 1)), c.constant((-1, -1, -1)), Index=INT32)
     remembered = c.emit("ConcatV2", older, newest, c.constant(2), N=2, Tidx=INT32)
@@ -216,13 +211,140 @@ def svdf(c: Call) -> Value:
     return activated(c, y)
 
 
-RULES: dict[str, Callable[[Call], Value | list[Value]]] = {
-    "tfl.variable": variable,
-    "tfl.UNIDIRECTIONAL_SEQUENCE_LSTM": sequence_lstm,
-    "tfl.LSTM": lstm,
-    "tfl.BIDIRECTIONAL_SEQUENCE_LSTM": bidirectional_lstm,
-    "tfl.RNN": rnn,
-    "tfl.UNIDIRECTIONAL_SEQUENCE_RNN": sequence_rnn,
-    "tfl.BIDIRECTIONAL_SEQUENCE_RNN": bidirectional_rnn,
-    "tfl.SVDF": svdf,
-}
+# --- the cell of the full LSTM kernel -----------------------------------------------------------------------
+#
+# i, f, o = sigmoid(norm(x W^T + h R^T + peephole * c) + b)       g = act(norm(x W^T + h R^T) + b)
+# c' = clip(f c + i g)     h' = clip((o act(c')) P^T + p)         without weights of its own, i = 1 - f
+
+
+_GATES = "ifgo"
+# LiteRT's kernels add it to the variance (kNormalizationConstant).
+_NORM_EPSILON = 1e-8
+# Places of operands from the first weights on.
+_PEEPHOLES = {"i": 8, "f": 9, "o": 10}
+_BIAS, _PROJECTION = 11, 15
+
+
+@dataclass
+class _Gate:
+    """Operands of one gate: places of its weights, and values; None for what it does without."""
+
+    weights: int
+    recurrent: int
+    bias: Value | None
+    peephole: Value | None
+    norm: Value | None
+
+
+@dataclass
+class Lstm:
+    """The weights of an LSTM: gate -> what belongs to it.
+
+    Attributes:
+        gates: by letter; no "i" where the input gate is coupled to the forget gate.
+        projection, projection_bias: of the output; None without.
+    """
+
+    call: Call
+    products: Products
+    gates: dict[str, _Gate]
+    projection: int | None
+    projection_bias: Value | None
+
+    @classmethod
+    def read(cls, c: Call, first: int, norms: int | None = None) -> Lstm:
+        """The LSTM whose operands begin at place `first`, and its layer norms at `norms`.
+
+        Raises:
+            UnsupportedOp: weights in a form of their own.
+        """
+        if c.get("diagonal_recurrent_tensors", False):
+            raise UnsupportedOp("its recurrent weights are diagonals")
+
+        def operand(place: int | None) -> Value | None:
+            return c[place] if place is not None and c.has(place) else None
+
+        gates = {}
+        for n, letter in enumerate(_GATES):
+            if letter == "i" and not c.has(first):
+                continue
+            peephole = first + _PEEPHOLES[letter] if letter in _PEEPHOLES else None
+            gates[letter] = _Gate(
+                *(first + n, first + 4 + n),
+                bias=operand(first + _BIAS + n),
+                peephole=operand(peephole),
+                norm=operand(None if norms is None else norms + n),
+            )
+        ends = first + _PROJECTION, first + _PROJECTION + 1
+        projection = ends[0] if c.has(ends[0]) else None
+        return cls(c, Products(c), gates, projection, operand(ends[1]))
+
+    def run(self, xs: Sequence[Value], h: Value, state: Value) -> tuple[list[Value], Value]:
+        """The outputs [batch,outputs] of all steps and the last cell, from inputs and both states."""
+        made = []
+        for x in xs:
+            h, state = self._step(x, h, state)
+            made.append(h)
+        return made, state
+
+    def _step(self, x: Value, h: Value, state: Value) -> tuple[Value, Value]:
+        c = self.call
+        f = c.emit("Sigmoid", self._sum("f", x, h, state))
+        if "i" in self.gates:
+            i = c.emit("Sigmoid", self._sum("i", x, h, state))
+        else:
+            # Coupled input and forget gate (CIFG): what is not forgotten is not overwritten.
+            i = c.emit("Sub", c.constant(1.0, f), f)
+        # The new content has no peephole in LiteRT's definition.
+        g = activated(c, self._sum("g", x, h, None))
+        state = c.emit("AddV2", c.emit("Mul", f, state), c.emit("Mul", i, g))
+        state = self._clipped(state, "cell_clip")
+        # Its peephole looks at the new cell; those of the other gates look at the old one.
+        o = c.emit("Sigmoid", self._sum("o", x, h, state))
+        return self._projected(c.emit("Mul", o, activated(c, state))), state
+
+    def _sum(self, letter: str, x: Value, h: Value, state: Value | None) -> Value:
+        """The sum in a gate before its activation. [batch,units]"""
+        c, gate = self.call, self.gates[letter]
+        total = c.emit("AddV2", self.products.of(x, gate.weights), self.products.of(h, gate.recurrent))
+        if gate.peephole is not None and state is not None:
+            total = c.emit("AddV2", total, c.emit("Mul", state, gate.peephole))
+        if gate.norm is not None:
+            total = c.emit("Mul", _normalized(c, total), gate.norm)
+        # The bias comes behind the norm, which would take it out again.
+        return total if gate.bias is None else c.emit("AddV2", total, gate.bias)
+
+    def _projected(self, y: Value) -> Value:
+        if self.projection is None:
+            return y
+        y = self.products.of(y, self.projection)
+        if self.projection_bias is not None:
+            y = self.call.emit("AddV2", y, self.projection_bias)
+        return self._clipped(y, "proj_clip")
+
+    def _clipped(self, x: Value, option: str) -> Value:
+        c, limit = self.call, float(self.call.get(option, 0.0))
+        # 0 stands for no bound, as in LiteRT's options.
+        if limit <= 0:
+            return x
+        return c.emit("Maximum", c.emit("Minimum", x, c.constant(limit, x)), c.constant(-limit, x))
+
+
+def _normalized(c: Call, x: Value) -> Value:
+    """Every row [units] with mean 0 and deviation 1."""
+    axis = c.constant((1,))
+    gap = c.emit("Sub", x, c.emit("Mean", x, axis, keep_dims=True, Tidx=INT32))
+    spread = c.emit("Mean", c.emit("Square", gap), axis, keep_dims=True, Tidx=INT32)
+    return c.emit("Mul", gap, c.emit("Rsqrt", c.emit("AddV2", spread, c.constant(_NORM_EPSILON, x))))
+
+
+def split(c: Call, x: Value, count: int, axis: int) -> list[Value]:
+    """Equal parts along an axis."""
+    node = c.many("Split", c.constant(axis), x, num_split=count, T=x.dtype)
+    return [node.output(n) for n in range(count)]
+
+
+def steps_of(c: Call, x: Value, count: int, axis: int) -> list[Value]:
+    """The slices along an axis, without it."""
+    node = c.many("Unpack", x, num=count, axis=axis)
+    return [node.output(n) for n in range(count)]

@@ -17,6 +17,8 @@ class Kind(Enum):
     """An operand and its axes; `keep_dims`."""
     UNSORTED_SEGMENTS = auto()
     """Rows, the segment of each, and the number of segments."""
+    SAME_OPERANDS = auto()
+    """All operands in the same order, and no options; lowering has rules of its own for these."""
 
 
 # Operator -> ops of the same meaning, a blank between them; it is read as the first. A kernel that takes
@@ -75,10 +77,39 @@ _OPS: Mapping[Kind, Mapping[str, str]] = {
         "UNSORTED_SEGMENT_PROD": "UnsortedSegmentProd",
         "UNSORTED_SEGMENT_SUM": "UnsortedSegmentSum",
     },
+    Kind.SAME_OPERANDS: {
+        "BATCH_TO_SPACE_ND": "BatchToSpaceND",
+        "BROADCAST_ARGS": "BroadcastArgs",
+        "BROADCAST_TO": "BroadcastTo",
+        "EXPAND_DIMS": "ExpandDims",
+        "FILL": "Fill",
+        "GATHER_ND": "GatherNd",
+        "MATRIX_DIAG": "MatrixDiag",
+        "PAD": "Pad",
+        "PADV2": "PadV2",
+        "RANGE": "Range",
+        "RANK": "Rank",
+        "RELU": "Relu",
+        "RELU6": "Relu6",
+        "REVERSE_V2": "ReverseV2",
+        "RSQRT": "Rsqrt",
+        "SCATTER_ND": "ScatterNd",
+        "SEGMENT_SUM": "SegmentSum",
+        "SELECT": "Select",
+        "SELECT_V2": "SelectV2",
+        "SLICE": "Slice",
+        "SPACE_TO_BATCH_ND": "SpaceToBatchND",
+        "SPARSE_TO_DENSE": "SparseToDense",
+        "SQUARE": "Square",
+        "TILE": "Tile",
+        "TRANSPOSE": "Transpose",
+        "WHERE": "Where",
+        "ZEROS_LIKE": "ZerosLike",
+    },
 }
 
 
-def same_in_tensorflow(kind: Kind) -> Mapping[str, str]:
+def same_in_tensorflow(kind: Kind) -> dict[str, str]:
     """Operator -> the op of TensorFlow that it is read as, of one kind."""
     return {code: ops.split()[0] for code, ops in _OPS[kind].items()}
 
