@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import logging
 import os
 import subprocess
 import sys
@@ -253,6 +254,19 @@ def test_debug_shows_the_traceback(
     err = capsys.readouterr().err
     assert err.startswith("Traceback")
     assert err.endswith("error: no\n")
+
+
+def test_debug_shows_what_is_logged(verb: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    def logs(*_: object) -> int:
+        logging.getLogger("thinflow.ops").debug("a rule raised")
+        return 0
+
+    verb(logs)
+    assert cli.main(["probe"]) == 0
+    assert capsys.readouterr().err == ""
+    assert cli.main(["probe", "--debug"]) == 0
+    assert capsys.readouterr().err == "a rule raised\n"
+    assert not logging.getLogger("thinflow").handlers
 
 
 def test_debug_by_environment(

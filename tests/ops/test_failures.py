@@ -47,3 +47,12 @@ def test_a_run_tells_them_with_the_inputs() -> None:
     said = r"node 'y' \(SpaceToDepth\): an input does not have 4 dimensions \(inputs: float32\[2\]\)"
     with pytest.raises(NodeError, match=said):
         Plan(graph, graph.outputs, graph.inputs).run({graph.inputs[0]: np.zeros(2, np.float32)})
+
+
+def test_the_cause_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A mistake in a rule looks like a malformed node; whoever writes the rule needs its traceback."""
+    with caplog.at_level("DEBUG", logger="thinflow"):
+        in_words(raised("{}['x']"))
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], KeyError)

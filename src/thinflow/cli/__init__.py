@@ -109,7 +109,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if hasattr(sys.stdout, "reconfigure"):  # names from a model may not fit the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
     with Guarded():
-        return _run(args, debug)
+        if not debug:
+            return _run(args, debug)
+        from thinflow.cli._console import log_on_stderr
+
+        with log_on_stderr():
+            return _run(args, debug)
 
 
 def _run(args: list[str], debug: bool) -> int:
@@ -198,7 +203,7 @@ def _overview() -> str:
             *(f"  {verb:{width}}  {text}" for verb, text in COMMANDS.items()),
             "",
             "options:",
-            f"  {'--debug':{width}}  show tracebacks of errors (also: THINFLOW_DEBUG=1)",
+            f"  {'--debug':{width}}  show tracebacks of errors and logs (also: THINFLOW_DEBUG=1)",
             f"  {'--version':{width}}  print the version",
             f"  {'--help':{width}}  print this, or after a command its options",
             "",

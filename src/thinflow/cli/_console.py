@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from thinflow.cli._gate import behind
 from thinflow.errors.plain_text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.progress import Progress
 
@@ -148,3 +149,19 @@ def _scaled(number: float, units: Sequence[str]) -> str:
         power += 1
     digits = 2 if abs(number) < 9.995 else 1 if abs(number) < 99.95 else 0
     return f"{number:.{digits}f}{units[power]}"
+
+
+@contextmanager
+def log_on_stderr() -> Iterator[None]:
+    """Show what is logged and otherwise passed over, such as the traceback of a rule that raised."""
+    import logging
+
+    logger, handler = logging.getLogger("thinflow"), logging.StreamHandler()
+    level = logger.level
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

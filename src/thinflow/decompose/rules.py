@@ -26,13 +26,10 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Node
 from thinflow.ir.types import INT32, DType, TensorSpec
 from thinflow.ops._failures import in_words
-from thinflow.ops.registry import select_attrs, signature
+from thinflow.ops.registry import RULE_ERRORS, select_attrs, signature
 
 Rule = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
-
-MALFORMED = (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError)
-"""What a rule raises on a node that is malformed in a way it did not foresee: the loader takes any file."""
 
 _registry: dict[str, Rule] = {}
 
@@ -111,7 +108,7 @@ def refusals_at(node: Node) -> Iterator[None]:
     # Shape inference of what the rule adds has words of its own; the reader has to know which node it was.
     except ThinflowError as error:
         raise UnsupportedOp(error.problem, error.where or node.where, error.hint) from error
-    except MALFORMED as error:
+    except RULE_ERRORS as error:
         raise UnsupportedOp(f"the node is not well formed ({in_words(error)})", node.where) from error
 
 

@@ -241,7 +241,7 @@ class Lowering:
             return None
         try:
             results = registry.call_kernel(definition, [t.array() for t in inputs], node.attrs)
-        except (ThinflowError, ValueError, TypeError, IndexError, ArithmeticError, KeyError):
+        except (ThinflowError, *registry.RULE_ERRORS):
             logger.debug("%s could not be evaluated", node.where, exc_info=True)
             return None
         if any(isinstance(result, registry.Handle) for result in results):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
 from thinflow.ops import registry
+
+logger = logging.getLogger(__name__)
 
 _INPUT_PIPELINES = ("Iterator", "Dataset", "Reader")
 """Parts of the names of ops that fetch samples themselves."""
@@ -80,7 +83,11 @@ _SURPLUS = re.compile(r"takes (?:from \d+ to )?(\d+) positional arguments? but (
 
 
 def in_words(error: Exception) -> str:
-    """The node's fault. Messages of numpy about shapes and types are kept."""
+    """The node's fault. Messages of numpy about shapes and types are kept.
+
+    The cause may as well be a mistake in the rule: its traceback is logged, and `--debug` shows it.
+    """
+    logger.debug("a rule or kernel raised; its node is taken for malformed", exc_info=error)
     text = str(error)
     # Their texts name things of the source, not of the model.
     if isinstance(error, KeyError | AttributeError | AssertionError) or not text:
