@@ -14,9 +14,16 @@ from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Versions
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of, read_default
-from thinflow.transforms.downgrade.releases import graph_version, history, knows, read_release, too_new
 from thinflow.transforms.downgrade.rules import downgrade_rules
-from thinflow.transforms.target_runtime import Target, mobile_ops
+from thinflow.transforms.target_runtime import (
+    Target,
+    graph_version,
+    history,
+    knows,
+    mobile_ops,
+    read_release,
+    too_new,
+)
 from thinflow.zoo import digits, mobilenet_v2
 
 

@@ -19,8 +19,14 @@ from thinflow.transforms.fake_quants import ConvertFakeQuants, HoistFakeQuants
 from thinflow.transforms.merge_duplicate_nodes import MergeDuplicateNodes
 from thinflow.transforms.quantized.fake_quant import FakeQuantizer, logged_ranges, sampled_ranges
 from thinflow.transforms.quantized.forms import EIGHT_BIT
-from thinflow.transforms.quantized.ops import Bounds, OpQuantizer
-from thinflow.transforms.quantized.ranges import ClampFirst, SignBiases, WidenRanges, measuring
+from thinflow.transforms.quantized.ops import (
+    Bounds,
+    ClampFirst,
+    OpQuantizer,
+    SignBiases,
+    WidenRanges,
+    measuring,
+)
 from thinflow.transforms.quantized.values import MIN_FIRST, Coded, coded_source, constant, source_of
 from thinflow.transforms.shared.constants import const_tensor
 

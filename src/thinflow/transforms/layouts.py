@@ -14,7 +14,7 @@ from thinflow.transforms.layout.axes import Made, Perm, Plan
 from thinflow.transforms.layout.transposes import Sinker, reshape_unit_transposes, transposes
 from thinflow.transforms.shared.constants import const_tensor, side_outputs
 from thinflow.transforms.shared.effects import in_loops
-from thinflow.transforms.simplify.identities import known_shapes
+from thinflow.transforms.shared.identities import known_shapes
 
 LAYOUTS = {"NCHW": "NHWC", "NCDHW": "NDHWC"}
 _WITH_CHANNELS = (Trait.CONVOLUTION | Trait.CONV_TRANSPOSE | Trait.POOL | Trait.TAKES_IMAGES) | (

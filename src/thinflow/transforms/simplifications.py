@@ -1,10 +1,10 @@
-"""Arithmetic that does nothing, and shapes that can be known."""
+"""Arithmetic that does nothing or that one node can do, and shapes that can be known."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,14 +12,14 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import INT32, INT64, DType
+from thinflow.ops.traits import RuleTable, Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.pattern import Match, any_value, node
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
-from thinflow.transforms.shared.constants import side_outputs
+from thinflow.transforms.shared.constants import awaited_by_constant, const_node, const_tensor, side_outputs
 from thinflow.transforms.shared.effects import in_loops
-from thinflow.transforms.simplify.identities import handed_on, known_shapes
-from thinflow.transforms.simplify.merging import merged
+from thinflow.transforms.shared.identities import broadcasts_into, handed_on, known_shapes, single
 
 
 @transform("simplify_arithmetic")
@@ -166,3 +166,198 @@ class SimplifyShapes(Rewrite):
         element = m.shape.dtype
         tensor = Tensor.from_array(np.asarray(m.sizes, element.numpy()), element)
         m.reshape.set_input(1, site.constant(tensor, f"{m.reshape.name}/shape"))
+
+
+# ---- Two nodes that one node can do: constants merge, powers become roots and squares
+#
+# The inner node must have no other reader; it goes when nothing uses it any more.
+
+
+Merge = Callable[[Node, Site], Value | None]
+"""Builds the replacement of a node at a site; None if there is none, and then nothing was built."""
+
+MAX_ELEMENTS = 1 << 16
+"""Larger constants are weights: they are not merged here."""
+_SUMS = Trait.ADD | Trait.SUBTRACT
+_FACTORS = Trait.MULTIPLY | Trait.DIVIDE
+_POWERS = {2.0: "Square", 0.5: "Sqrt", -0.5: "Rsqrt", -1.0: "Reciprocal"}
+
+
+def merged(node: Node, site: Site) -> Value | None:
+    """The replacement of a node, None if there is none."""
+    return next((rule(node, site) for rule in _RULES.of(node.op)), None)
+
+
+_RULES: RuleTable[Merge] = RuleTable()
+
+
+def _element(node: Node) -> DType | None:
+    element = node.attrs.get("T")
+    return element if isinstance(element, DType) else None
+
+
+def _sole(node: Node, traits: Trait) -> Node | None:
+    """The node, if its op has one of the traits and its output is read just once."""
+    return node if has(node.op, traits) and len(node.output().uses) == 1 and not node.is_protected else None
+
+
+def _parts(node: Node) -> tuple[Value, Tensor, bool] | None:
+    """Data, constant, and whether the constant comes first; None unless just one input is constant."""
+    if len(node.inputs) != 2:
+        return None
+    left, right = (const_tensor(v) for v in node.inputs)
+    if right is not None and left is None:
+        return node.inputs[0], right, False
+    if left is not None and right is None:
+        return node.inputs[1], left, True
+    return None
+
+
+def _chain(node: Node, site: Site, family: Trait) -> Value | None:
+    """f(g(x, a), b) with f and g of one family and float constants a and b."""
+    outer, element = _parts(node), _element(node)
+    if outer is None or element is None or not element.is_floating:
+        return None
+    inner = _sole(outer[0].node, family)
+    parts = _parts(inner) if inner is not None else None
+    if inner is None or parts is None or _element(inner) != element:
+        return None
+    x, a, a_first = parts
+    _, b, b_first = outer
+    # Merging a row with a column would store their product.
+    if max(a.size, b.size) > MAX_ELEMENTS or not _shapes_fit(x, a, b):
+        return None
+    result = _combine(inner.op, node.op, a.numpy(), b.numpy(), first=(a_first, b_first))
+    if result is None:
+        return None
+    op, array = result
+    tensor = Tensor.from_array(array.astype(element.numpy()), element)
+    constant = site.constant(tensor, f"{node.name}/merged")
+    old = [v for n in (inner, node) for v in n.inputs if const_tensor(v) is not None]
+    constant.node.set_control_inputs(dict.fromkeys(n for v in old for n in awaited_by_constant(v)))
+    return _with_constant(site, op, x, constant, element)
+
+
+@_RULES.rule(Trait.DIVIDE)
+def _quotient(node: Node, site: Site) -> Value | None:
+    return _chain(node, site, _FACTORS)
+
+
+@_RULES.rule(Trait.EXTREME)
+def _extreme(node: Node, site: Site) -> Value | None:
+    return _chain(node, site, Trait.EXTREME)
+
+
+def _shapes_fit(x: Value, a: Tensor, b: Tensor) -> bool:
+    """Whether both constants vary along axes that x has, so that merging enlarges nothing."""
+    if a.shape == b.shape or not a.shape or not b.shape:
+        return True
+    return broadcasts_into(a, x.shape) and broadcasts_into(b, x.shape)
+
+
+def _with_constant(site: Site, op: str, x: Value, constant: Value, element: DType) -> Value:
+    if op.endswith("From"):
+        return site.add(op.removesuffix("From"), constant, x, attrs={"T": element})
+    return site.add(op, x, constant, attrs={"T": element})
+
+
+def _combine(
+    inner: str, outer: str, a: Any, b: Any, *, first: tuple[bool, bool]
+) -> tuple[str, np.ndarray[Any, Any]] | None:
+    """Op and constant that do both, in double precision; `SubFrom` takes x away from the constant."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    # Infinite and NaN results are thrown away below, not warned of.
+    with np.errstate(all="ignore"):
+        if has(outer, _SUMS):
+            result: tuple[str, Any] | None = _summed(inner, outer, a, b, first)
+        elif has(outer, _FACTORS):
+            result = _scaled(inner, outer, a, b, first)
+        elif inner == outer:
+            result = (outer, np.maximum(a, b) if outer == "Maximum" else np.minimum(a, b))
+        else:
+            result = None
+    # A constant that overflows would not be what the two steps give.
+    return result if result is not None and np.isfinite(result[1]).all() else None
+
+
+def _summed(inner: str, outer: str, a: Any, b: Any, first: tuple[bool, bool]) -> tuple[str, Any]:
+    # The inner node as sign * x + offset, then the outer one applied to that.
+    sign, offset = (-1.0, a) if inner == "Sub" and first[0] else (1.0, -a if inner == "Sub" else a)
+    if outer == "Sub" and first[1]:
+        sign, offset = -sign, b - offset
+    else:
+        offset = offset + (-b if outer == "Sub" else b)
+    return ("AddV2", offset) if sign > 0 else ("SubFrom", offset)
+
+
+def _scaled(inner: str, outer: str, a: Any, b: Any, first: tuple[bool, bool]) -> tuple[str, Any] | None:
+    # a / x cannot be written as a factor of x.
+    if (inner != "Mul" and first[0]) or (outer != "Mul" and first[1]):
+        return None  # a constant divided by the data
+    divisors = [n for op, n in ((inner, a), (outer, b)) if op != "Mul"]
+    if any((n == 0).any() for n in divisors):
+        return None
+    factor = (1.0 / a if inner != "Mul" else a) * (1.0 / b if outer != "Mul" else b)
+    return "Mul", factor
+
+
+@_RULES.rule("Pow")
+def _power(node: Node, site: Site) -> Value | None:
+    """x ** 2 and the like, of floats."""
+    element = _element(node)
+    exponent = const_tensor(node.inputs[1]) if len(node.inputs) == 2 else None
+    if element is None or not element.is_floating or exponent is None:
+        return None
+    # None counts as 0, which is no power that has an op either.
+    op = _POWERS.get(single(node.inputs[1]) or 0.0)
+    if op is None or not broadcasts_into(exponent, node.inputs[0].shape):
+        return None
+    return site.add(op, node.inputs[0], attrs={"T": element})
+
+
+@_RULES.rule(Trait.MULTIPLY)
+def _product(node: Node, site: Site) -> Value | None:
+    """x * x; otherwise constants that follow each other."""
+    element = _element(node)
+    left, right = node.inputs if len(node.inputs) == 2 else (None, None)
+    # A constant times itself is folding's business.
+    if left is not None and left is right and element is not None and const_node(left) is None:
+        return site.add("Square", left, attrs={"T": element})
+    return _chain(node, site, _FACTORS)
+
+
+@_RULES.rule(_SUMS)
+def _negated(node: Node, site: Site) -> Value | None:
+    """x + (-y) and x - (-y); otherwise constants that follow each other."""
+    if len(node.inputs) != 2:
+        return None
+    left, right = node.inputs
+    negated, element = right.node, _element(node)
+    # Neg read twice would be computed all the same.
+    is_sole = negated.op == "Neg" and len(right.uses) == 1 and not negated.is_protected
+    if not is_sole or element is None or len(negated.inputs) != 1:
+        return _chain(node, site, _SUMS)
+    op = "AddV2" if node.op == "Sub" else "Sub"
+    return site.add(op, left, negated.inputs[0], attrs={"T": element})
+
+
+@_RULES.rule("Reshape")
+def _reshape(node: Node, site: Site) -> Value | None:
+    """The last of several reshapes alone tells the shape."""
+    if len(node.inputs) != 2:
+        return None
+    inner = node.inputs[0].node
+    if not has(inner.op, Trait.RESHAPE) or not inner.inputs:
+        return None
+    if any(v.is_graph_input for v in inner.outputs):
+        return None
+    return site.add("Reshape", inner.inputs[0], node.inputs[1], attrs=dict(node.attrs))
+
+
+@_RULES.rule("Relu6")
+def _clipped(node: Node, site: Site) -> Value | None:
+    """Relu6 of Relu."""
+    inner = node.inputs[0] if len(node.inputs) == 1 else None
+    if inner is None or inner.node.op != "Relu" or not inner.node.inputs or inner.is_graph_input:
+        return None
+    return site.add("Relu6", inner.node.inputs[0], attrs=dict(node.attrs))

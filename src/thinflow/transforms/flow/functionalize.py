@@ -21,7 +21,7 @@ from thinflow.ir.order import ancestors
 from thinflow.ir.types import BOOL, DType, TensorSpec
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms.flow.functionalized import (
+from thinflow.transforms.flow.bodies import (
     Made,
     copied,
     declare,

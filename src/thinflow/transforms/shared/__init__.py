@@ -1,1 +1,1 @@
-"""Helpers of several transforms: constants behind values, effects of nodes."""
+"""Helpers of several transforms: constants behind values, effects of nodes, nodes that compute nothing."""

@@ -1,1 +1,0 @@
-"""Arithmetic that does nothing, and two steps that one can do."""
