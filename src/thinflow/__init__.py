@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from thinflow.optimize.quality import Quality
     from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
     from thinflow.optimize.report import GraphReport, OptimizeReport
-    from thinflow.quantize.pictures import Scaling
     from thinflow.quantize.recipe import Recipe
+    from thinflow.quantize.sample_files import Scaling
     from thinflow.rewriting import Rewrite, load_plugin, register
 
 __all__ = [
@@ -150,7 +150,7 @@ _HOMES = {
     "thinflow.optimize.quality": "Quality",
     "thinflow.optimize.quantized": "OnnxQuantizedModel QuantizedModel",
     "thinflow.optimize.report": "GraphReport OptimizeReport",
-    "thinflow.quantize.pictures": "Scaling",
+    "thinflow.quantize.sample_files": "Scaling",
     "thinflow.quantize.recipe": "Recipe",
     "thinflow.compare.reducing.search": "Reduction",
     "thinflow.compare.verification": "Verification",

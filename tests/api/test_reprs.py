@@ -14,7 +14,7 @@ from thinflow import api, zoo
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import FLOAT
 from thinflow.ops.tensor_array import Elements
-from thinflow.quantize.pictures import Scaling
+from thinflow.quantize.sample_files import Scaling
 
 MOST = 500
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, Path, type)

@@ -11,7 +11,7 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.optimize.picture_ranges import picture_warnings
 from thinflow.optimize.samples import samples_for
-from thinflow.quantize.pictures import Scaling
+from thinflow.quantize.sample_files import Scaling
 
 UNSCALED = "pictures go in as 0..255, since no scaling was given"
 NORM = """

@@ -15,8 +15,7 @@ from thinflow.onnx.writer import to_bytes
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.prepare import prepare
 from thinflow.quantize.qdq import quantize_qdq
-from thinflow.quantize.recipe import QdqOptions, Recipe
-from thinflow.quantize.result import Quantized
+from thinflow.quantize.recipe import QdqOptions, Quantized, Recipe
 
 
 class Net:

@@ -14,8 +14,7 @@ from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.types import BOOL, FLOAT, INT32, STRING, UINT8, TensorSpec
 from thinflow.quantize.feeds import open_feeds, spread
 from thinflow.quantize.fitting import fit
-from thinflow.quantize.pictures import Scaling
-from thinflow.quantize.sample_files import read_input
+from thinflow.quantize.sample_files import Scaling, read_input
 
 ONE = {"x": TensorSpec(FLOAT, (1, 2, 3))}
 TWO = {"x": TensorSpec(FLOAT, (1, 2)), "n": TensorSpec(INT32, (1,))}

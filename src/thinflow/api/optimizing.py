@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
     from thinflow.optimize.report import GraphReport, OptimizeReport
-    from thinflow.quantize.pictures import Scaling
     from thinflow.quantize.recipe import Recipe
+    from thinflow.quantize.sample_files import Scaling
     from thinflow.typing import FilePath, Samples
 
     class _LiteRTOptions(TypedDict, total=False):
@@ -315,7 +315,7 @@ def picture_scaling(mean: float | None, std: float | None) -> Any:
     Raises:
         ParameterError: std is 0.
     """
-    from thinflow.quantize.pictures import Scaling
+    from thinflow.quantize.sample_files import Scaling
 
     if mean is None and std is None:
         return None

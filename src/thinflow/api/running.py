@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from thinflow.bench.report import BenchmarkReport
     from thinflow.engines.session import Session
     from thinflow.optimize.quality import Quality
-    from thinflow.quantize.pictures import Scaling
+    from thinflow.quantize.sample_files import Scaling
     from thinflow.typing import Array, Feed, FilePath, Samples
 
 

@@ -33,8 +33,7 @@ from thinflow.optimize.numeric_check import CALLS, check_calls, largest_differen
 from thinflow.optimize.quantized import QuantizedModel, why_one_smaller_batch, with_float_borders
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.calibrate import Calibration, calibrate
-from thinflow.quantize.recipe import Recipe
-from thinflow.quantize.result import Quantized
+from thinflow.quantize.recipe import Quantized, Recipe
 from thinflow.quantize.schemes import quantize_program
 from thinflow.quantize.trained import without_fake_quants
 from thinflow.typing import Array, Progress

@@ -26,7 +26,7 @@ from thinflow.optimize.core import Core
 from thinflow.optimize.coverage import Coverage, coverage_of, require_name
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.calibrate import Calibration
-from thinflow.quantize.result import Quantized
+from thinflow.quantize.recipe import Quantized
 from thinflow.typing import Array
 
 P = TypeVar("P", Program, OnnxProgram)

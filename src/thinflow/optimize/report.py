@@ -15,7 +15,7 @@ from thinflow.optimize.quality import Quality
 from thinflow.optimize.report_text import lines_of, markdown_of
 from thinflow.optimize.sqnr import LOUDEST
 from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, ratio_of, speed_data, verdict_of
-from thinflow.quantize.result import Quantized
+from thinflow.quantize.recipe import Quantized
 from thinflow.rewrite.runner import Result
 
 

@@ -21,7 +21,7 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import counterparts, states_of, without_states
 from thinflow.ir.types import STRING, DType, TensorSpec, dtype
 from thinflow.quantize.feeds import Feeds, open_feeds
-from thinflow.quantize.pictures import Scaling
+from thinflow.quantize.sample_files import Scaling
 from thinflow.synthetic import synthetic_feeds
 from thinflow.typing import Array
 

@@ -11,9 +11,8 @@ from thinflow.optimize.litert import FloatModel, smaller_model
 from thinflow.optimize.quantized import QuantizedModel
 from thinflow.optimize.samples import Samples
 from thinflow.optimize.sqnr import SqnrMeter, before_squashing
-from thinflow.quantize.bias import corrected, layers_to_correct
 from thinflow.quantize.calibrate import Calibration, calibrate
-from thinflow.quantize.channels import channel_statistics
+from thinflow.quantize.channels import channel_statistics, corrected, layers_to_correct
 from thinflow.quantize.equalize import equalizing_factors, find_pairs, rescaled, smoothing_factors
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.schemes import quantize_program, storing

@@ -14,8 +14,7 @@ import numpy as np
 
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor
 from thinflow.quantize.kernels import is_float
-from thinflow.quantize.recipe import Recipe
-from thinflow.quantize.result import Decision, Quantized, require_float
+from thinflow.quantize.recipe import Decision, Quantized, Recipe, require_float
 from thinflow.quantize.weights import memory_key
 from thinflow.tflite import schema
 

@@ -29,8 +29,7 @@ import numpy as np
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.types import STRING
 from thinflow.quantize.fitting import Inputs, fit, fitted_sample, named_arrays, only_input
-from thinflow.quantize.pictures import PICTURES, Scaling
-from thinflow.quantize.sample_files import ARRAYS, LABELS, SOUNDS, read_sample
+from thinflow.quantize.sample_files import ARRAYS, LABELS, PICTURES, SOUNDS, Scaling, read_sample
 from thinflow.quantize.stored import UNREADABLE, Stored
 from thinflow.typing import Array
 

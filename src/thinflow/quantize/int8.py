@@ -17,7 +17,6 @@ import numpy as np
 from thinflow.ir.types import INT8, INT32, UINT8
 from thinflow.lower.tflite.column_blocks import merge_columns
 from thinflow.lower.tflite.program import Operator, Program, Quantization, Signature, Subgraph, Tensor
-from thinflow.quantize.integer_weights import weights_only
 from thinflow.quantize.kernels import Kernels, Weighted, is_float
 from thinflow.quantize.kernels.litert import BY_SCHEME
 from thinflow.quantize.placement import Placement, place
@@ -29,8 +28,8 @@ from thinflow.quantize.ranges import (
     constant_range,
     parameters_for,
 )
-from thinflow.quantize.recipe import PLAIN, Recipe
-from thinflow.quantize.result import Decision, Quantized, require_float
+from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe, require_float
+from thinflow.quantize.small_weights import weights_only
 from thinflow.quantize.weights import LayerScales, layer_scales, memory_key, quantize_bias, quantize_weights
 
 

@@ -20,8 +20,7 @@ from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.onnx import INT8_KERNELS as KERNELS
 from thinflow.quantize.placement import Neighbours, Placement, gives_floats, place
 from thinflow.quantize.ranges import Assignment, Parameters, Range, assign, constant_range, parameters_for
-from thinflow.quantize.recipe import PLAIN, QdqOptions, Recipe, check_recipe
-from thinflow.quantize.result import Decision, Quantized
+from thinflow.quantize.recipe import PLAIN, Decision, QdqOptions, Quantized, Recipe, check_recipe
 from thinflow.quantize.weights import layer_scales, memory_key, quantize_bias, quantize_weights
 from thinflow.typing import Array
 

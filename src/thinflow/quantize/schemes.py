@@ -8,13 +8,11 @@ from typing import Any, overload
 from thinflow.lower.tflite.program import Program
 from thinflow.onnx import program as onnx
 from thinflow.quantize.constants import Storing
-from thinflow.quantize.half import float16, store_half
 from thinflow.quantize.int8 import quantize_int8
-from thinflow.quantize.integer_weights import dynamic, weights_only
 from thinflow.quantize.qdq import quantize_qdq
 from thinflow.quantize.ranges import Range
-from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe
-from thinflow.quantize.result import Quantized
+from thinflow.quantize.recipe import QdqOptions, Quantized, Recipe, check_recipe
+from thinflow.quantize.small_weights import dynamic, float16, store_half, weights_only
 
 _STORING: dict[str, Callable[[Program, Recipe], Storing]] = {
     "dynamic": dynamic,

@@ -1,7 +1,7 @@
 """Range observers: each watches one tensor over all calibration samples and proposes its range [low, high].
 
-One file per observer; the file name is the observer's name, and its class has `@observer("name")`. From
-elsewhere the same decorator registers one too. `Recipe.observer_options` are the keyword arguments.
+A class becomes an observer by `@observer("name")`, in the modules of this folder and elsewhere.
+`Recipe.observer_options` are its keyword arguments.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def observer(name: str) -> Callable[[_O], _O]:
     """Class decorator that makes an observer available under a name."""
 
     def register(cls: _O) -> _O:
-        # A module of this package may claim its own name only; loading it is what registers the class.
-        if name in _REGISTRY or (name in names() and cls.__module__ != f"{__name__}.{name}"):
+        if not cls.__module__.startswith(f"{__name__}."):
+            _load_all()
+        if name in _REGISTRY:
             raise ParameterError(f"two observers are called '{name}'")
         _REGISTRY[name] = cls
         return cls
@@ -54,8 +55,14 @@ def observer(name: str) -> Callable[[_O], _O]:
 
 def names() -> list[str]:
     """Every observer, sorted."""
-    here = {m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")}
-    return sorted(here.union(_REGISTRY))
+    _load_all()
+    return sorted(_REGISTRY)
+
+
+def _load_all() -> None:
+    """Import the modules of this folder, which registers their observers."""
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
 
 
 def make(name: str, options: Mapping[str, object] | None = None) -> Observer:
@@ -64,8 +71,7 @@ def make(name: str, options: Mapping[str, object] | None = None) -> Observer:
     Raises:
         ParameterError: no observer of that name, or it has no such option.
     """
-    if name not in _REGISTRY and name in names():
-        importlib.import_module(f"{__name__}.{name}")
+    _load_all()
     maker = _REGISTRY.get(name)
     if maker is None:
         raise ParameterError(

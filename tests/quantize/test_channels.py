@@ -9,8 +9,7 @@ import pytest
 
 from tests.quantize.programs import CONV, Builder, run
 from thinflow.lower.tflite.program import Program, Tensor
-from thinflow.quantize.bias import corrected, layers_to_correct
-from thinflow.quantize.channels import channel_statistics
+from thinflow.quantize.channels import channel_statistics, corrected, layers_to_correct
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.schemes import storing
 from thinflow.quantize.simulate import rounded_weights, simulated

@@ -9,9 +9,9 @@ import pytest
 
 from tests.quantize.onnx_programs import Net, check, optimized_codes, run
 from thinflow.onnx.writer import to_bytes
-from thinflow.quantize.half import store_half
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.schemes import quantize_program
+from thinflow.quantize.small_weights import store_half
 
 
 def dense(net: Net, scale: float = 1.0):

@@ -1,0 +1,232 @@
+"""Observers of the distribution: a first walk finds the extremes, a second counts values in bins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from thinflow.errors import ParameterError
+from thinflow.quantize.observers import observer
+from thinflow.typing import Array
+
+# 32 bins to the step between two int8 values: where a value lies within its bin moves an end of the range by
+# less than a sixteenth of the rounding error.
+BINS = 8192
+
+
+class Histogram:
+    """Two walks: the first finds the extremes, the second counts."""
+
+    passes = 2
+
+    def __init__(self) -> None:
+        self.low, self.high = math.inf, -math.inf
+        self.counts = np.zeros(BINS, np.int64)
+        self._walk = 0
+
+    def begin(self, walk: int) -> None:
+        self._walk = walk
+
+    def observe(self, values: Array, low: float, high: float) -> None:
+        if self._walk == 0:
+            self.low, self.high = min(self.low, low), max(self.high, high)
+        elif self.high > self.low:
+            places = (values.ravel().astype(np.float64) - self.low) * (BINS / (self.high - self.low))
+            # A runtime may round differently the second time.
+            self.counts += np.bincount(np.clip(places, 0, BINS - 1).astype(np.int64), minlength=BINS)
+        # Only one value was ever seen: there is no width to divide.
+        else:
+            self.counts[0] += values.size
+
+    @property
+    def edges(self) -> Array:
+        """float64 [BINS + 1] limits of the bins."""
+        return np.linspace(self.low, self.high, BINS + 1)
+
+    @property
+    def centers(self) -> Array:
+        """float64 [BINS]"""
+        edges = self.edges
+        return (edges[:-1] + edges[1:]) / 2
+
+    @property
+    def is_flat(self) -> bool:
+        """True if there is nothing to choose: no value, or always the same."""
+        return not self.high > self.low
+
+
+@observer("percentile")
+class Percentile(Histogram):
+    """The range from 100 - percent to percent; of one-sided data only the far side is cut.
+
+    Args:
+        percent: of the values below the high end, above 50 and at most 100.
+    """
+
+    # One value of 100,000 is cut: none of a small tensor in a few samples, and a few hot pixels of a picture.
+    def __init__(self, percent: float = 99.999) -> None:
+        super().__init__()
+        if not 50 < percent <= 100:
+            raise ParameterError(f"percent is {percent}", hint="give a percentage like 99.99")
+        self.percent = percent
+
+    def range(self) -> tuple[float, float]:
+        if self.is_flat:
+            return self.low, self.high
+        beyond = int(self.counts.sum() * (1 - self.percent / 100))
+        edges = self.edges
+        # The outermost bins in which more values than those that may be cut have come together.
+        first = int(np.argmax(np.cumsum(self.counts) > beyond))
+        last = len(self.counts) - int(np.argmax(np.cumsum(self.counts[::-1]) > beyond))
+        low = self.low if self.low >= 0 else float(edges[first])
+        high = self.high if self.high <= 0 else float(edges[last])
+        return low, high
+
+
+# Steps of 2 % of the range find the valley, golden section its bottom. What has its best range below a fifth
+# of the extremes gets a fifth: rounding at that range is a 25th of the squared error there was.
+FACTORS = np.linspace(0.2, 1.0, 41)
+GOLDEN = (5**0.5 - 1) / 2
+# Each shortens the interval to 0.618 of it: twelve leave 0.3 % of the two steps that they start with.
+REFINEMENTS = 12
+
+Shrink = Callable[[float], tuple[float, float]]
+
+
+@observer("mse")
+class MeanSquaredError(Histogram):
+    """The best of 41 shrunken ranges, refined by golden section.
+
+    Both ends shrink together, or for two-sided data the longer side alone.
+
+    Args:
+        levels: quantized values there are, 256 for int8.
+    """
+
+    def __init__(self, levels: int = 256) -> None:
+        super().__init__()
+        if not 2 <= levels <= 65536:
+            raise ParameterError(f"levels is {levels}", hint="give a number of levels like 256")
+        self.levels = levels
+
+    def range(self) -> tuple[float, float]:
+        if self.is_flat:
+            return self.low, self.high
+        found = [self._best(shrink) for shrink in self._ways()]
+        # Compared by the error first.
+        return min(found)[1]
+
+    def _ways(self) -> list[Shrink]:
+        low, high = min(self.low, 0.0), max(self.high, 0.0)
+        longer = max(-low, high)
+        ways: list[Shrink] = [lambda factor: (low * factor, high * factor)]
+        if low < 0 < high:
+            # Cutting the longer side first costs the shorter one nothing until both are equally long.
+            ways.append(lambda factor: (max(low, -longer * factor), min(high, longer * factor)))
+        return ways
+
+    def _best(self, shrink: Shrink) -> tuple[float, tuple[float, float]]:
+        """Smallest error along one way of shrinking, and its range."""
+        errors = [self._error(*shrink(f)) for f in FACTORS]
+        place = int(np.argmin(errors))
+        step = FACTORS[1] - FACTORS[0]
+        # The lowest error lies between the neighbours of the best factor, if it has one valley there.
+        low, high = FACTORS[place] - step, min(1.0, FACTORS[place] + step)
+        for _ in range(REFINEMENTS):
+            left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+            if self._error(*shrink(left)) <= self._error(*shrink(right)):
+                high = right
+            else:
+                low = left
+        refined = shrink((low + high) / 2)
+        return min((errors[place], shrink(FACTORS[place])), (self._error(*refined), refined))
+
+    def _error(self, low: float, high: float) -> float:
+        """Sum of squared errors, all values of a bin taken for its centre."""
+        scale = (high - low) / (self.levels - 1)
+        if scale <= 0:
+            return float("inf")
+        values = self.centers
+        # Rounded like a zero point, so that the error is that of the integers and not of an ideal grid.
+        zero = np.rint(-low / scale)
+        back = scale * (np.clip(np.rint(values / scale) + zero, 0, self.levels - 1) - zero)
+        return float((self.counts * np.square(values - back)).sum())
+
+
+# The threshold that changes the distribution of the magnitudes least.
+#
+# Migacz, "8-bit inference with TensorRT", GTC 2017.
+
+
+# As in Migacz's slides: 2048 bins of magnitudes, of which at least as many are kept as there are levels.
+MAGNITUDES = 2048
+# What an empty bin counts, as a part of what each would have if all were alike: without it a bin that only
+# one of the two distributions fills would make their divergence infinite.
+EMPTY = 1e-4
+
+
+@observer("kl")
+class Divergence(Histogram):
+    """Clips |x| where the distribution before and after rounding differ least (Kullback and Leibler).
+
+    Args:
+        levels: quantized values on one side of zero; default 128 for two-sided data, 255 for one-sided.
+    """
+
+    def __init__(self, levels: int = 0) -> None:
+        super().__init__()
+        if levels < 0 or levels > MAGNITUDES // 2:
+            raise ParameterError(f"levels is {levels}", hint=f"give 1 to {MAGNITUDES // 2}, or 0 to choose")
+        self.levels = levels
+
+    def range(self) -> tuple[float, float]:
+        if self.is_flat:
+            return self.low, self.high
+        largest = max(-self.low, self.high)
+        # One-sided data, as behind ReLU, can use all 256 steps for magnitudes.
+        levels = self.levels or (128 if self.low < 0 < self.high else 255)
+        limit = largest * _threshold(self._magnitudes(largest), levels) / MAGNITUDES
+        return max(self.low, -limit), min(self.high, limit)
+
+    def _magnitudes(self, largest: float) -> Array:
+        """Counts of |x| in MAGNITUDES bins up to the largest."""
+        places = np.minimum(np.abs(self.centers) / largest * MAGNITUDES, MAGNITUDES - 1).astype(np.int64)
+        return np.bincount(places, weights=self.counts, minlength=MAGNITUDES)
+
+
+def _threshold(counts: Array, levels: int) -> int:
+    """Number of bins to keep."""
+    kept = range(levels, MAGNITUDES + 1)
+    divergences = [_divergence(counts, bins, levels) for bins in kept]
+    return kept[int(np.argmin(divergences))]
+
+
+def _divergence(counts: Array, bins: int, levels: int) -> float:
+    """Between the first bins with the tail in the last one, and the same merged to `levels` and spread."""
+    inside = counts[:bins]
+    reference = inside.copy()
+    # What is clipped ends up at the limit. Only the reference gets it: that the rounded distribution lacks it
+    # is what clipping costs.
+    reference[-1] += counts[bins:].sum()
+    # Merges bins into levels that differ in width by one bin at most.
+    group = np.arange(bins) * levels // bins
+    is_used = inside > 0
+    total = np.bincount(group, weights=inside, minlength=levels)
+    used = np.bincount(group, weights=is_used, minlength=levels)
+    # Each level's count goes back to the bins that had any, in equal parts: rounding never filled an empty
+    # bin.
+    spread = np.where(is_used, total[group] / np.maximum(used[group], 1), 0.0)
+    p, q = _smooth(reference), _smooth(spread)
+    return float((p * np.log(p / q)).sum())
+
+
+def _smooth(counts: Array) -> Array:
+    """As probabilities, with a little for empty bins."""
+    total = counts.sum()
+    if not total:
+        return np.full(len(counts), 1 / len(counts))
+    smoothed = np.maximum(counts / total, EMPTY / len(counts))
+    probabilities: Array = smoothed / smoothed.sum()
+    return probabilities
