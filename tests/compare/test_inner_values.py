@@ -10,6 +10,8 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.compare import inner_values
 from thinflow.compare.inner_values import first_divergence, inner_differences
 from thinflow.engines import onnxruntime as engine
 from thinflow.ir.types import FLOAT, INT8
@@ -101,6 +103,16 @@ def test_eight_bit_tensors_count_as_real_numbers(tmp_path: Path) -> None:
     assert found.name == "inner"
     assert found.before == pytest.approx(4, abs=0.1)
     assert found.after == pytest.approx(0.02 * 124, abs=0.1)
+
+
+def test_a_tensor_too_large_to_hold_hides_none_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = parse_graph(GOOD)
+    infer_shapes(graph)
+    feed = {"x": np.ones((1, 4), np.float32)}
+    assert [x.name for x in inner_differences(graph, graph, feed, feed)] == ["a", "b", "c", "y"]
+    # Two tensors of 16 bytes, and then two of 8.
+    monkeypatch.setattr(inner_values, "_MAX_BYTES", 15)
+    assert [x.name for x in inner_differences(graph, graph, feed, feed)] == ["c"]
 
 
 def test_outputs_are_paired_by_their_names_in_the_signature(tmp_path: Path) -> None:

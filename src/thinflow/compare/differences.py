@@ -1,9 +1,11 @@
-"""Difference of two arrays, and how much of one to allow."""
+"""Differences of two arrays, of inner tensors layer by layer, and how much of one to allow."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -89,3 +91,103 @@ def allowed(tolerance: float, array: Array) -> float:
         epsilon = float(ml_dtypes.finfo(array.dtype).eps)
     # Eight: an op rounds its result once, and the few roundings that two forms of it may differ in add up.
     return max(tolerance, 8 * epsilon)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One tensor that two models have.
+
+    Attributes:
+        name, op: in the first.
+        twin, twin_op: in the second.
+        largest: the difference, with its place.
+        noise: root mean square of the difference over that of the first model's values.
+        step: how far apart neighbouring codes are, where one of them is quantized; else 0.
+    """
+
+    name: str
+    op: str
+    twin: str
+    twin_op: str
+    difference: Difference
+    noise: float
+    step: float = 0.0
+
+    @property
+    def codes(self) -> float | None:
+        """The largest difference in codes; None if neither tensor is quantized."""
+        return self.difference.largest / self.step if self.step else None
+
+    def __str__(self) -> str:
+        ends = self.name if self.name == self.twin else f"{self.name} | {self.twin}"
+        codes = "" if self.codes is None else f", {self.codes:.3g} codes"
+        gap = self.difference
+        one, other = _short(self.op), _short(self.twin_op)
+        ops = one if one == other else f"{one} | {other}"
+        return (
+            f"{ends} ({ops}): {gap.largest:.3g} absolute{codes}, "
+            f"{gap.relative:.3g} relative, noise {self.noise:.2g}"
+        )
+
+    def data(self) -> dict[str, Any]:
+        """The same for machines."""
+        return {
+            "a": self.name,
+            "a_op": self.op,
+            "b": self.twin,
+            "b_op": self.twin_op,
+            "largest": self.difference.largest,
+            "relative": self.difference.relative,
+            "noise": self.noise,
+            "codes": self.codes,
+        }
+
+
+def _short(op: str) -> str:
+    """`tfl.CONV_2D` as CONV_2D."""
+    return op.removeprefix("tfl.").removeprefix("onnx.")
+
+
+def layer_of(ends: tuple[str, str, str, str], before: Array, after: Array, step: float) -> Layer:
+    """Two arrays of one shape, as a layer.
+
+    Args:
+        ends: name and op in the first model, name and op in the second.
+        before, after: the real numbers.
+        step: between codes; 0 if neither is quantized.
+    """
+    return Layer(*ends, difference(before, after), _noise(before, after), step)
+
+
+def _noise(before: Array, after: Array) -> float:
+    # Text and complex numbers have no noise to speak of.
+    if before.dtype.kind not in "fiub" or after.dtype.kind not in "fiub":
+        return 0.0
+    a, b = before.astype(np.float64), after.astype(np.float64)
+    # Squares of large values may overflow; what is not finite is judged below.
+    with np.errstate(all="ignore"):
+        gap, signal = float(np.sqrt(np.mean((a - b) ** 2))), float(np.sqrt(np.mean(a**2)))
+    if not math.isfinite(gap) or not math.isfinite(signal):
+        return 0.0 if np.array_equal(a, b, equal_nan=True) else math.inf
+    return 0.0 if gap == 0 else gap / signal if signal else math.inf
+
+
+def first_beyond(layers: Sequence[Layer], tolerance: float) -> Layer | None:
+    """The first that differs by more than the tolerance; of quantized ones, by more than half a code too."""
+    beyond = (x for x in layers if x.difference.relative > tolerance)
+    return next((x for x in beyond if x.codes is None or x.codes > _HALF_A_CODE), None)
+
+
+_HALF_A_CODE = 0.51
+"""Rounding alone makes half of one."""
+
+
+def steepest(layers: Sequence[Layer]) -> tuple[Layer, Layer] | None:
+    """The two tensors in a row between which the noise grows most, if it grows to more than a few percent."""
+    # Growth to an infinite noise would hide all others.
+    pairs = [(x, y) for x, y in pairwise(layers) if math.isfinite(y.noise)]
+    worst = max(pairs, key=lambda p: p[1].noise - p[0].noise, default=None)
+    return worst if worst is not None and worst[1].noise - worst[0].noise > _GROWTH else None
+
+
+_GROWTH = 0.02

@@ -1,4 +1,4 @@
-"""Matching inputs and outputs of two models, when both may call them differently.
+"""Matches of two models, and of their inputs and outputs, when both may call them differently.
 
 First as the user says; then by name, also by the names that signatures give and by names without the scopes
 in front; then, for what is left, by type and shape where only one fits; then by position, if types and
@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-from thinflow.compare.match import Match
 from thinflow.errors import GraphError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
@@ -258,3 +258,39 @@ def _same_form(v: Value, w: Value) -> bool:
     a, b = v.spec, w.spec
     known = a.dtype is not None and a.shape is not None and b.shape is not None
     return known and a.dtype is b.dtype and shapes_fit(a.shape, b.shape)
+
+
+T = TypeVar("T")
+
+
+@brief_repr
+@dataclass
+class Match(Generic[T]):
+    """Corresponding parts of two models, as `match_nodes`, `match_tensors` and `match_io` find them.
+
+    Attributes:
+        pairs: part of the first model -> part of the second.
+        reverse: the same the other way round.
+        equal: parts of the first that compute exactly what their match computes, where that is known.
+        guessed: those of `pairs` that only their order speaks for: another of the same form is there.
+        notes: how parts of different names were matched, for people.
+    """
+
+    pairs: dict[T, T] = field(default_factory=dict)
+    reverse: dict[T, T] = field(default_factory=dict)
+    equal: set[T] = field(default_factory=set)
+    guessed: list[T] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, x: T, y: T) -> None:
+        self.pairs[x] = y
+        self.reverse[y] = x
+
+    def is_open(self, x: T, y: T) -> bool:
+        """True if neither has a match yet."""
+        return x not in self.pairs and y not in self.reverse
+
+    def value(self: Match[Node], value: Value) -> Value | None:
+        """The match of an output of a node of the first graph; None if there is none."""
+        node = self.pairs.get(value.node)
+        return None if node is None else node.output(value.port)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
-from thinflow.compare.match import Match
+from thinflow.compare.match_io import Match
 from thinflow.ir.attrs import attr_key
 from thinflow.ir.graph import Graph, Node, Value, paused_gc
 from thinflow.ir.order import runnable

@@ -11,23 +11,21 @@ import numpy as np
 
 from thinflow.compare.boundaries import Codes, Ends, NamedPairs, common_ends, cut_to
 from thinflow.compare.differences import difference
-from thinflow.compare.divergence import Divergence, find_divergence
 from thinflow.compare.inner_values import first_divergence, inner_differences, real_numbers
-from thinflow.compare.match import Match
-from thinflow.compare.match_io import Ports, match_ends, match_ports, plain
+from thinflow.compare.match_io import Match, Ports, match_ends, match_ports, plain
 from thinflow.compare.match_nodes import match_nodes
-from thinflow.compare.own_runtime import compared_with_own_runtime
 from thinflow.compare.side_by_side import (
     Feeds,
     Shapes,
     SideBySide,
     calls_to_make,
     choose_feeds,
+    compared_with_own_runtime,
     computed_feeds,
     session_inputs,
     state_notes,
 )
-from thinflow.compare.verification import Verification
+from thinflow.compare.verification import Divergence, Verification, find_divergence
 from thinflow.engines._files import has_signature, is_file
 from thinflow.engines.session import Session
 from thinflow.errors import GraphError, ParameterError, ThinflowError

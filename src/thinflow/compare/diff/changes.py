@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from thinflow.compare.match import Match
+from thinflow.compare.match_io import Match
 from thinflow.compare.match_nodes import match_nodes
 from thinflow.ir.attrs import attr_key, attr_text
 from thinflow.ir.brief import brief_repr

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from thinflow.analysis.precision import precision
 from thinflow.compare.diff.crossing import Crossing, bytes_by_type, cross, ops_text, short_op
 from thinflow.compare.diff.weights import WeightPair, pair_weights, worst_text
-from thinflow.compare.layer_differences import Layer, first_beyond, steepest
+from thinflow.compare.differences import Layer, first_beyond, steepest
 from thinflow.errors.plain_text import one_line
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, paused_gc

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from thinflow.compare.diff.explain import PASSING
-from thinflow.compare.match_tensors import is_source, match_tensors
+from thinflow.compare.inner_values import is_source, match_tensors
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, runnable

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from thinflow.compare.layer_differences import first_beyond, layer_of, steepest
+from thinflow.compare.differences import first_beyond, layer_of, steepest
 
 ENDS = ("a", "Relu", "b", "tfl.RELU")
 
