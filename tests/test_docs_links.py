@@ -67,6 +67,21 @@ def test_links_resolve(page: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_paths_of_the_sources_are_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    paths = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", text)
+    assert len(paths) > 30
+    assert not [path for path in paths if not (ROOT / "src" / "thinflow" / path).exists()]
+
+
+def test_classes_are_where_the_page_says() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \(`([\w/]+\.py)`\)", text, re.MULTILINE)
+    assert len(rows) == 5
+    for name, path in rows:
+        assert f"class {name}" in (ROOT / "src" / "thinflow" / path).read_text("utf-8")
+
+
 def test_the_checker_itself() -> None:
     text = (
         '# A `b` c!\n[x](one.md "t") ![i](p.png)\n'
