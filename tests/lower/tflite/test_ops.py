@@ -184,8 +184,28 @@ def test_inverse_roots_of_zero_are_infinite(op):
     x = net.feed(np.float32([0, 4, 1e-30]))
     more = [np.float32(-0.5)] if op == "Pow" else []
     assert net.check(net.op(op, x, *more, name="y")) == ["SQRT", "DIV"]
-    raised = net.op("AddV2", x, np.float32(1e-3), name="raised")
-    assert net.check(net.op(op, raised, *more, name="z")) == ["ADD", "RSQRT"]
+    # What a constant was added to is 0 where that was its opposite.
+    moved = net.op("AddV2", net.feed(np.float32([-1, 3, 0, 8]), "below"), np.float32(1), name="moved")
+    assert net.check(net.op(op, moved, *more, name="w")) == ["ADD", "SQRT", "DIV"]
+
+
+@pytest.mark.parametrize("op", ["Rsqrt", "Pow"])
+def test_inverse_roots_of_what_is_above_zero_are_one_operator(op):
+    net = Net()
+    x = net.feed(np.float32([[0, 4, 1e-30], [3, -2, 1]]))
+    more = [np.float32(-0.5)] if op == "Pow" else []
+    bounded = net.op("Maximum", x, np.float32(1e-3), name="bounded")
+    assert net.check(net.op(op, bounded, *more, name="b")) == ["MAXIMUM", "RSQRT"]
+    mean = net.op("Mean", x, np.int32([1]), keep_dims=True, name="mean")
+    deviation = net.op("SquaredDifference", x, mean, name="deviation")
+    variance = net.op("Mean", deviation, np.int32([1]), name="variance")
+    raised = net.op("AddV2", np.float32(1e-3), variance, name="raised")
+    assert net.check(net.op(op, raised, *more, name="v"))[-1] == "RSQRT"
+    square = net.op("Mul", x, x, name="square")
+    halved = net.op("RealDiv", net.op("AddV2", square, np.float32(0)), np.float32(2), name="halved")
+    assert net.check(net.op(op, net.op("AddV2", halved, np.float32(1)), *more, name="h"))[-1] == "RSQRT"
+    less = net.op("Sub", square, np.float32(1), name="less")
+    assert net.check(net.op(op, net.op("AddV2", less, np.float32(1)), *more, name="l"))[-1] == "DIV"
 
 
 def test_float_quotients_are_rounded_down():

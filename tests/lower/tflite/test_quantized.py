@@ -27,6 +27,7 @@ from tests.lower.eight_bit import (
 )
 from tests.lower.tflite.harness import Net, run_litert
 from thinflow.errors import UnsupportedOp
+from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import QINT8, QINT32, QUINT8
 from thinflow.lower.tflite.convert import lower_graph, unsupported
 
@@ -72,6 +73,25 @@ def test_the_kernel_is_that_for_int8_and_weights_are_symmetric():
     assert (ends.inputs[0].dtype.name, ends.outputs[0].dtype.name) == ("quint8", "quint8")
     assert ends.inputs[0].quantization.zero_point.tolist() == [85]
     np.testing.assert_allclose(ends.inputs[0].quantization.scale, [3 / 255], rtol=1e-6)
+
+
+def test_channels_that_fit_into_int8_keep_their_weights_beside_one_that_does_not():
+    net = Net()
+    x = fed(net, (1, 3, 3, 200), 0.0, 6.0)
+    codes = random_codes((3, 3, 200, 40), QUINT8, 1)
+    codes[..., 1:] = np.minimum(codes[..., 1:], 220)  # 100 stands for 0: at most 127 above it
+    value = net.graph.constant(Tensor.from_array(codes, QUINT8), "w")
+    w = [value, net.const(np.float32(-1.0), "w_low"), net.const(np.float32(1.55), "w_high")]
+    wide = two(net, "QuantizedConv2D", x, w, strides=(1, 1, 1, 1), padding="SAME")
+    narrow = frozen(net, wide)
+    within(net, narrow)
+    lowered, found = operators(net, narrow[0])
+    weights = lowered.program.subgraphs[0].operators[found.index("CONV_2D")].inputs[1]
+    stored_values = codes.astype(int).transpose(3, 0, 1, 2) - 100
+    np.testing.assert_array_equal(weights.array()[1:], stored_values[1:])
+    scales = weights.quantization.scale
+    assert scales[0] > scales[1]
+    assert len(set(scales[1:].tolist())) == 1
 
 
 @pytest.mark.parametrize("batch", [1, 3])

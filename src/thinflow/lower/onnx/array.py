@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.graph import Node
@@ -124,15 +122,10 @@ def random(b: Builder, node: Node, shape: Tensor, *, seed: int = 0, seed2: int =
     element = b.result_spec().dtype or FLOAT
     require(element in (FLOAT, DOUBLE), f"ONNX Runtime draws no {element}")
     like = b.filled(b.index(shape), 0, element, shape=b.result_spec().shape)
-    code, limits = "RandomNormalLike", {"mean": 0.0, "scale": 1.0}
+    drawn = seed_of(seed, seed2)
     if node.op == "RandomUniform":
-        code, limits = "RandomUniformLike", {"low": 0.0, "high": 1.0}
-    options: dict[str, Any] = dict(limits)
-    if seed or seed2:
-        # ONNX's seed is a float32: whole numbers below 2**24 are exact. Without one each run draws other
-        # numbers, as TensorFlow's does for seeds of 0.
-        options["seed"] = float((seed * 31 + seed2) % 2**24)
-    return b.emit(code, like, like=like, **options)
+        return b.emit("RandomUniformLike", like, like=like, low=0.0, high=1.0, seed=drawn)
+    return b.emit("RandomNormalLike", like, like=like, mean=0.0, scale=1.0, seed=drawn)
 
 
 @lower("Range", to="onnx")
@@ -244,7 +237,8 @@ def parallel_concat(b: Builder, node: Node, *xs: Tensor) -> Tensor:
 
 
 def seed_of(seed: int, seed2: int) -> float | None:
-    """ONNX's one seed for TensorFlow's two; None if it is to be a new one every time."""
+    """ONNX's one seed for TensorFlow's two; None where each run is to draw other numbers, as for two of 0."""
+    # ONNX's seed is a float32: whole numbers below 2**24 are exact.
     return float((seed * 31 + seed2) % 2**24) if seed or seed2 else None
 
 

@@ -150,7 +150,7 @@ class LayerAccumulators(Accumulators):
         is_wide = np.abs(plan.columns).max(axis=0, initial=0) > INT8_MOST
         found = None
         if is_wide.mean() <= _FEW_CHANNELS:
-            found = in_channels(plan.columns, plan.input_zero, step, step, all_channels=True)
+            found = in_channels(plan.columns, plan.input_zero, step, step, all_channels=False)
         return parts if found is None else replace(found, values=found.values.reshape(plan.weights.shape))
 
     def plus(self, bias: Array, to: RequantTarget, blur: float = 0.0) -> LayerAccumulators | None:

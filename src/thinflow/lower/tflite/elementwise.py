@@ -10,6 +10,7 @@ from thinflow.lower.building import whole_exponent
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, Dims, require
 from thinflow.lower.tflite.program import Tensor
+from thinflow.ops.traits import Trait, has
 from thinflow.tflite.counterparts import Kind, same_in_tflite
 
 _BINARY = same_in_tflite(Kind.BINARY)
@@ -169,23 +170,56 @@ def rsqrt(b: Builder, node: Node, x: Tensor) -> Tensor:
 
 
 def inverse_root(b: Builder, value: Value, x: Tensor) -> Tensor:
-    """1 / sqrt(x). RSQRT makes NaN of 0, so it is only for what something was added to, as norms do.
+    """1 / sqrt(x). XNNPACK's RSQRT makes NaN of 0, so it is only for what is proven to be above 0.
 
     Args:
         value: what x stands for.
     """
-    if _is_raised(value):
+    if _is_above_zero(value):
         return b.emit("RSQRT", x)
     return b.emit("DIV", b.scalar(1, x, "one"), b.step("SQRT", x, shape=x.shape))
 
 
-def _is_raised(value: Value) -> bool:
-    """True if a positive constant was added to the value last, or bounds it from below."""
-    if value.node.op not in {"Add", "AddV2", "Maximum"}:
+def _is_above_zero(value: Value) -> bool:
+    """Whether a positive constant bounds a value from below, or was added to what is not negative."""
+    node = value.node
+    if len(node.inputs) != 2 or not (node.op == "Maximum" or has(node.op, Trait.ADD)):
         return False
-    # A heuristic: x + epsilon of a variance is above 0, and so is max(x, epsilon).
-    constants = [v.node.tensor for v in value.node.inputs if v.node.tensor is not None]
-    return any(c.size == 1 and bool((c.numpy() > 0).all()) for c in constants)
+    # The variance of a norm plus epsilon, and the larger of a sum of squares and epsilon, are such.
+    for bound, other in (node.inputs, node.inputs[::-1]):
+        constant = bound.node.tensor
+        is_positive = constant is not None and constant.size == 1 and bool((constant.numpy() > 0).all())
+        if is_positive and (node.op == "Maximum" or _is_not_negative(other)):
+            return True
+    return False
+
+
+def _is_not_negative(value: Value) -> bool:
+    """Whether a value follows from squares and the like by sums, products and means."""
+    pending, seen = [value], set[Value]()
+    while pending:
+        value = pending.pop()
+        node, constant = value.node, value.node.tensor
+        if value in seen or has(node.op, Trait.NOT_NEGATIVE):
+            continue
+        seen.add(value)
+        if len(seen) > _MOST_STEPS:
+            return False
+        if constant is not None:
+            if not (constant.numpy() >= 0).all():
+                return False
+        elif has(node.op, Trait.REDUCTION | Trait.RESHAPE | Trait.PASSES_THROUGH):
+            pending.append(node.inputs[0])
+        elif has(node.op, Trait.ADD | Trait.MULTIPLY | Trait.DIVIDE):
+            is_square = has(node.op, Trait.MULTIPLY) and node.inputs[0] == node.inputs[1]
+            pending.extend([] if is_square else node.inputs)
+        else:
+            return False
+    return True
+
+
+_MOST_STEPS = 32
+"""Ops between a variance and the squares it is made of are a handful; a proof is not worth a long walk."""
 
 
 @lower("Square", to="tflite")
