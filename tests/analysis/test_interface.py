@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.transforms.golden import parse_graph
 from thinflow.analysis.interface import Interface, guess_interface
 from thinflow.analysis.shapes import infer_shapes
@@ -71,6 +73,21 @@ def test_decoding_is_cut() -> None:
     assert found.cut.value.name == "batch"
     assert found.preprocessing == ["decodes a JPEG", "cast", "adding the batch"]
     assert any("decodes a JPEG" in r for r in found.inputs[0].reasons)
+
+
+@pytest.mark.parametrize(
+    ("op", "words"),
+    [
+        ("DecodeAndCropJpeg", "decodes a JPEG"),
+        ("DecodePaddedRaw", "decodes bytes"),
+        ("ParseExampleV2", "decodes records"),
+        ("ReadFile", "reads a file"),
+    ],
+)
+def test_what_reads_bytes_is_told(op: str, words: str) -> None:
+    found = guess_interface(parse_graph(f"x = Placeholder() {{dtype=string, shape=shape[]}}\ny = {op}(x)\n"))
+    assert f"goes into {op}, which {words}" in found.inputs[0].reasons
+    assert found.preprocessing == [words]
 
 
 def test_a_ring_of_identities_ends() -> None:

@@ -230,6 +230,8 @@ def test_override_shapes() -> None:
         "y = GatherV2(t, r, zero) {Tindices=int64, Tparams=float, Taxis=int32}",
         "p = Pack(x, x) {N=2, T=int32}\n"
         "y = GatherV2(t, p, zero) {Tindices=int32, Tparams=float, Taxis=int32}",
+        "k = Snapshot(x) {T=int32}\ny = Gather(t, k) {Tindices=int32, Tparams=float}",
+        "k = CheckNumerics(x) {T=int32}\ny = Gather(t, k) {Tindices=int32, Tparams=float}",
     ],
 )
 def test_indices_stay_inside_their_table(more: str) -> None:

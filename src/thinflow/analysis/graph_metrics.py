@@ -82,37 +82,85 @@ def _sizes(node: Node, attr: str) -> list[int]:
 
 # --- operations ---------------------------------------------------------------------------------------------
 
-
-def _per_input(factor: int, less: int = 0) -> Rule:
-    return lambda node, inputs, output: factor * _size(inputs[0]) - less
+_FLOPS: dict[str, Rule] = {}
 
 
-def _per_output(factor: int) -> Rule:
-    return lambda node, inputs, output: factor * _size(output)
+def _flops(names: str) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        _FLOPS.update(dict.fromkeys(names.split(), rule))
+        return rule
+
+    return register
 
 
-def _convolution(axes: int) -> Rule:
-    """Twice the output for each weight of a kernel's first axes, which one output value adds up."""
-    return lambda node, inputs, output: 2 * _size(output) * math.prod(_dims(inputs[1])[:axes])
+@_flops("BiasAdd Reciprocal Square Log Neg Assign AssignSub AssignAdd Mean")
+def _once(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return _size(inputs[0])
 
 
+@_flops("Rsqrt")
+def _twice(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return 2 * _size(inputs[0])
+
+
+@_flops("L2Loss")
+def _l2_loss(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return 3 * _size(inputs[0]) - 1
+
+
+@_flops("Softmax")
+def _softmax(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return 5 * _size(inputs[0])
+
+
+@_flops("Add AddV2 Sub Mul RealDiv Maximum Minimum Pow Greater GreaterEqual Less LessEqual Equal NotEqual")
+def _per_output(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return _size(output)
+
+
+@_flops("SquaredDifference")
+def _squared_difference(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return 2 * _size(output)
+
+
+@_flops("RsqrtGrad")
+def _rsqrt_gradient(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return 4 * _size(output)
+
+
+@_flops("Conv2D Conv3D")
+def _convolution(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    # A kernel is HWIO: all axes but the last add up to one output value.
+    return 2 * _size(output) * math.prod(_dims(inputs[1])[:-1])
+
+
+@_flops("DepthwiseConv2dNative Dilation2D")
+def _depthwise(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return 2 * _size(output) * math.prod(_dims(inputs[1])[:2])
+
+
+@_flops("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3")
 def _product(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     is_transposed = bool(node.get("transpose_a") or node.get("adj_x"))
     return 2 * _size(output) * _dims(inputs[0])[-2 if is_transposed else -1]
 
 
+@_flops("Sum ArgMax ArgMin BiasAddGrad")
 def _reduction(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return _size(inputs[0]) - _size(output)
 
 
+@_flops("AvgPool MaxPool")
 def _pool(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return math.prod(_sizes(node, "ksize")) * _size(output)
 
 
+@_flops("AvgPoolGrad")
 def _average_pool_gradient(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return 2 * math.prod(_sizes(node, "ksize")) * _size(inputs[1])
 
 
+@_flops("MaxPoolGrad")
 def _max_pool_gradient(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return (math.prod(_sizes(node, "ksize")) + 1) * _size(inputs[1])
 
@@ -123,49 +171,26 @@ def _backpropagation(picture: TensorSpec, kernel: TensorSpec, node: Node) -> int
     return 2 * _size(picture) * _size(kernel) // (channels * math.prod(_sizes(node, "strides")))
 
 
+@_flops("Conv2DBackpropInput")
 def _to_input(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return _backpropagation(output, inputs[1], node)
 
 
+@_flops("Conv2DBackpropFilter")
 def _to_filter(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return _backpropagation(inputs[0], output, node)
 
 
+@_flops("AddN")
 def _sum_of_many(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return _size(inputs[0]) * (len(inputs) - 1)
 
 
-def _for_all(names: str, rule: Rule) -> dict[str, Rule]:
-    return dict.fromkeys(names.split(), rule)
-
-
-_FLOPS: dict[str, Rule] = {
-    # A kernel is HWIO: all axes but the last add up to one output value; depthwise only height and width do.
-    **_for_all("Conv2D Conv3D", lambda node, i, o: _convolution(len(_dims(i[1])) - 1)(node, i, o)),
-    **_for_all("DepthwiseConv2dNative Dilation2D", _convolution(2)),
-    **_for_all("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3", _product),
-    **_for_all("BiasAdd Reciprocal Square Log Neg Assign AssignSub AssignAdd Mean", _per_input(1)),
-    **_for_all("Rsqrt", _per_input(2)),
-    **_for_all("L2Loss", _per_input(3, less=1)),
-    **_for_all("Softmax", _per_input(5)),
-    **_for_all("Add AddV2 Sub Mul RealDiv Maximum Minimum Pow", _per_output(1)),
-    **_for_all("Greater GreaterEqual Less LessEqual Equal NotEqual", _per_output(1)),
-    **_for_all("RsqrtGrad", _per_output(4)),
-    **_for_all("SquaredDifference", _per_output(2)),
-    **_for_all("Sum ArgMax ArgMin BiasAddGrad", _reduction),
-    **_for_all("AvgPool MaxPool", _pool),
-    "AvgPoolGrad": _average_pool_gradient,
-    "MaxPoolGrad": _max_pool_gradient,
-    "Conv2DBackpropInput": _to_input,
-    "Conv2DBackpropFilter": _to_filter,
-    "AddN": _sum_of_many,
-}
-
 # --- weights ------------------------------------------------------------------------------------------------
 
-_WEIGHTS = _for_all(
-    "Conv2D Conv3D DepthwiseConv2dNative Dilation2D MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 BiasAdd",
-    lambda node, inputs, output: _size(inputs[1]),
+_WEIGHTED = (
+    "Conv2D Conv3D DepthwiseConv2dNative Dilation2D MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 BiasAdd"
 )
+_WEIGHTS: dict[str, Rule] = dict.fromkeys(_WEIGHTED.split(), lambda node, inputs, output: _size(inputs[1]))
 
 _RULES = {"flops": _FLOPS, "weight_parameters": _WEIGHTS}

@@ -15,22 +15,11 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import RESOURCE, STRING, DType, Shape, shape_text
+from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has, ops_with
 
-DECODERS = {
-    "DecodeJpeg": "decodes a JPEG",
-    "DecodePng": "decodes a PNG",
-    "DecodeBmp": "decodes a BMP",
-    "DecodeGif": "decodes a GIF",
-    "DecodeImage": "decodes a picture",
-    "DecodeWav": "decodes a WAV file",
-    "DecodeRaw": "decodes raw bytes",
-    "DecodeCSV": "parses CSV",
-    "ParseExample": "parses tf.Example records",
-    "ParseSingleExample": "parses a tf.Example record",
+_PREPARES = {
     "ReadFile": "reads a file",
-}
-FEATURES = {
     "AudioSpectrogram": "spectrogram",
     "Mfcc": "MFCC features",
     "ResizeBilinear": "bilinear resize",
@@ -44,8 +33,8 @@ FEATURES = {
     "RealDiv": "scaling",
     "Div": "scaling",
     "ExpandDims": "adding the batch",
-    "ExpandDimsV2": "adding the batch",
 }
+"""Op -> what it does in front of a model, in words."""
 
 
 @cache
@@ -72,15 +61,24 @@ def heavy_ops() -> frozenset[str]:
 def _is_source(op: str) -> bool:
     """True if an op takes samples out of a queue, a file or a data set."""
     dequeues = Trait.DEQUEUE | Trait.DEQUEUE_MANY | Trait.DEQUEUE_UP_TO
-    return has(op, Trait.QUEUE | dequeues) or op.startswith(("Iterator", "ReaderRead"))
+    return has(op, Trait.QUEUE | dequeues) or op.startswith(("Iterator", "ReaderRead", "ReadFile"))
+
+
+def _decoding(op: str) -> str:
+    """Says what bytes an op decodes; "" if it decodes none."""
+    definition = registry.find(op)
+    return f"decodes {definition.decodes}" if definition is not None and definition.decodes else ""
 
 
 _MANY_SINKS = 50
-# What stands unread in training graphs besides the answers: savers, summaries, queues, initialisers.
-_NOT_OUTPUTS = re.compile(
-    r"Const|NoOp|Placeholder.*|Assign.*|.*Save.*|.*Restore.*|.*Summary.*|Print|PrintV2|Assert|Variable.*|VarHandleOp|"
-    r".*Initializer.*|InitializeTable.*|.*Dataset.*|.*Iterator.*|Queue.*|.*Queue|.*QueueV2|Apply.*|ResourceApply.*|ScatterUpdate|CountUpTo|StringFormat"
+_NO_ANSWERS = (
+    Trait.PLACEHOLDER | Trait.PRINT | Trait.VARIABLE | Trait.SUMMARY | Trait.QUEUE | Trait.TABLE_FILE
 )
+_WRITERS = re.compile(
+    r"(Resource)?(Assign|Apply|CountUpTo).*|ScatterUpdate|Queue.*|"
+    r".*(Save|Restore|Summary|Initializer|Dataset|Iterator).*"
+)
+"""Families of ops that stand unread in training graphs besides the answers."""
 _DEBRIS = re.compile(
     r"(^|/)(gradients?|train(ing)?|optimizer|adam|momentum|rmsprop|sgd|save|saver|init|report_uninitialized|global_step|"
     r"(\w+_)?loss(es)?|cross_entropy|xentropy|accuracy|total_loss|l2_loss|l2_regularizer|regularizer|summar(y|ies)|eval|metrics?|"
@@ -214,7 +212,7 @@ def _outputs(graph: Graph) -> list[Candidate]:
     sizes: dict[Node, int] = {}
     unread = [n for n in graph if not any(v.is_used for v in n.outputs) and port_count(n) != 0]
     for node in unread:
-        if not _NOT_OUTPUTS.fullmatch(node.op):
+        if not _is_machinery(node):
             sizes[node] = 0
     if not sizes:  # then these are outputs after all
         last = ops_with(Trait.PRINT) | {"PlaceholderWithDefault"}
@@ -233,6 +231,13 @@ def _outputs(graph: Graph) -> list[Candidate]:
         if candidate.score < best - 3:  # far behind the best: a leftover
             candidate.score = min(candidate.score, 0)
     return found
+
+
+def _is_machinery(node: Node) -> bool:
+    """True if a node that nothing reads is there for training, saving or telling, or is a mere constant."""
+    if node.tensor is not None or node.op in ("NoOp", "Assert", "Const"):
+        return True
+    return has(node.op, _NO_ANSWERS | Trait.PLACEHOLDER) or _WRITERS.fullmatch(node.op) is not None
 
 
 def is_class_scores(value: Value) -> bool:
@@ -310,9 +315,9 @@ def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
         # A placeholder called y that an output needs is an input, not a label.
         elif _LABEL_NAME.search(node.name) and node not in needed:
             candidate.reasons.append("looks like labels")
-        readers = {r.op for r in value.readers}
-        for op in sorted(readers & DECODERS.keys()):
-            candidate.reasons.append(f"goes into {op}, which {DECODERS[op]}")
+        for op in sorted({r.op for r in value.readers}):
+            if words := _decoding(op) or (_is_source(op) and _PREPARES.get(op)):
+                candidate.reasons.append(f"goes into {op}, which {words}")
         found.append(candidate)
     found.sort(key=lambda c: -c.score)
     return found
@@ -322,11 +327,11 @@ def _find_cut(graph: Graph, needed: set[Node], interface: Interface) -> None:
     """If decoding or a queue stands in front, find where the model proper begins: the value a first heavy op
     reads.
     """
-    starts = [n for n in graph if n in needed and (n.op in DECODERS or _is_source(n.op))]
+    starts = [n for n in graph if n in needed and (_decoding(n.op) or _is_source(n.op))]
     if not starts:
         return
     chain = _downstream(starts, needed)
-    names = [DECODERS.get(n.op) or FEATURES.get(n.op) for n in graph if n in chain]
+    names = [_decoding(n.op) or _PREPARES.get(n.op) for n in graph if n in chain]
     interface.preprocessing = [text for text in dict.fromkeys(names) if text]
     borders = [v for n in chain for v in n.outputs if any(r not in chain and r in needed for r in v.readers)]
     # Sizes that travel beside the picture (Shape, sample rates) are no cut.

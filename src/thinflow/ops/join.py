@@ -25,7 +25,7 @@ def _merge_all(shapes: Iterable[Shape]) -> Shape:
 class Pack(_Free):
     """y = the n inputs side by side along a new `axis` (of y) of size n."""
 
-    traits = Trait.T_OF_ALL_INPUTS | Trait.LINEAR
+    traits = Trait.T_OF_ALL_INPUTS | Trait.LINEAR | Trait.STACK
 
     @staticmethod
     def infer(*xs: TensorSpec, axis: int = 0) -> TensorSpec:

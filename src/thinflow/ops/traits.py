@@ -130,6 +130,8 @@ class Trait(Flag):
     """Input 0 in another type."""
     CONCAT = auto()
     """Joins tensors along an axis that exists."""
+    STACK = auto()
+    """Joins tensors along a new axis."""
     SPLIT = auto()
     GATHER = auto()
     """Rows of input 0, at the indices in input 1."""

@@ -19,34 +19,19 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import STRING
 from thinflow.lower.lowering import needed_nodes
+from thinflow.ops import registry
+from thinflow.ops.traits import Trait, has
 from thinflow.optimize.core import BESIDE, Core, calls_inside
 
 WHOLE, DECODED_FRONT, PART = "whole", "decoded front", "part"
 MARK = "_part"
 """Ends the stem of a file that holds a part."""
 _SHOWN = 3
-_LAYOUT = frozenset({
-    "Identity", "IdentityN", "Snapshot", "StopGradient", "PlaceholderWithDefault", "Cast", "Reshape",
-    "ExpandDims", "Squeeze", "Shape", "ShapeN", "Size", "Rank", "StridedSlice", "Slice", "Split", "SplitV",
-    "Unpack", "Pack", "Concat", "ConcatV2", "Transpose", "ReverseV2", "Tile", "SparseToDense", "EnsureShape",
-    "BroadcastTo", "Bitcast",
-})  # fmt: skip
-"""Ops that move numbers and make none: a front that decodes may end in them."""
-_DECODED = {
-    "DecodeWav": "the WAV",
-    "DecodeJpeg": "the JPEG",
-    "DecodeAndCropJpeg": "the JPEG",
-    "DecodePng": "the PNG",
-    "DecodeBmp": "the BMP",
-    "DecodeGif": "the GIF",
-    "DecodeImage": "the picture",
-    "DecodeCSV": "the CSV",
-    "DecodeRaw": "the bytes",
-    "DecodePaddedRaw": "the bytes",
-    "DecodeCompressed": "the bytes",
-    "ParseTensor": "the records",
-}
-"""Op -> what an app decodes in its place. What is left handles text."""
+_MOVING = (
+    Trait.PASSES_THROUGH | Trait.RESHAPE | Trait.REARRANGES | Trait.CAST | Trait.SHAPE_OF
+    | Trait.CONCAT | Trait.STACK | Trait.SPLIT | Trait.PLACEHOLDER
+)  # fmt: skip
+"""Traits of ops that move numbers and make none: a front that decodes may end in them."""
 
 
 @dataclass(frozen=True)
@@ -231,10 +216,8 @@ class _Front:
     def decoded(self) -> str:
         """The things that the app decodes, in words."""
         found = [m.op for n in self.nodes for m in (n, *calls_inside(n))]
-        words = dict.fromkeys(_DECODED[op] for op in found if op in _DECODED)
-        # ParseExample, ParseExampleV2, ParseSingleExample, ParseSequenceExample, ...
-        if any(op.startswith(("ParseExample", "ParseSingle", "ParseSequence")) for op in found):
-            words["the records"] = None
+        decoded = (definition.decodes for op in found if (definition := registry.find(op)) is not None)
+        words = dict.fromkeys(f"the {what.removeprefix('a ')}" for what in decoded if what)
         return _joined(list(words)) or "the text"
 
 
@@ -247,7 +230,8 @@ def handles_text(node: Node) -> bool:
 
 
 def _makes_no_floats(node: Node) -> bool:
-    if node.op in _LAYOUT or handles_text(node) or node.tensor is not None:
+    # A sparse tensor made dense is moved as well.
+    if has(node.op, _MOVING) or node.op == "SparseToDense" or handles_text(node) or node.tensor is not None:
         return True
     return not any(v.dtype is not None and v.dtype.is_floating for v in node.outputs)
 

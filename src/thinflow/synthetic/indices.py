@@ -9,11 +9,13 @@ from thinflow.ir.graph import Node, Use, Value
 from thinflow.ir.types import Shape
 from thinflow.ops.traits import Trait, has
 
-_CARRIERS = frozenset(
-    {"Abs", "BroadcastTo", "Cast", "EnsureShape", "FloorMod", "MirrorPad", "Pad", "PlaceholderWithDefault"}
-    | {"Relu", "ReverseV2", "Slice", "StridedSlice", "Tile", "Transpose", "Unpack"}
-)
-"""Ops that hand their first input's integers on, none larger than those that came in."""
+_FIRST = (
+    Trait.PASSES_THROUGH | Trait.RESHAPE | Trait.REARRANGES | Trait.CAST | Trait.PAD
+    | Trait.RECTIFIER | Trait.HAS_DIVISOR | Trait.PLACEHOLDER
+)  # fmt: skip
+"""Ops that hand the integers of input 0 on, from 0 on none larger than those that came in."""
+_ANY = Trait.CONCAT | Trait.STACK | Trait.SELECT | Trait.SPLIT | Trait.EXTREME
+"""Ops that do so with several inputs."""
 
 
 def index_limit(value: Value) -> int | None:
@@ -56,9 +58,7 @@ def uses_of(value: Value) -> Iterator[Use]:
 def _hands_on(use: Use) -> bool:
     """True if numbers that come out of the reader are among those that went in, or smaller."""
     op = use.node.op
-    if op in ("Maximum", "Minimum", "Pack") or has(op, Trait.CONCAT | Trait.SELECT | Trait.SPLIT):
-        return True
-    return use.index == 0 and (op in _CARRIERS or has(op, Trait.IDENTITY | Trait.RESHAPE))
+    return has(op, _ANY) or (use.index == 0 and (op == "Abs" or has(op, _FIRST)))
 
 
 def _table_size(use: Use) -> int | None:

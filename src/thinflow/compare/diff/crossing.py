@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from thinflow.compare.diff.explain import PASSING
+from thinflow.compare.diff.explain import computes_nothing
 from thinflow.compare.inner_values import is_source, match_tensors
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
@@ -109,7 +109,7 @@ class _Side:
                     stack.append(read.node)
         # They were found from the value upward.
         found.sort(key=lambda n: self.order.get(n, 0))
-        return tuple(n for n in found if n.op not in PASSING), tuple(weights)
+        return tuple(n for n in found if not computes_nothing(n)), tuple(weights)
 
     def left(self) -> list[Node]:
         return [n for n in self._computing() if n not in self.given]
@@ -118,7 +118,7 @@ class _Side:
         return [
             n
             for n in self.order
-            if n in self.needed and n not in self.fixed and not is_source(n) and n.op not in PASSING
+            if n in self.needed and n not in self.fixed and not (is_source(n) or computes_nothing(n))
         ]
 
 

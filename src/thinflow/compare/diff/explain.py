@@ -13,9 +13,13 @@ from thinflow.ir.order import ancestors, runnable
 from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has
 
-AFFINE = frozenset({"Mul", "Add", "AddV2", "Sub", "Div", "RealDiv", "BiasAdd"})
-MATRIX = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
-PASSING = frozenset({"NoOp", "Assert", "CheckNumerics", "Identity", "IdentityN", "StopGradient", "Snapshot"})
+_AFFINE = Trait.MULTIPLY | Trait.ADD | Trait.SUBTRACT | Trait.DIVIDE | Trait.BIAS_ADD
+
+
+def computes_nothing(node: Node) -> bool:
+    """True if a node hands its input on, checks something or only stands for others to wait for."""
+    return node.op == "NoOp" or has(node.op, Trait.PASSES_THROUGH | Trait.ASSERT)
+
 
 KINDS = {
     "batch_norms": "batch norm",
@@ -71,12 +75,8 @@ def _unused(a: Graph, changes: Changes, found: Explanation) -> None:
     for node in changes.removed:
         if node not in used:
             found.removed[node] = "unused"
-        elif node.op in PASSING or _passes(node):
+        elif computes_nothing(node):
             found.removed[node] = "passing"
-
-
-def _passes(node: Node) -> bool:
-    return has(node.op, Trait.PASSES_THROUGH)
 
 
 def _duplicates(changes: Changes, found: Explanation) -> None:
@@ -96,7 +96,7 @@ def _folds(changes: Changes, found: Explanation, constants: set[Node]) -> None:
     twin = changes.match.pairs
     altered = {w.a for w in changes.weights}
     for node in changes.removed:
-        if node in found.removed or (not has(node.op, Trait.BATCH_NORM) and node.op not in AFFINE):
+        if node in found.removed or not has(node.op, Trait.BATCH_NORM | _AFFINE):
             continue
         layer = _layer_before(node, twin, constants)
         if layer is None or not _has_new_weights(layer, twin[layer], altered, constants):
@@ -117,12 +117,12 @@ def _layer_before(node: Node, twin: dict[Node, Node], constants: set[Node]) -> N
         (node,) = carriers
         if _is_layer(node):
             return node if node in twin else None
-        if not has(node.op, Trait.BATCH_NORM) and node.op not in AFFINE | PASSING:
+        if not has(node.op, Trait.BATCH_NORM | _AFFINE | Trait.PASSES_THROUGH):
             return None
 
 
 def _is_layer(node: Node) -> bool:
-    return node.op in MATRIX or "Conv" in node.op
+    return has(node.op, Trait.MATMUL) or "Conv" in node.op
 
 
 def _has_new_weights(layer: Node, twin: Node, altered: set[str], constants: set[Node]) -> bool:
@@ -142,7 +142,7 @@ def _same_content(x: Node, y: Node) -> bool:
 
 def _plain(node: Node) -> Node:
     """The constant behind nodes that pass it on."""
-    while node.op in PASSING and node.inputs:
+    while has(node.op, Trait.PASSES_THROUGH) and node.inputs:
         node = node.inputs[0].node
     return node
 
@@ -161,7 +161,7 @@ def _constants(changes: Changes, found: Explanation, constants: set[Node]) -> No
             found.added[node] = "constants"
     for node in changes.added:
         if (
-            node.op in AFFINE
+            has(node.op, _AFFINE)
             and node not in found.added
             and _holds_rest_of_fold(node, changes, found, constants)
         ):
@@ -185,7 +185,7 @@ def _constant_nodes(graph: Graph) -> set[Node]:
 
 def _took_over(reader: Node, constant: Node, changes: Changes, found: Explanation) -> bool:
     """True if a reader's twin read something explained where this one reads the constant."""
-    if reader in found.added or reader.op in AFFINE:
+    if reader in found.added or has(reader.op, _AFFINE):
         return True
     twin = changes.match.reverse.get(reader)
     if twin is None or len(twin.inputs) != len(reader.inputs):
@@ -236,7 +236,7 @@ def _mark_weights(changes: Changes, found: Explanation) -> None:
     for layer in layers:
         for reader in layer.readers:
             # The bias of a layer takes in a norm's offset.
-            if reader.op in AFFINE:
+            if has(reader.op, _AFFINE):
                 touched |= {_plain(v.node).name for v in reader.inputs if _plain(v.node).tensor}
     changes.weights = [replace(w, folded=w.a in touched) for w in changes.weights]
 

@@ -8,14 +8,8 @@ from collections.abc import Sequence
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import ancestors
 
-_PER_OUTPUT = {
-    "Conv2D": 3,
-    "QuantizedConv2D": 3,
-    "DepthwiseConv2dNative": 2,
-}
-"""Op -> how many of the filter's first sizes an element of the output costs a multiplication and addition."""
-
-_PRODUCTS = frozenset({"MatMul", "QuantizedMatMul"})
+_SUMMED = {"Conv2D": 3, "QuantizedConv2D": 3, "DepthwiseConv2dNative": 2, "MatMul": 0, "QuantizedMatMul": 0}
+"""Op -> how many of the filter's first sizes an output element is summed over; 0 of a matrix product."""
 
 
 def estimate(graph: Graph) -> tuple[int, list[str]]:
@@ -26,7 +20,7 @@ def estimate(graph: Graph) -> tuple[int, list[str]]:
     """
     total, unknown = 0, []
     for node in ancestors([v.node for v in graph.outputs]):
-        if node.op in _PER_OUTPUT or node.op in _PRODUCTS:
+        if node.op in _SUMMED:
             count = _operations(node)
             if count is None:
                 unknown.append(node.name)
@@ -37,15 +31,16 @@ def estimate(graph: Graph) -> tuple[int, list[str]]:
 
 def _operations(node: Node) -> int | None:
     output = node.output().spec.shape
-    source = node.inputs[0 if node.op in _PRODUCTS else 1].spec.shape
+    summed = _SUMMED[node.op]
+    source = node.inputs[1 if summed else 0].spec.shape
     if output is None or source is None or None in (*output, *source):
         return None
     outputs = math.prod(size or 0 for size in output)
-    if node.op in _PRODUCTS:
+    if not summed:
         return 2 * outputs * (source[0 if node.get("transpose_a", False) else 1] or 0)
     # A filter is [h, w, cin, cout]: an output element sums over the first
     # three, depthwise over the first two.
-    return 2 * outputs * math.prod(size or 0 for size in source[: _PER_OUTPUT[node.op]])
+    return 2 * outputs * math.prod(size or 0 for size in source[:summed])
 
 
 _SUFFIXES: Sequence[str] = ("", "k", "M", "B", "T")
