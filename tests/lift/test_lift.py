@@ -60,6 +60,7 @@ CASES: dict[str, tuple[str, list, dict, tuple[int, ...]]] = {
         {**SAME, "depth_multiplier": 2, "fused_activation_function": "RELU_N1_TO_1"},
         (1, 6, 6, 8),
     ),
+    "depthwise by its sizes": ("DEPTHWISE_CONV_2D", [randoms(1, 3, 3, 8), randoms(8)], SAME, (1, 6, 6, 8)),
     "pool": ("AVERAGE_POOL_2D", [], {**SAME, "filter_width": 3, "filter_height": 2}, X),
     "fully connected": (
         "FULLY_CONNECTED",

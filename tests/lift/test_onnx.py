@@ -296,6 +296,36 @@ def graph_file(path: Path, nodes: list, inputs: dict, outputs: list[str], inits:
     return path
 
 
+def test_rows_of_infinities(tmp_path: Path) -> None:
+    i = np.float32(np.inf)
+    x = np.array([[-i, -i], [i, 1], [i, -i], [np.nan, 1], [1000, 1000]], np.float32)
+    for keepdims in (0, 1):
+        case = model("ReduceLogSumExp", [x], [whole(1)], {"keepdims": keepdims})
+        (tmp_path / "m.onnx").write_bytes(case)
+        for expected, found in both(tmp_path / "m.onnx", {"x0": x}):
+            agree(expected, found, 0)
+            assert found.ravel()[0] == -i
+
+
+def test_a_range_of_nothing(tmp_path: Path) -> None:
+    x = np.zeros((2, 3), np.float32)
+    (tmp_path / "m.onnx").write_bytes(model("DynamicQuantizeLinear", [x], [], {}, 3))
+    values = [found.tolist() for expected, found in both(tmp_path / "m.onnx", {"x0": x})
+              if np.array_equal(expected, found)]  # fmt: skip
+    assert values == [[[0, 0, 0]] * 2, 1, 0]
+
+
+def test_the_version_of_onnx_itself_behind_that_of_another_domain(tmp_path: Path) -> None:
+    """Softmax before version 13 goes over all axes from the named one on."""
+    imports = [helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("", 9)]
+    node = helper.make_node("Softmax", ["x"], ["y"], axis=2)
+    graph = helper.make_graph([node], "g", _infos(["x"], [X]), [helper.make_empty_tensor_value_info("y")])
+    made = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    for expected, found in both(tmp_path / "m.onnx", {"x": X}):
+        agree(expected, found, 0)
+
+
 def test_a_quantized_join(tmp_path: Path) -> None:
     inits = {
         "s": scalar(0.1),

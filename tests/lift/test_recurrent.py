@@ -314,3 +314,23 @@ def test_a_state_that_others_read_is_refused(tmp_path: Path) -> None:
         UnsupportedOp, match="its state is read by other ops too\nhint: run the file with its own"
     ):
         thinflow.Session(sequence(tmp_path / "m.tflite", readers=1), "reference")
+
+
+def test_sums_of_many_codes_are_exact(tmp_path: Path) -> None:
+    """LiteRT sums products of codes in 32 bits; float32 alone holds whole numbers up to 2^24."""
+    b, wide = Builder(), 6000
+    rows = b.rng.uniform(0.7, 1, (UNITS, wide)).astype(np.float32)
+    weights, scale = np.rint(rows / rows.max() * 127).astype(np.int8), float(rows.max() / 127)
+    quantized = Tensor("w", rows.shape, INT8, weights, quantization=Quantization((scale,), (0,)))
+    still = Tensor(
+        "r", (UNITS, UNITS), INT8, np.zeros((UNITS, UNITS), np.int8), quantization=quantized.quantization
+    )
+    bias = Tensor("b", (UNITS,), FLOAT, np.zeros(UNITS, np.float32))
+    operands = [Tensor("x", (1, wide), FLOAT), quantized, still, bias, b.state(1, UNITS)]
+    options = {"fused_activation_function": "RELU"}
+    path = written(tmp_path / "m.tflite", "RNN", operands, [(1, UNITS)], options)
+    x = b.rng.uniform(0.7, 1, (1, wide)).astype(np.float32)
+    expected, found = (
+        thinflow.Session(path, *engine).run(None, {"x": x})[0] for engine in ((), ("reference",))
+    )
+    assert np.array_equal(expected, found)

@@ -19,6 +19,8 @@ from thinflow.lift.lifter import Call
 _MOST = 127
 _LEAST = -128
 _STEPS = _MOST - _LEAST
+_EXACT = 1 << 24
+"""Up to here float32 holds every whole number."""
 
 
 @dataclass
@@ -46,9 +48,17 @@ class Products:
         if x not in self._rows:
             self._rows[x] = self._quantized(x)
         steps, size = self._rows[x]
-        # In float32, which holds the sums of whole numbers exactly up to 2^24.
-        whole = c.emit("MatMul", steps, codes, transpose_a=False, transpose_b=True)
+        whole = self._whole(steps, codes)
         return c.emit("Mul", whole, c.emit("Mul", size, c.constant(scale, size)))
+
+    def _whole(self, steps: Value, codes: Value) -> Value:
+        """The product of whole numbers, rounded to float32 once; LiteRT sums in 32 bits."""
+        c = self.call
+        if ((codes.spec.shape or (0,))[-1] or 0) * _STEPS * _MOST <= _EXACT:
+            return c.emit("MatMul", steps, codes, transpose_a=False, transpose_b=True)
+        wide = [c.emit("Cast", v, SrcT=FLOAT, DstT=DOUBLE) for v in (steps, codes)]
+        sums = c.emit("MatMul", *wide, transpose_a=False, transpose_b=True)
+        return c.emit("Cast", sums, SrcT=DOUBLE, DstT=FLOAT)
 
     def _codes(self, place: int) -> tuple[Value, float] | None:
         """Weights as whole numbers in float, and their scale; None if they are no codes of one scale."""

@@ -292,6 +292,8 @@ def _log_sum_exp(c: Call) -> Value:
     if axes is None:
         return c.emit("Identity", c[0])
     high = c.emit("Max", c[0], axes, keep_dims=True, Tidx=INT64)
+    # An infinite one would be taken from itself: of all -inf the sum is 0, and its logarithm -inf.
+    high = c.emit("SelectV2", c.emit("IsFinite", high), high, like(c, 0, high), T=high.dtype)
     total = c.emit("Sum", c.emit("Exp", c.emit("Sub", c[0], high)), axes, keep_dims=True, Tidx=INT64)
     y = c.emit("AddV2", c.emit("Log", total), high)
     return y if is_kept else c.emit("Sum", y, axes, keep_dims=False, Tidx=INT64)

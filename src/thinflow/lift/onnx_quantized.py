@@ -93,7 +93,12 @@ def _dynamic(c: Call) -> list[Value]:
     # The range holds zero, so that zero has an exact code.
     low = c.emit("Minimum", c.emit("Min", c[0], every, Tidx=INT64), zero)
     high = c.emit("Maximum", c.emit("Max", c[0], every, Tidx=INT64), zero)
-    scale = c.emit("RealDiv", c.emit("Sub", high, low), c.constant(np.array(255, np.float32)))
+    span = c.emit("Sub", high, low)
+    # ONNX's definition divides by a scale of 0 where all are 0; its runtime takes a scale of 1 then.
+    scale = c.emit("RealDiv", span, c.constant(np.array(255, np.float32)))
+    scale = c.emit(
+        "SelectV2", c.emit("Equal", span, zero), c.constant(np.array(1, np.float32)), scale, T=FLOAT
+    )
     point = c.emit("Round", c.emit("RealDiv", c.emit("Neg", low), scale))
     bounded = c.emit("Minimum", c.emit("Maximum", point, zero), c.constant(np.array(255, np.float32)))
     shift = c.emit("Cast", bounded, SrcT=FLOAT, DstT=UINT8)

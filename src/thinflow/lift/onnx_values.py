@@ -45,8 +45,8 @@ _NEWEST = 1000
 def opset(c: Call) -> int:
     """The version of ONNX's op set that the model asks for."""
     # An entry that is a number alone is that of ONNX's own ops; others begin with their domain.
-    text = c.facts.get("opset", "").partition(",")[0].strip()
-    return int(text) if text.isdecimal() else _NEWEST
+    entries = (entry.strip() for entry in c.facts.get("opset", "").split(","))
+    return next((int(entry) for entry in entries if entry.isdecimal()), _NEWEST)
 
 
 def rank(c: Call, place: int = 0) -> int:

@@ -67,8 +67,9 @@ def _conv(c: Call) -> Value:
 def _depthwise(c: Call) -> Value:
     """DEPTHWISE_CONV_2D: filter [1, kh, kw, channels * multiplier] -> [kh, kw, channels, multiplier]."""
     _, height, width, depth = c.sizes(1)
-    # 0 is the schema's default, for files that do not state it.
-    multiplier = c.get("depth_multiplier", 1) or 1
+    channels, stated = (c[0].spec.shape or (None,))[-1], c.get("depth_multiplier", 1)
+    # LiteRT's kernel goes by the sizes, whatever is stated; 0 is the schema's default.
+    multiplier = depth // channels if channels else stated or 1
     w = c.emit("Reshape", c[1], c.constant((height, width, depth // multiplier, multiplier)), Tshape=INT32)
     y = c.emit("DepthwiseConv2dNative", c[0], w, **_window(c), dilations=_dilations(c))
     return _biased(c, y, 2)
