@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from thinflow.decompose.terms import Body, Term
 from thinflow.ir.attrs import FunctionAttr
 from thinflow.ir.function import Function
-from thinflow.ir.types import BOOL, INT32, TensorSpec
+from thinflow.ir.types import BOOL, INT32, VARIANT, DType, TensorSpec
 
 
 def repeated(times: int, step: Callable[..., Sequence[Term]], *first: Term) -> list[Term]:
@@ -15,37 +15,89 @@ def repeated(times: int, step: Callable[..., Sequence[Term]], *first: Term) -> l
 
     Their types and shapes stay. An iteration sees its arguments alone.
     """
-    body = first[0].body
+    state, _, _ = collected(times, lambda _, *now: (step(*now), ()), first)
+    return state
+
+
+def collected(
+    times: int,
+    step: Callable[..., tuple[Sequence[Term], Sequence[Term]]],
+    state: Sequence[Term],
+    fixed: Sequence[Term] = (),
+    rows: Sequence[TensorSpec] = (),
+    *,
+    room: int = 0,
+    goes_on: Callable[..., Term] | None = None,
+) -> tuple[list[Term], list[Term], Term]:
+    """A state after some iterations, the rows that they gave side by side, and the number of iterations.
+
+    Args:
+        times: most iterations; fewer if `goes_on` is false.
+        step: from the number of the iteration, the state and what is fixed: the next state, and a row of each
+            kind. It sees its arguments alone.
+        state: at the start; types and shapes stay.
+        rows: type and shape of each kind of row.
+        room: rows of each kind in the result: those that no iteration gives are 0.
+        goes_on: from the state and what is fixed.
+    """
+    body = state[0].body
+    lists = [_reserved(body, room, row) for row in rows]
+    first = [*state, *lists, *fixed]
+    specs = [TensorSpec(INT32, ()), *(t.value.spec for t in first)]
+    kinds = [INT32, *(t.dtype for t in first)]
     # Two names for each loop, so that those of several loops in one node differ.
-    number = len(body.functions)
-    types = (INT32, *(t.dtype for t in first))
+    number, end, end_of_rows = len(body.functions), 1 + len(state), 1 + len(state) + len(rows)
     names = [f"{body.name}/{part}_{number}" for part in ("condition", "turn")]
     for name, is_step in zip(names, (False, True), strict=True):
         inner = Body(body.name, index=body.index)
-        count, *rest = (
-            inner.argument(n, s)
-            for n, s in enumerate((TensorSpec(INT32, ()), *(t.value.spec for t in first)))
-        )
-        results = [count + 1, *step(*rest)] if is_step else [count < times]
-        arguments = [t.value for t in (count, *rest)]
+        arguments = [inner.argument(n, spec) for n, spec in enumerate(specs)]
+        count, now, constants = arguments[0], arguments[1:end], arguments[end_of_rows:]
+        if is_step:
+            after, items = step(count, *now, *constants)
+            kept = [_with_row(r, count, t) for r, t in zip(arguments[end:end_of_rows], items, strict=True)]
+            results = [count + 1, *after, *kept, *constants]
+        else:
+            below = count < times
+            results = [below if goes_on is None else below & goes_on(*now, *constants)]
+        types = tuple(kinds) if is_step else (BOOL,)
+        values = [t.value for t in arguments], [t.value for t in results]
         body.functions[name] = Function(
-            name,
-            inner.graph,
-            arguments,
-            [t.value for t in results],
-            input_types=types,
-            output_types=types if is_step else (BOOL,),
+            name, inner.graph, *values, input_types=tuple(kinds), output_types=types
         )
-    start = body.constant(0, INT32)
-    _, *last = body.add(
-        "StatelessWhile",
-        [start.value, *(t.value for t in first)],
-        ports=len(types),
-        T=types,
-        cond=FunctionAttr(names[0], {}),
-        body=FunctionAttr(names[1], {}),
-    )
+    count, *last = body.add(
+        "StatelessWhile", [t.value for t in (body.constant(0, INT32), *first)], ports=len(kinds),
+        T=tuple(kinds), cond=FunctionAttr(names[0], {}), body=FunctionAttr(names[1], {}),
+    )  # fmt: skip
     # Shapes of a loop's variables may change in general; here they are known to stay.
-    for term, before in zip(last, first, strict=True):
-        term.value.spec = before.value.spec
-    return last
+    for term, before in zip((count, *last), specs, strict=True):
+        term.value.spec = before
+    stacks = [_stacked(r, room, row) for r, row in zip(last[len(state) :], rows, strict=False)]
+    return last[: len(state)], stacks, count
+
+
+def _element(row: TensorSpec) -> DType:
+    assert row.dtype is not None
+    return row.dtype
+
+
+def _sizes(body: Body, row: TensorSpec) -> Term:
+    return body.constant([-1 if n is None else n for n in row.shape or ()], INT32)
+
+
+def _reserved(body: Body, room: int, row: TensorSpec) -> Term:
+    operands = [_sizes(body, row).value, body.constant(room, INT32).value]
+    rows = body.add("TensorListReserve", operands, element_dtype=_element(row), shape_type=INT32)[0]
+    rows.value.spec = TensorSpec(VARIANT, ())
+    return rows
+
+
+def _with_row(rows: Term, number: Term, row: Term) -> Term:
+    operands = [rows.value, number.value, row.value]
+    return rows.body.add("TensorListSetItem", operands, element_dtype=row.dtype)[0]
+
+
+def _stacked(rows: Term, room: int, row: TensorSpec) -> Term:
+    operands = [rows.value, _sizes(rows.body, row).value]
+    stack = rows.body.add("TensorListStack", operands, element_dtype=_element(row), num_elements=room)[0]
+    stack.value.spec = TensorSpec(row.dtype, (room, *(row.shape or ())))
+    return stack

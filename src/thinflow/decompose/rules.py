@@ -6,14 +6,15 @@
 
 A rule gets terms for the node's inputs as positional parameters, with types and shapes as far as they are
 known; keyword-only parameters are the node's attributes, as in `ops.registry`. It returns a term for each
-output, one or a tuple. What it cannot write it refuses with UnsupportedOp; nothing of it is used then.
+output, one or a tuple; None for one that nobody reads. What it cannot write it refuses with UnsupportedOp;
+nothing of it is used then.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
@@ -72,14 +73,18 @@ def parts_of(
     specs: Sequence[TensorSpec],
     constants: Mapping[int, np.ndarray[Any, Any]],
     index: DType = INT32,
-) -> Function:
+    ports: Collection[int] | None = None,
+) -> tuple[Function, list[int]]:
     """A node whose op has a rule, as a function of simpler ops that takes the node's inputs.
+
+    Beside it stand the numbers of the outputs that it gives: a rule may leave out what nobody reads.
 
     Args:
         node: not changed.
         specs: types and shapes of its inputs.
         constants: index of an input -> its elements, for those that are constant.
         index: the integer type in which the target counts places.
+        ports: the outputs that somebody reads; None for all.
 
     Raises:
         UnsupportedOp: the rule cannot express the node; placed at the node.
@@ -89,15 +94,15 @@ def parts_of(
     # Formulas compare, or cut the line of numbers into parts; with complex ones they would be silently wrong.
     if any(spec.dtype is not None and spec.dtype.kind == "c" for spec in specs):
         raise UnsupportedOp(f"there is a form of {node.op} for real numbers only", node.where)
-    body = Body(node.name, node, index)
+    body = Body(node.name, node, index, ports)
     with refusals_at(node):
         arguments = [body.argument(n, spec, constants.get(n)) for n, spec in enumerate(specs)]
         check_count(rule, len(arguments))
         result = rule(*arguments, **select_attrs(rule, node.attrs))
-    results: tuple[Term, ...] = result if isinstance(result, tuple) else (result,)
-    return Function(
-        f"{node.name}/parts", body.graph, [a.value for a in arguments], [t.value for t in results]
-    )
+    results: tuple[Term | None, ...] = result if isinstance(result, tuple) else (result,)
+    given = {port: term.value for port, term in enumerate(results) if term is not None}
+    inputs = [a.value for a in arguments]
+    return Function(f"{node.name}/parts", body.graph, inputs, list(given.values())), list(given)
 
 
 @contextmanager

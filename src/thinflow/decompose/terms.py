@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -25,11 +25,18 @@ class Body:
     Attributes:
         node: what is written, for rules that several ops share; None for the body of a loop.
         index: the integer type in which the target counts places.
+        ports: the outputs of the node that somebody reads; None for all.
         graph: holds nodes for the arguments, and what the rule adds; functions: those that it calls.
     """
 
-    def __init__(self, name: str, node: Node | None = None, index: DType = INT32) -> None:
-        self.node, self.index = node, index
+    def __init__(
+        self,
+        name: str,
+        node: Node | None = None,
+        index: DType = INT32,
+        ports: Collection[int] | None = None,
+    ) -> None:
+        self.node, self.index, self.ports = node, index, ports
         self.graph = Graph()
         self.name = name
         self.functions: dict[str, Function] = {}
@@ -39,6 +46,10 @@ class Body:
     @property
     def op(self) -> str:
         return "" if self.node is None else self.node.op
+
+    def is_read(self, port: int) -> bool:
+        """False for an output that nobody reads: its term may be None."""
+        return self.ports is None or port in self.ports
 
     def argument(self, index: int, spec: TensorSpec, known: Array | None = None) -> Term:
         """The term of an input of the node; its elements are known if it is constant."""

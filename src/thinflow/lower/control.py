@@ -54,7 +54,7 @@ class FlowLowering(DecomposingLowering):
     ) -> None:
         super().__init__(target, specs, constants)
         self._depth: int = 0 if around is None else around._depth + 1
-        self.wanted: set[Value] = set()
+        self.wanted = set()
         self._inside: dict[Node, str] = {}  # nodes of loops and branches -> why nobody else can read them
 
     # --- what a target adds -------------------------------------------------------------------------------

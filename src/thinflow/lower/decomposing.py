@@ -64,7 +64,10 @@ class DecomposingLowering(Lowering):
 
     Attributes:
         has_complex: whether the target has operators of complex numbers, which are tried first.
+        wanted: what is read by whoever asked for this run.
     """
+
+    wanted: set[Value]
 
     has_complex: ClassVar[bool] = False
 
@@ -91,12 +94,14 @@ class DecomposingLowering(Lowering):
         slots = [self.tensor_of(self.operand(node, v)) for v in node.inputs]
         self.builder.begin(node)
         try:
-            function = decomposing.parts_of(node, *self.described(slots), self.target.index)
+            read = {v.port for v in node.outputs if v.uses or v.is_graph_output or v in self.wanted}
+            function, ports = decomposing.parts_of(node, *self.described(slots), self.target.index, read)
             start = len(self.builder.operators)
-            results = tuple(self.inlined(function, slots))
+            given = dict(zip(ports, self.inlined(function, slots), strict=True))
         except UnsupportedOp as error:
             # The target's own refusal says more to the user than that of a decomposition.
             raise refusal or error from error
+        results = tuple(given.get(port) for port in range(max(ports, default=0) + 1))
         self._claim(node, start, results)
         return results
 
