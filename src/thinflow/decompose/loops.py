@@ -20,29 +20,32 @@ def repeated(times: int, step: Callable[..., Sequence[Term]], *first: Term) -> l
 
 
 def collected(
-    times: int,
+    times: int | Term,
     step: Callable[..., tuple[Sequence[Term], Sequence[Term]]],
     state: Sequence[Term],
     fixed: Sequence[Term] = (),
     rows: Sequence[TensorSpec] = (),
     *,
-    room: int = 0,
+    room: int | None = None,
     goes_on: Callable[..., Term] | None = None,
 ) -> tuple[list[Term], list[Term], Term]:
     """A state after some iterations, the rows that they gave side by side, and the number of iterations.
 
     Args:
-        times: most iterations; fewer if `goes_on` is false.
+        times: most iterations, int32; fewer if `goes_on` is false.
         step: from the number of the iteration, the state and what is fixed: the next state, and a row of each
             kind. It sees its arguments alone.
         state: at the start; types and shapes stay.
         rows: type and shape of each kind of row.
-        room: rows of each kind in the result: those that no iteration gives are 0.
+        room: rows of each kind in the result, if not `times`: those that no iteration gives are 0.
         goes_on: from the state and what is fixed.
     """
     body = state[0].body
-    lists = [_reserved(body, room, row) for row in rows]
-    first = [*state, *lists, *fixed]
+    limit = times if isinstance(times, Term) else body.constant(times, INT32)
+    number_of_rows = limit if room is None else body.constant(room, INT32)
+    lists = [_reserved(number_of_rows, row) for row in rows]
+    # A constant limit is one of the condition itself, which runtimes look at.
+    first = [*state, *lists, *fixed, *([limit] if limit.known is None else [])]
     specs = [TensorSpec(INT32, ()), *(t.value.spec for t in first)]
     kinds = [INT32, *(t.dtype for t in first)]
     # Two names for each loop, so that those of several loops in one node differ.
@@ -52,13 +55,14 @@ def collected(
         inner = Body(body.name, index=body.index)
         arguments = [inner.argument(n, spec) for n, spec in enumerate(specs)]
         count, now, constants = arguments[0], arguments[1:end], arguments[end_of_rows:]
+        own = constants[: len(fixed)]
         if is_step:
-            after, items = step(count, *now, *constants)
+            after, items = step(count, *now, *own)
             kept = [_with_row(r, count, t) for r, t in zip(arguments[end:end_of_rows], items, strict=True)]
             results = [count + 1, *after, *kept, *constants]
         else:
-            below = count < times
-            results = [below if goes_on is None else below & goes_on(*now, *constants)]
+            below = count < (constants[-1] if limit.known is None else int(limit.known))
+            results = [below if goes_on is None else below & goes_on(*now, *own)]
         types = tuple(kinds) if is_step else (BOOL,)
         values = [t.value for t in arguments], [t.value for t in results]
         body.functions[name] = Function(
@@ -71,7 +75,7 @@ def collected(
     # Shapes of a loop's variables may change in general; here they are known to stay.
     for term, before in zip((count, *last), specs, strict=True):
         term.value.spec = before
-    stacks = [_stacked(r, room, row) for r, row in zip(last[len(state) :], rows, strict=False)]
+    stacks = [_stacked(r, number_of_rows, row) for r, row in zip(last[len(state) :], rows, strict=False)]
     return last[: len(state)], stacks, count
 
 
@@ -84,9 +88,9 @@ def _sizes(body: Body, row: TensorSpec) -> Term:
     return body.constant([-1 if n is None else n for n in row.shape or ()], INT32)
 
 
-def _reserved(body: Body, room: int, row: TensorSpec) -> Term:
-    operands = [_sizes(body, row).value, body.constant(room, INT32).value]
-    rows = body.add("TensorListReserve", operands, element_dtype=_element(row), shape_type=INT32)[0]
+def _reserved(count: Term, row: TensorSpec) -> Term:
+    operands = [_sizes(count.body, row).value, count.value]
+    rows = count.body.add("TensorListReserve", operands, element_dtype=_element(row), shape_type=INT32)[0]
     rows.value.spec = TensorSpec(VARIANT, ())
     return rows
 
@@ -96,8 +100,10 @@ def _with_row(rows: Term, number: Term, row: Term) -> Term:
     return rows.body.add("TensorListSetItem", operands, element_dtype=row.dtype)[0]
 
 
-def _stacked(rows: Term, room: int, row: TensorSpec) -> Term:
+def _stacked(rows: Term, count: Term, row: TensorSpec) -> Term:
+    known = None if count.known is None else int(count.known)
     operands = [rows.value, _sizes(rows.body, row).value]
-    stack = rows.body.add("TensorListStack", operands, element_dtype=_element(row), num_elements=room)[0]
-    stack.value.spec = TensorSpec(row.dtype, (room, *(row.shape or ())))
+    number = -1 if known is None else known
+    stack = rows.body.add("TensorListStack", operands, element_dtype=_element(row), num_elements=number)[0]
+    stack.value.spec = TensorSpec(row.dtype, (known, *(row.shape or ())))
     return stack

@@ -7,11 +7,10 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, FLOAT, INT32
 from thinflow.lower.rules import lower
-from thinflow.lower.tflite.builder import Builder, Dims, require, shape_of
+from thinflow.lower.tflite.builder import Builder, Dims, shape_of
 from thinflow.lower.tflite.program import Tensor
 
 _FAR = 2.0**20
-_LOWEST = -3.4028234663852886e38
 
 
 def _apart(b: Builder, boxes: Tensor, iou: Tensor) -> Tensor:
@@ -151,36 +150,6 @@ def _is_kept(b: Builder, limit: Tensor, valid: Tensor) -> Tensor:
     return b.step("LESS", order, valid, shape=size, element=BOOL)
 
 
-def _filled(b: Builder, x: Tensor, is_kept: Tensor, port: int) -> Tensor:
-    """With zeros where no box is."""
-    return b.emit("SELECT_V2", is_kept, x, b.scalar(0, x, "nothing"), port=port)
-
-
-def _cut(b: Builder, x: Tensor, valid: Tensor, port: int = 0) -> Tensor:
-    """The part that is filled."""
-    return b.emit("SLICE", x, b.ints([0], "begin"), b.reshaped(valid, (1,)), port=port)
-
-
-@lower("NonMaxSuppression", to="tflite")
-def nms(
-    b: Builder, node: Node, boxes: Tensor, scores: Tensor, count: Tensor, *, iou_threshold: float = 0.5
-) -> Tensor:
-    return nms_v2(b, node, boxes, scores, count, b.scalar(iou_threshold, boxes, "iou"))
-
-
-@lower("NonMaxSuppressionV2", to="tflite")
-def nms_v2(b: Builder, node: Node, boxes: Tensor, scores: Tensor, count: Tensor, iou: Tensor) -> Tensor:
-    # Without a threshold every score counts: float32's lowest number is below all but itself.
-    return nms_v3(b, node, boxes, scores, count, iou, b.scalar(_LOWEST, scores, "lowest"))
-
-
-@lower("NonMaxSuppressionV3", to="tflite")
-def nms_v3(
-    b: Builder, node: Node, boxes: Tensor, scores: Tensor, count: Tensor, iou: Tensor, score: Tensor
-) -> Tensor:
-    return _cut(b, *choose(b, boxes, scores, count, iou, score))
-
-
 @lower("NonMaxSuppressionV4", to="tflite")
 def nms_v4(
     b: Builder,
@@ -198,29 +167,6 @@ def nms_v4(
     # LiteRT fills up to the limit with anything; TensorFlow pads with zeros, or
     # hands out what is chosen only.
     if pad_to_max_output_size:
-        return _filled(b, places, _is_kept(b, count, valid), 0), valid
-    return _cut(b, places, valid), valid
-
-
-@lower("NonMaxSuppressionV5", to="tflite")
-def nms_v5(
-    b: Builder,
-    node: Node,
-    boxes: Tensor,
-    scores: Tensor,
-    count: Tensor,
-    iou: Tensor,
-    score: Tensor,
-    sigma: Tensor,
-    *,
-    pad_to_max_output_size: bool = False,
-) -> tuple[Tensor, ...]:
-    # Where boxes overlap beyond the limit, the two part: LiteRT has kept 12 of 20 where TensorFlow kept 13.
-    hard = sigma.is_constant and not np.asarray(sigma.array()).any()
-    require(hard, "LiteRT's soft suppression (a sigma other than 0) chooses other boxes than TensorFlow's")
-    places, valid = choose(b, boxes, scores, count, iou, score)
-    kept = b.step("GATHER", with_one_more(b, scores), places, shape=places.shape, axis=0)
-    if pad_to_max_output_size:
         is_kept = _is_kept(b, count, valid)
-        return _filled(b, places, is_kept, 0), _filled(b, kept, is_kept, 1), valid
-    return _cut(b, places, valid), _cut(b, kept, valid, 1), valid
+        return b.emit("SELECT_V2", is_kept, places, b.scalar(0, places, "nothing")), valid
+    return b.emit("SLICE", places, b.ints([0], "begin"), b.reshaped(valid, (1,))), valid
