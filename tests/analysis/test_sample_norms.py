@@ -15,7 +15,7 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms.batch_norms import measure_batch_norms, save_statistics
+from thinflow.transforms.fold.batch_norms import measure_batch_norms, save_statistics
 from thinflow.transforms.fold.steps import read_norm
 
 STEPS, WIDTH = 5, 6

@@ -13,7 +13,7 @@ from thinflow.errors import ParameterError
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import FLOAT
-from thinflow.transforms.batch_norms import load_statistics, measure_batch_norms, save_statistics
+from thinflow.transforms.fold.batch_norms import load_statistics, measure_batch_norms, save_statistics
 
 Array = np.ndarray[Any, Any]
 

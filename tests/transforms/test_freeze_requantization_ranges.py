@@ -13,7 +13,7 @@ from tests.transforms.support import apply, compute, feeds_for
 from thinflow.errors import ParameterError, ThinflowError
 from thinflow.ir.graph import Graph
 from thinflow.rewrite.runner import StepReport
-from thinflow.transforms.freeze_requantization_ranges import log_ranges, percentiles, read_records
+from thinflow.transforms.quantized.freeze_requantization_ranges import log_ranges, percentiles, read_records
 
 GRAPH = """
     x = Placeholder() {dtype=float, shape=shape[2,8]}

@@ -16,7 +16,7 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.text import node_text
 from thinflow.ir.types import BOOL, FLOAT, INT32, DType
 from thinflow.rewrite.runner import StepReport
-from thinflow.transforms import inline_partitionedcall
+from thinflow.transforms.flow import inline_partitionedcall
 
 AFFINE = function(
     "affine",

@@ -15,7 +15,7 @@ from thinflow.ir.graph import Graph, Versions
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of, read_default
 from thinflow.transforms.downgrade.rules import downgrade_rules
-from thinflow.transforms.target_runtime import (
+from thinflow.transforms.downgrade.target_runtime import (
     Target,
     graph_version,
     history,

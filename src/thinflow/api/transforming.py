@@ -205,8 +205,8 @@ def measure_batch_norms(
         How many norms were measured.
     """
     from thinflow.optimize.samples import samples_for
-    from thinflow.transforms.batch_norms import measure_batch_norms as measure
-    from thinflow.transforms.batch_norms import save_statistics
+    from thinflow.transforms.fold.batch_norms import measure_batch_norms as measure
+    from thinflow.transforms.fold.batch_norms import save_statistics
 
     graph = load(source, **names)
     require_tensorflow(graph, "measured so")
@@ -238,7 +238,7 @@ def measure_ranges(
     """
     from thinflow.formats._files import write_file
     from thinflow.optimize.samples import samples_for
-    from thinflow.transforms.freeze_requantization_ranges import log_ranges
+    from thinflow.transforms.quantized.freeze_requantization_ranges import log_ranges
 
     graph = load(source, **names)
     require_tensorflow(graph, "measured so")

@@ -33,7 +33,7 @@ from thinflow.load.variable_values import fill_tables, table_contents, variable_
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import drop_lost_classes
 from thinflow.rewrite.rule import Trace
-from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
+from thinflow.transforms.flow.inline_partitionedcall import InlinePartitionedCall
 from thinflow.transforms.shared.effects import drop_idle_control
 
 

@@ -53,24 +53,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _print_transforms() -> None:
-    print("Transforms are:\n" + "\n".join(_transform_names()))
+    # Not from `api`, which would import numpy.
+    from thinflow.rewrite.discovery import shipped_transforms
 
-
-def _transform_names() -> list[str]:
-    """As `api.transform_names`, but nothing is imported for it: each file is one transform."""
-    from importlib.util import find_spec
-    from os import listdir
-
-    spec = find_spec("thinflow.transforms")
-    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-    try:
-        files = [name for folder in folders for name in listdir(folder)]
-    except OSError:  # not installed as files
-        from thinflow.api import transform_names
-
-        return transform_names()
-    names = (name.removesuffix(".py") for name in files if name.endswith(".py"))
-    return sorted(name for name in names if not name.startswith("_"))
+    print("Transforms are:\n" + "\n".join(shipped_transforms()))
 
 
 def _apply(flags: dict[str, str], switched_on: set[str]) -> int:

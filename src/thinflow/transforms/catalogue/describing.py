@@ -107,7 +107,7 @@ def several() -> dict[str, str]:
 def purpose(kind: type[Transform]) -> tuple[str, str]:
     """The first paragraph about a transform on one line, and what follows it."""
     # A file that is one transform says so at its top; one of a family, or a plug-in's, may hold several.
-    own = kind.__module__ == f"thinflow.transforms.{kind.name}"
+    own = re.fullmatch(rf"thinflow\.transforms\.(\w+\.)?{kind.name}", kind.__module__)
     doc = (inspect.getmodule(kind).__doc__ if own else kind.__doc__) or ""
     first, _, rest = inspect.cleandoc(doc).partition("\n\n")
     return " ".join(first.split()), rest.partition("Attributes:")[0].rstrip()

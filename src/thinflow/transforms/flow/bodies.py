@@ -23,7 +23,7 @@ from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import adapt_moved_class
 from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.flow.dependence import is_pure_call
-from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
+from thinflow.transforms.flow.inline_partitionedcall import InlinePartitionedCall
 from thinflow.transforms.shared.effects import drop_idle_control, effect_free, is_stateless
 
 

@@ -24,9 +24,9 @@ from thinflow.ir.types import FLOAT
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Refuse, Trace
-from thinflow.transforms.freeze_requantization_ranges import percentiles, read_lines, read_records
-from thinflow.transforms.quantize_weights import is_parameter
 from thinflow.transforms.quantized.forms import EIGHT_BIT
+from thinflow.transforms.quantized.freeze_requantization_ranges import percentiles, read_lines, read_records
+from thinflow.transforms.quantized.quantize_weights import is_parameter
 from thinflow.transforms.quantized.values import constant, element_of, has_loops, source_of
 from thinflow.transforms.shared.constants import is_finite
 

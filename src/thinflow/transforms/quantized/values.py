@@ -19,7 +19,7 @@ from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms.quantize_weights import PerTensor
+from thinflow.transforms.quantized.quantize_weights import PerTensor
 from thinflow.transforms.shared.constants import const_tensor, is_finite, stored_once
 
 # The mode in which the eight-bit kernels read codes; the others divide the range in another way.

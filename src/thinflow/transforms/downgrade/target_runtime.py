@@ -27,9 +27,9 @@ from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.downgrade.rules import DowngradeSite, downgrade_rules
+from thinflow.transforms.flow.inline_partitionedcall import InlinePartitionedCall
 from thinflow.transforms.flow.library import apply_in_functions
-from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
-from thinflow.transforms.loops_and_branches import FLOW, LowerControlFlow
+from thinflow.transforms.flow.loops_and_branches import FLOW, LowerControlFlow
 from thinflow.transforms.shared.effects import in_loops
 
 LAST_PHONE_LIBRARY = "1.13"

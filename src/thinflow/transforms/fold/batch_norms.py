@@ -237,7 +237,7 @@ def load_statistics(path: str | os.PathLike[str]) -> Statistics:
         ParameterError: no such file, or not what it should hold.
     """
     where = os.fspath(path)
-    hint = "write it with thinflow.transforms.batch_norms.save_statistics"
+    hint = "write it with thinflow.transforms.fold.batch_norms.save_statistics"
     try:
         with open(where, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}

@@ -17,9 +17,9 @@ from thinflow.transforms.flow.bodies import Library, Made, Place, types_in
 from thinflow.transforms.flow.dependence import KNOWN
 from thinflow.transforms.flow.frames import Branches, Frame
 from thinflow.transforms.flow.functionalize import Raising, head_of, is_stale, units_of
+from thinflow.transforms.flow.inline_partitionedcall import MAX_NODES, InlinePartitionedCall
 from thinflow.transforms.flow.library import apply_in_functions, endless, mentioned_in, prune, with_changes
 from thinflow.transforms.flow.narrowing import Narrowing
-from thinflow.transforms.inline_partitionedcall import MAX_NODES, InlinePartitionedCall
 
 
 @transform("raise_control_flow")

@@ -15,9 +15,9 @@ from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, node, output_of
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
-from thinflow.transforms.fake_quants import ConvertFakeQuants, HoistFakeQuants
 from thinflow.transforms.merge_duplicate_nodes import MergeDuplicateNodes
 from thinflow.transforms.quantized.fake_quant import FakeQuantizer, logged_ranges, sampled_ranges
+from thinflow.transforms.quantized.fake_quants import ConvertFakeQuants, HoistFakeQuants
 from thinflow.transforms.quantized.forms import EIGHT_BIT
 from thinflow.transforms.quantized.ops import (
     Bounds,
