@@ -1,21 +1,23 @@
-"""The base of all targets' builders: names, types, shapes and constants of a graph's values."""
+"""The base of all targets' builders: names, types, shapes, constants, and small steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from thinflow.errors import UnsupportedOp
+from thinflow.errors import ShapeError, UnsupportedOp
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import FLOAT, UNKNOWN, DType, TensorSpec, dtype
+from thinflow.ir.types import FLOAT, INT32, UNKNOWN, DType, TensorSpec, dtype
 from thinflow.lower.operands import axes_of
-from thinflow.program.model import Operator
+from thinflow.lower.slots import Slot
+from thinflow.ops._shapes import broadcast
+from thinflow.program import model
+from thinflow.program.model import Dims, O, T
 from thinflow.typing import Array
 
-Dims = tuple[int | None, ...] | None
-T = TypeVar("T", bound=Any)
+B = TypeVar("B", bound="Building[Any, Any]")
 
 REFUSED = "REFUSED"
 """Code of an operator that stands for a node the target cannot express."""
@@ -25,29 +27,53 @@ _MAX_ELEMENTS = 64
 _MAX_EXPONENT = 8
 
 
-class Building(Generic[T]):
+_SAME: Any = object()
+
+
+class Building(Generic[T, O]):
     """Collects the operators of one program, node by node; enough for a target without needs of its own.
 
     Attributes:
         operators: in the order they run.
         origin: tensor -> name of the value it stands for, or of the node that needs it.
+        TENSOR, OPERATOR: the classes of the program's parts.
+        INDEX: the integer type in which the target counts places.
     """
 
-    def __init__(
-        self,
-        new_tensor: Callable[..., T],
-        specs: Mapping[Value, TensorSpec] | None = None,
-        new_operator: Callable[..., Any] = Operator,
-    ) -> None:
-        self.operators: list[Any] = []
-        self._new_operator = new_operator
+    TENSOR: ClassVar[type[Any]] = model.Tensor
+    OPERATOR: ClassVar[type[Any]] = model.Operator
+    INDEX: ClassVar[DType] = INT32
+
+    def __init__(self, specs: Mapping[Value, TensorSpec] | None = None) -> None:
+        self.operators: list[O] = []
         self.origin: dict[T, str] = {}
-        self._new_tensor = new_tensor
         self._given = specs or {}
         self._refined: dict[Value, TensorSpec] = {}
-        self._known: dict[T, TensorSpec] = {}
+        self._known: dict[model.Tensor, TensorSpec] = {}
         self._names: set[str] = set()
         self._node: Node | None = None
+
+    # --- what a target may say otherwise ------------------------------------------------------------------
+
+    def plain(self, element: DType) -> DType:
+        """The type in which the target holds a TensorFlow type."""
+        return element
+
+    def type_of_result(self, code: str, inputs: Sequence[T | None]) -> DType:
+        """The type of what an operator gives, unless it is said."""
+        return next(t.dtype for t in inputs if t is not None)
+
+    def transpose(self, x: T, order: tuple[int, ...], shape: Dims) -> T:
+        """The operator behind `transposed`."""
+        return self.step("transpose", x, shape=shape, order=order)
+
+    def reshape(self, x: T, sizes: Sequence[int], shape: Dims, suffix: str) -> T:
+        """The operator behind `reshaped`, with -1 for one size that is not known."""
+        return self.step("reshape", x, shape=shape, suffix=suffix, sizes=tuple(sizes))
+
+    def convert(self, x: T, element: DType) -> T:
+        """The operator behind `cast`."""
+        return self.step("cast", x, shape=x.shape, element=element)
 
     # --- what is known ------------------------------------------------------------------------------------
 
@@ -65,8 +91,10 @@ class Building(Generic[T]):
                 old.dtype or spec.dtype, spec.shape, old.elements or spec.elements
             )
 
-    def tensor_spec(self, tensor: T) -> TensorSpec:
-        """The spec of a tensor, small integer constants with their elements."""
+    def tensor_spec(self, tensor: Slot) -> TensorSpec:
+        """The spec of what stands for a value, small integer constants with their elements."""
+        if not isinstance(tensor, model.Tensor):
+            return TensorSpec(tensor.dtype, tensor.shape)
         if not tensor.is_constant:
             return self._known.get(tensor, TensorSpec(tensor.dtype, tensor.shape))
         array = np.asarray(tensor.array())
@@ -111,18 +139,53 @@ class Building(Generic[T]):
         self, code: str, inputs: Sequence[T | None], outputs: list[T], options: dict[str, Any]
     ) -> list[T]:
         """An operator with tensors made before; `outputs`."""
-        self.operators.append(self._new_operator(code, list(inputs), outputs, options, self.node.name))
+        self.operators.append(self.OPERATOR(code, list(inputs), outputs, options, self.node.name))
         return outputs
+
+    def step(
+        self,
+        code: str,
+        *inputs: T | None,
+        shape: Dims = _SAME,
+        element: DType | None = None,
+        suffix: str = "",
+        **options: Any,
+    ) -> T:
+        """An operator on the way.
+
+        Args:
+            shape: of its output; default: what its inputs broadcast to.
+            element: type of its output; default: that of its first input, or what the target says.
+            suffix: of the output's name; default: the code.
+        """
+        if shape is _SAME:
+            shape = _broadcast(inputs)
+        return self.step_ports(code, *inputs, shapes=[shape], elements=[element], suffix=suffix, **options)[0]
+
+    def step_ports(
+        self,
+        code: str,
+        *inputs: T | None,
+        shapes: Sequence[Dims],
+        elements: Sequence[DType | None],
+        suffix: str = "",
+        **options: Any,
+    ) -> tuple[T, ...]:
+        """As `step`, with several outputs."""
+        default = self.type_of_result(code, inputs)
+        outputs = [
+            self.own(suffix or code.lower(), shape, element or default)
+            for shape, element in zip(shapes, elements, strict=True)
+        ]
+        return tuple(self.append(code, inputs, outputs, options))
 
     def refuse(self, error: UnsupportedOp, ports: int, inputs: Sequence[T] = ()) -> tuple[T, ...]:
         """Tensors nothing can compute from `inputs`: an error that counts only if somebody reads them."""
         # Any type will do: nothing computes it. The builder's own `value` would refuse types that the target
         # lacks.
-        like = self._new_tensor("", None, FLOAT)
+        like = self.TENSOR("", None, FLOAT)
         outputs = [Building.value(self, self.node.output(port), like=like) for port in range(ports)]
-        self.operators.append(
-            self._new_operator(REFUSED, list(inputs), outputs, {"error": error}, self.node.name)
-        )
+        self.operators.append(self.OPERATOR(REFUSED, list(inputs), outputs, {"error": error}, self.node.name))
         return tuple(outputs)
 
     # --- tensors ------------------------------------------------------------------------------------------
@@ -143,14 +206,14 @@ class Building(Generic[T]):
             raise UnsupportedOp(
                 f"the type of '{value.name}' is not known", hint="give the types of the inputs"
             )
-        tensor = self._new_tensor(self.unique(value.name), spec.shape, found)
+        tensor = self._tensor(value.name, spec.shape, found)
         self._known[tensor] = spec
         self.origin[tensor] = value.name
         return tensor
 
     def constant(self, value: Value, array: Array, element: DType) -> T:
         """A constant that stands for a value of the graph; the array is shared."""
-        tensor = self._new_tensor(self.unique(value.name), tuple(array.shape), element, array)
+        tensor = self._tensor(value.name, tuple(array.shape), element, array)
         self.origin[tensor] = value.name
         return tensor
 
@@ -166,8 +229,12 @@ class Building(Generic[T]):
     def own(self, suffix: str, shape: Dims, element: DType, data: Array | None = None) -> T:
         """A tensor of the current node's own."""
         # The node's name goes before, so that reports and profiles can tell where it comes from.
-        tensor = self._new_tensor(self.unique(f"{self.node.name}/{suffix}"), shape, element, data)
+        tensor = self._tensor(f"{self.node.name}/{suffix}", shape, element, data)
         self.origin[tensor] = self.node.name
+        return tensor
+
+    def _tensor(self, name: str, shape: Dims, element: DType, data: Array | None = None) -> T:
+        tensor: T = self.TENSOR(self.unique(name), shape, self.plain(element), data)
         return tensor
 
     def unique(self, wished: str) -> str:
@@ -178,6 +245,53 @@ class Building(Generic[T]):
             name = f"{wished}_{count}"
         self._names.add(name)
         return name
+
+    # --- small steps --------------------------------------------------------------------------------------
+
+    def ints(self, values: Iterable[int], suffix: str = "const") -> T:
+        """A constant [n] of the type of places."""
+        return self.const(np.array(list(values), self.INDEX.numpy()), suffix)
+
+    def index(self, x: T) -> T:
+        """An integer tensor in the type of places."""
+        return self.cast(x, self.INDEX)
+
+    def cast(self, x: T, element: DType) -> T:
+        """x in another type; converted now if it is constant."""
+        element = self.plain(element)
+        if x.dtype is element:
+            return x
+        if x.is_constant:
+            # What does not fit has no defined result in any runtime: not worth a warning here.
+            with np.errstate(all="ignore"):
+                return self.const(x.array().astype(element.numpy()), "cast", element)
+        return self.convert(x, element)
+
+    def transposed(self, x: T, order: Sequence[int]) -> T:
+        """The axes in another order; a view of a constant."""
+        if tuple(order) == tuple(range(len(order))):
+            return x
+        if x.is_constant:
+            return self.const(x.array().transpose(order), "transposed", x.dtype)
+        shape = None if x.shape is None else tuple(x.shape[a] for a in order)
+        return self.transpose(x, tuple(order), shape)
+
+    def reshaped(self, x: T, shape: Sequence[int | None], *, suffix: str = "") -> T:
+        """The same elements in another shape, of which one size may be None; a view of a constant."""
+        sizes = [-1 if n is None else n for n in shape]
+        if x.is_constant:
+            return self.const(x.array().reshape(sizes), "reshaped", x.dtype)
+        # Shapes that are equal but for an unknown size may still differ in it.
+        if x.shape == tuple(shape) and None not in shape:
+            return x
+        return self.reshape(x, sizes, tuple(shape), suffix)
+
+
+def _broadcast(inputs: Sequence[model.Tensor | None]) -> Dims:
+    try:
+        return broadcast(*(t.shape for t in inputs if t is not None))
+    except ShapeError:
+        return None
 
 
 def whole_exponent(elements: tuple[int | None, ...] | None, shape: Dims) -> int:

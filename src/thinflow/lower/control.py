@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import Any, TypeAlias, TypeVar
 
 from thinflow.analysis.loops import infer_with_loops
 from thinflow.control_flow.frames import Loop
@@ -22,10 +20,12 @@ from thinflow.ir.function import NMS_PADDED, Function
 from thinflow.ir.graph import Graph, Node, Value, library_of
 from thinflow.ir.types import BOOL
 from thinflow.lower import rules
-from thinflow.lower.decomposing import DecomposingLowering, is_complex, refuse_complex
-from thinflow.lower.lowering import Lowering, Specs, Vocabulary, needed_nodes, raise_refusals
+from thinflow.lower.building import B
+from thinflow.lower.decomposing import DecomposingLowering, is_complex
+from thinflow.lower.lowering import Lowering, Specs, Vocabulary, needed_nodes
+from thinflow.lower.slots import Complex, S, stored_shape
 from thinflow.ops.traits import Trait, has
-from thinflow.program.model import Block
+from thinflow.program.model import Tensor
 
 _MAX_DEPTH = 50  # calls inside calls
 _CYCLIC = Trait.ENTER | Trait.SWITCH | Trait.MERGE | Trait.NEXT_ITERATION
@@ -33,11 +33,15 @@ _CYCLIC = Trait.ENTER | Trait.SWITCH | Trait.MERGE | Trait.NEXT_ITERATION
 # The loader takes any file: a loop or a body may be malformed in ways that nothing here foresees.
 _DAMAGE = (ThinflowError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 
-Maker: TypeAlias = "Callable[[FlowLowering, list[Any]], list[Any]]"
+_MAX_TRIES = 6  # to find shapes that the variables of a loop keep
+
+F = TypeVar("F", bound="FlowLowering[Any, Any]")
+R = TypeVar("R")
+Maker: TypeAlias = "Callable[[FlowLowering[Any, S], list[S]], list[S]]"
 """Lowers something to where a lowering writes, from what stands for its arguments."""
 
 
-class FlowLowering(DecomposingLowering):
+class FlowLowering(DecomposingLowering[B, S]):
     """A run that knows loops, branches and calls.
 
     Attributes:
@@ -46,11 +50,11 @@ class FlowLowering(DecomposingLowering):
 
     def __init__(
         self,
-        target: Vocabulary,
-        specs: Specs | None,
-        constants: Lowering | None = None,
+        target: Vocabulary[B],
+        specs: Specs | None = None,
+        constants: Lowering[B, S] | None = None,
         *,
-        around: FlowLowering | None = None,
+        around: FlowLowering[B, S] | None = None,
     ) -> None:
         super().__init__(target, specs, constants)
         self._depth: int = 0 if around is None else around._depth + 1
@@ -59,23 +63,53 @@ class FlowLowering(DecomposingLowering):
 
     # --- what a target adds -------------------------------------------------------------------------------
 
-    def within(self) -> FlowLowering:
-        """A run for a function that is called here, which writes to the same place."""
-        inner = FlowLowering(self.target, None, around=self)
-        inner.builder = self.builder
-        return inner
-
-    def turned(self, condition: Function, body: Function, slots: Sequence[Any]) -> list[Any]:
+    def turned(self, condition: Function, body: Function, slots: Sequence[S]) -> list[S]:
         """The arguments of a loop once the condition is false."""
         raise UnsupportedOp(f"{self.target.label} has no loops")
 
-    def branched(self, decision: Any, slots: Sequence[Any], then: Maker, otherwise: Maker) -> list[Any]:
+    def branched(self, decision: S, slots: Sequence[S], then: Maker[S], otherwise: Maker[S]) -> list[S]:
         """The results of one of two branches; the decision is not known yet."""
         raise UnsupportedOp(f"{self.target.label} has no branches")
 
-    def stand_in(self, slot: Any) -> Any:
+    def equal(self, x: Any, number: int) -> S:
+        """Whether an integer scalar that is not known yet is a number."""
+        raise UnsupportedOp(f"{self.target.label} has no branches")
+
+    def stored(self, value: Value, slot: S) -> S:
+        """A value as it is handed out: by a tensor, if there is a form for that."""
+        return slot
+
+    def hand_out(self, node: Node) -> None:
+        """Refuse outputs of a node that only its neighbours could read."""
+
+    def units(self, graph: Graph) -> Iterable[Sequence[Node]]:
+        """Groups of nodes that can be lowered together only."""
+        return ()
+
+    # --- runs beside this one -----------------------------------------------------------------------------
+
+    def within(self: F) -> F:
+        """A run for a function that is called here, which writes to the same place."""
+        inner = type(self)(self.target, around=self)
+        inner.builder = self.builder
+        return inner
+
+    def trial(self: F) -> F:
+        """A run for a try, which has its constants from this one."""
+        return type(self)(self.target, self.specs, self)
+
+    # --- tensors ------------------------------------------------------------------------------------------
+
+    def stand_in(self, slot: S) -> S:
         """The slot of an operand of a refused node, which others may go on reading."""
-        return self.tensor_of(slot)
+        # Who else reads a complex value needs both of its parts.
+        return slot if isinstance(slot, Complex) else self.tensor_of(slot)
+
+    def output(self, value: Value) -> S:
+        """What stands for an output of the program."""
+        slot = self.read(value)
+        self.builder.begin(value.node)
+        return self.stored(value, slot)
 
     # --- steps --------------------------------------------------------------------------------------------
 
@@ -108,7 +142,7 @@ class FlowLowering(DecomposingLowering):
         for node, slot in zip(leaving, results, strict=True):
             self.tensors[node.output()] = slot
 
-    def read(self, value: Value) -> Any:
+    def read(self, value: Value) -> S:
         """The slot that stands for a value."""
         if value not in self.tensors and value.node in self._inside:
             hint = "`thinflow transform -t raise_control_flow` makes a call of it all, or says why it cannot"
@@ -140,7 +174,7 @@ class FlowLowering(DecomposingLowering):
 
     # --- calls, loops and branches ------------------------------------------------------------------------
 
-    def inlined(self, function: Function, slots: Sequence[Any]) -> list[Any]:
+    def inlined(self, function: Function, slots: Sequence[S]) -> list[S]:
         """A function's results for these arguments, computed here."""
         if self._depth >= _MAX_DEPTH:
             raise UnsupportedOp(
@@ -161,12 +195,11 @@ class FlowLowering(DecomposingLowering):
         self.builder.begin(node)
         return results
 
-    def chosen(self, decision: Any, slots: Sequence[Any], then: Maker, otherwise: Maker) -> list[Any]:
+    def chosen(self, decision: S, slots: Sequence[S], then: Maker[S], otherwise: Maker[S]) -> list[S]:
         """The results of one of two branches: of that branch itself if the decision is known."""
-        if not decision.is_constant:
-            refuse_complex(slots, "a branch takes")
+        if not isinstance(decision, Tensor) or not decision.is_constant:
             return self.branched(decision, slots, then, otherwise)
-        array = np.asarray(decision.array())
+        array = decision.array()
         # TensorFlow's rule: anything but a scalar is true unless it is empty.
         is_true = bool(array[()]) if array.ndim == 0 else array.size > 0
         return (then if is_true else otherwise)(self, list(slots))
@@ -174,7 +207,6 @@ class FlowLowering(DecomposingLowering):
     def _loop(self, loop: Loop) -> list[Any]:
         functions = loop_functions(loop)
         slots = [self.read(v) for v in functions.arguments]
-        refuse_complex(slots, "the loop carries")
         self.builder.begin(loop.exits[0])
         last = self.turned(functions.condition, functions.body, slots)
         return self.inlined(functions.ending, last)
@@ -190,26 +222,44 @@ class FlowLowering(DecomposingLowering):
             return self.chosen(decision, slots, makers[1], makers[0])
         return self.one_of(makers, [decision, *slots])
 
-    def one_of(self, branches: Sequence[Maker], slots: list[Any], number: int = 0) -> list[Any]:
+    def one_of(self, branches: Sequence[Maker[S]], slots: list[S], number: int = 0) -> list[S]:
         """The results of branch number slots[0], else of the last one: choices inside choices."""
         index, *rest = slots
         # TensorFlow's Case takes the last branch for numbers out of range.
         if len(branches) == number + 1:
             return branches[number](self, rest)
 
-        def first(inner: FlowLowering, given: list[Any]) -> list[Any]:
+        def first(inner: FlowLowering[Any, S], given: list[S]) -> list[S]:
             return branches[number](inner, given[1:])
 
-        def others(inner: FlowLowering, given: list[Any]) -> list[Any]:
+        def others(inner: FlowLowering[Any, S], given: list[S]) -> list[S]:
             return inner.one_of(branches, given, number + 1)
 
         return self.chosen(self.equals(index, number), slots, first, others)
 
-    def equals(self, x: Any, number: int) -> Any:
+    def equals(self, x: S, number: int) -> S:
         """Whether an integer scalar is a number; constant if x is."""
+        if not isinstance(x, Tensor):
+            raise UnsupportedOp("its index is a list")
         if not x.is_constant:
-            raise UnsupportedOp(f"{self.target.label} has no branches")
-        return self.builder.const(np.asarray(x.array()) == number, "chosen", BOOL)
+            return self.equal(x, number)
+        return self.builder.const(x.array() == number, "chosen", BOOL)
+
+    def settled(self, forms: list[S], attempt: Callable[[list[S]], tuple[R, list[S]]]) -> tuple[R, list[S]]:
+        """The body of a loop, and the forms of its variables, which hold in every iteration.
+
+        Args:
+            forms: with which the variables start.
+            attempt: makes the body for some forms; the body, and the forms that hold before and after it.
+        """
+        # Joining only ever forgets sizes, so that this settles: a size that grows is open from the second try
+        # on, which may open others.
+        for _ in range(_MAX_TRIES):
+            body, after = attempt(forms)
+            if all(stored_shape(a) == stored_shape(b) for a, b in zip(forms, after, strict=True)):
+                return body, forms
+            forms = after
+        raise UnsupportedOp("the variables of the loop do not keep their shapes")
 
 
 def steps(graph: Graph, outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Step]:
@@ -221,7 +271,7 @@ def steps(graph: Graph, outputs: Sequence[Value], inputs: Sequence[Value]) -> li
     return order
 
 
-def called(function: Function) -> Maker:
+def called(function: Function) -> Maker[Any]:
     """A maker that calls a function in place."""
     return lambda lowering, slots: lowering.inlined(function, slots)
 
@@ -257,7 +307,7 @@ def _copied(function: Function) -> Function:
 
 
 @rules.calls("PartitionedCall", "StatefulPartitionedCall")
-def _call(run: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
+def _call(run: FlowLowering[Any, Any], node: Node, slots: list[Any]) -> list[Any]:
     function = _function(node, node.attrs.get("f"))
     if function.implements != NMS_PADDED:
         return run.inlined(function, slots)
@@ -266,23 +316,23 @@ def _call(run: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
         return run.inlined(function, slots)
     *results, is_right = run.inlined(proposal, slots[:2])
 
-    def proposed(_: FlowLowering, given: list[Any]) -> list[Any]:
+    def proposed(_: FlowLowering[Any, Any], given: list[Any]) -> list[Any]:
         return given[len(slots) :]
 
-    def itself(inner: FlowLowering, given: list[Any]) -> list[Any]:
+    def itself(inner: FlowLowering[Any, S], given: list[S]) -> list[S]:
         return inner.inlined(function, given[: len(slots)])
 
     return run.chosen(is_right, [*slots, *results], proposed, itself)
 
 
 @rules.calls("If", "StatelessIf")
-def _if(run: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
+def _if(run: FlowLowering[Any, Any], node: Node, slots: list[Any]) -> list[Any]:
     then, otherwise = (_function(node, node.attrs.get(f"{which}_branch")) for which in ("then", "else"))
     return run.chosen(slots[0], slots[1:], called(then), called(otherwise))
 
 
 @rules.calls("Case", "StatelessCase")
-def _case(run: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
+def _case(run: FlowLowering[Any, Any], node: Node, slots: list[Any]) -> list[Any]:
     attr = node.attrs.get("branches")
     branches = [_function(node, f) for f in attr] if isinstance(attr, tuple) else []
     if not branches:
@@ -291,27 +341,8 @@ def _case(run: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
 
 
 @rules.calls("While", "StatelessWhile")
-def _while(run: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
+def _while(run: FlowLowering[Any, Any], node: Node, slots: list[Any]) -> list[Any]:
     condition, body = (_function(node, node.attrs.get(which)) for which in ("cond", "body"))
     if not len(body.inputs) == len(body.outputs) == len(slots):
         raise UnsupportedOp("its body does not give what it takes", node.where)
-    refuse_complex(slots, "the loop carries")
     return run.turned(condition, body, slots)
-
-
-def lowered_block(target: Vocabulary, graph: Graph) -> Block[Any, Any]:
-    """The block that computes a graph's outputs from its inputs, for a target without loops and branches.
-
-    Raises:
-        UnsupportedOp: a node that the target cannot express, the first one in running order; with its reason.
-    """
-    infer_with_loops(graph)
-    run = FlowLowering(target, None)
-    for value in graph.inputs:
-        run.feed(value)
-    run.lower_all(graph, graph.outputs, graph.inputs)
-    results = [run.read(value) for value in graph.outputs]
-    block: Block[Any, Any] = Block([run.tensors[v] for v in graph.inputs], results, run.builder.operators)
-    block.remove_dead()
-    raise_refusals(block.operators)
-    return block

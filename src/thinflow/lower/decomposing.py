@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,37 +12,14 @@ from thinflow.decompose import rules as decomposing
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import BOOL, DOUBLE, DType, TensorSpec, dtype
+from thinflow.ir.types import BOOL, TensorSpec
 from thinflow.lower import rules
+from thinflow.lower.building import B
 from thinflow.lower.lowering import Lowering
-from thinflow.lower.operands import require
+from thinflow.lower.slots import Complex, S
 from thinflow.ops.traits import Trait, has
+from thinflow.program.model import Tensor
 from thinflow.typing import Array
-
-
-@dataclass(frozen=True, eq=False)
-class Complex:
-    """A complex tensor.
-
-    Attributes:
-        real, imag: tensors of the target, of one shape and type.
-    """
-
-    real: Any
-    imag: Any
-
-    # What the walk over the graph asks of tensors.
-    is_constant = False
-    quantization = None
-
-    @property
-    def dtype(self) -> DType:
-        return dtype("complex128" if self.real.dtype is DOUBLE else "complex64")
-
-    @property
-    def shape(self) -> tuple[int | None, ...] | None:
-        shape: tuple[int | None, ...] | None = self.real.shape
-        return shape
 
 
 def is_complex(node: Node, slots: Mapping[Value, Any]) -> bool:
@@ -54,12 +30,7 @@ def is_complex(node: Node, slots: Mapping[Value, Any]) -> bool:
     return any(kind is not None and kind.kind == "c" for kind in (*inputs, *outputs))
 
 
-def refuse_complex(slots: Any, what: str) -> None:
-    """Refuse complex values among what loops and branches carry."""
-    require(not any(isinstance(s, Complex) for s in slots), f"{what} complex numbers, which has no form")
-
-
-class DecomposingLowering(Lowering):
+class DecomposingLowering(Lowering[B, S]):
     """A run that knows decompositions.
 
     Attributes:
@@ -71,13 +42,19 @@ class DecomposingLowering(Lowering):
 
     has_complex: ClassVar[bool] = False
 
-    def inlined(self, function: Function, slots: Sequence[Any]) -> list[Any]:
+    def inlined(self, function: Function, slots: Sequence[S]) -> list[S]:
         """A function's results for these arguments, computed here."""
         raise NotImplementedError
 
-    def tensor_of(self, slot: Any) -> Any:
+    def tensor_of(self, slot: S) -> Any:
         """The tensor that stands for a value, or for nothing."""
-        return slot
+        if isinstance(slot, Tensor):
+            return slot
+        if isinstance(slot, Complex):
+            raise UnsupportedOp(f"{self.target.label} has no tensor of complex numbers that were computed")
+        tensor = getattr(slot, "tensor", None)
+        # An empty list has no tensor: a shapeless one stands in for its type.
+        return tensor or self.builder.TENSOR("", None, getattr(slot, "element", slot.dtype), np.zeros(0))
 
     def _by_rule_or_parts(self, node: Node) -> tuple[Any, ...]:
         """By the target's own rule; where there is none, or it refuses, as simpler ops."""
@@ -95,7 +72,7 @@ class DecomposingLowering(Lowering):
         self.builder.begin(node)
         try:
             read = {v.port for v in node.outputs if v.uses or v.is_graph_output or v in self.wanted}
-            function, ports = decomposing.parts_of(node, *self.described(slots), self.target.index, read)
+            function, ports = decomposing.parts_of(node, *self.described(slots), self.builder.INDEX, read)
             start = len(self.builder.operators)
             given = dict(zip(ports, self.inlined(function, slots), strict=True))
         except UnsupportedOp as error:
@@ -127,7 +104,7 @@ class DecomposingLowering(Lowering):
         except UnsupportedOp as error:
             raise refusal or error from error
 
-    def _by_parts(self, node: Node, slots: Sequence[Any]) -> tuple[Any, ...]:
+    def _by_parts(self, node: Node, slots: Sequence[S]) -> tuple[Any, ...]:
         """The outputs of a node of complex numbers, from the parts of its inputs."""
         operands = [
             [both.real, both.imag]
@@ -138,14 +115,14 @@ class DecomposingLowering(Lowering):
         self.builder.begin(node)
         flat = [t for operand in operands for t in operand]
         pairs = [len(operand) == 2 for operand in operands]
-        function, are_complex = complexes.parts_of(node, pairs, *self.described(flat), self.target.index)
+        function, are_complex = complexes.parts_of(node, pairs, *self.described(flat), self.builder.INDEX)
         start = len(self.builder.operators)
-        parts = iter(self.inlined(function, flat))
+        parts: Iterator[Any] = iter(self.inlined(function, flat))
         results = tuple(Complex(next(parts), next(parts)) if both else next(parts) for both in are_complex)
         self._claim(node, start, results)
         return results
 
-    def parts(self, slot: Any) -> Complex | None:
+    def parts(self, slot: Any) -> Complex[Any] | None:
         """The parts of what stands for a complex value; None for other values.
 
         Raises:
@@ -177,7 +154,8 @@ class DecomposingLowering(Lowering):
                 tensor.name = builder.unique(node.output(port).name)
                 builder.origin[tensor] = node.output(port).name
 
-    def described(self, slots: Sequence[Any]) -> tuple[list[TensorSpec], dict[int, Array]]:
+    def described(self, slots: Sequence[S]) -> tuple[list[TensorSpec], dict[int, Array]]:
         """Types and shapes of values, and the elements of those that are constant, by their numbers."""
         specs = [self.builder.tensor_spec(t) for t in slots]
-        return specs, {n: np.asarray(t.array()) for n, t in enumerate(slots) if t.is_constant}
+        constants = {n: t.array() for n, t in enumerate(slots) if isinstance(t, Tensor) and t.is_constant}
+        return specs, constants

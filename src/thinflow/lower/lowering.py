@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, cast
 
 import numpy as np
 
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import INT32, DType, TensorSpec, dtype
+from thinflow.ir.types import DType, TensorSpec, dtype
 from thinflow.lower import rules
-from thinflow.lower.building import REFUSED
+from thinflow.lower.building import REFUSED, B
+from thinflow.lower.slots import S
 from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has
+from thinflow.program.model import Operator
 from thinflow.typing import Array
 
 logger = logging.getLogger(__name__)
@@ -24,25 +26,21 @@ Specs = Mapping[Value, TensorSpec]
 
 _MAX_FOLDED_BYTES = 1 << 20
 """A constant computed here may be larger only if it is not much larger than what it is computed from."""
-_UNKNOWN = object()
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(Generic[B]):
     """An op vocabulary.
 
     Attributes:
         name: as rules are registered, which is the name of their package ("onnx").
         label: as users know it ("ONNX").
-        index: the integer type in which its kernels count places.
-        builder: makes a builder; gets the specs and returns an object with what `Building` has, and
-            `refuse(error, ports, inputs)`.
+        builder: makes a builder, given the specs of values where these do not have them.
     """
 
     name: str
     label: str
-    builder: Callable[[Specs | None], Any]
-    index: DType = INT32
+    builder: Callable[[Specs | None], B]
 
 
 def needed_nodes(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
@@ -63,28 +61,41 @@ def needed_nodes(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node
     return order
 
 
-def raise_refusals(operators: Iterable[Any]) -> None:
+def first_refusal(operators: Iterable[Operator[Any]]) -> UnsupportedOp | None:
+    """The first refusal among what is left of the operators."""
+    return next((o.options["error"] for o in operators if o.code == REFUSED), None)
+
+
+def raise_refusals(operators: Iterable[Operator[Any]]) -> None:
     """Raise the first refusal among what is left of the operators."""
-    for operator in operators:
-        if operator.code == REFUSED:
-            error: UnsupportedOp = operator.options["error"]
-            raise error
+    error = first_refusal(operators)
+    if error is not None:
+        raise error
 
 
-class Lowering:
-    """The state of one run: which tensor stands for which value."""
+class Lowering(Generic[B, S]):
+    """The state of one run: which tensor stands for which value.
 
-    def __init__(self, target: Vocabulary, specs: Specs | None, constants: Lowering | None = None) -> None:
+    Attributes:
+        fed: value -> the input of the program that it is.
+    """
+
+    def __init__(
+        self, target: Vocabulary[B], specs: Specs | None = None, constants: Lowering[B, S] | None = None
+    ) -> None:
         self.target = target
+        self.specs = specs
         self.builder = target.builder(specs)
-        self.tensors: dict[Value, Any] = {}
+        self.tensors: dict[Value, S] = {}
+        self.fed: dict[Value, Any] = {}
+        self._unknown: set[Value] = set()  # looked into, and no constants
         self._constants = constants
 
     def feed(self, value: Value) -> None:
         """Make a value an input of the program."""
         self.builder.begin(value.node)
         try:
-            self.tensors[value] = self.builder.value(value)
+            self.fed[value] = self.tensors[value] = self.builder.value(value)
         except UnsupportedOp as error:
             raise error.at(value.node.where) from error
 
@@ -103,19 +114,21 @@ class Lowering:
         except UnsupportedOp as error:
             self._refuse(value.node, error, {value.port})
 
-    def constant(self, value: Value) -> Any | None:
+    def constant(self, value: Value) -> S | None:
         """The constant a value is, if its whole past is constant."""
-        if value not in self.tensors:
-            for node in needed_nodes([value], self.tensors):
+        if value not in self.tensors and value not in self._unknown:
+            for node in needed_nodes([value], self.tensors.keys() | self._unknown):
                 self.builder.begin(node)
-                found = self._folded(node)
+                folded = self._folded(node) or {}
                 # Port 0 is settled even without a reader: `value` may be it.
                 for port in {v.port for v in node.outputs} | {0}:
-                    self.tensors[node.output(port)] = found[port] if found and port in found else _UNKNOWN
-        tensor = self.tensors[value]
-        return None if tensor is _UNKNOWN else tensor
+                    if port in folded:
+                        self.tensors[node.output(port)] = folded[port]
+                    else:
+                        self._unknown.add(node.output(port))
+        return self.tensors.get(value)
 
-    def read(self, value: Value) -> Any:
+    def read(self, value: Value) -> S:
         """The tensor that stands for a value."""
         tensor = self.tensors.get(value)
         if tensor is None:
@@ -126,7 +139,7 @@ class Lowering:
             tensor = self.tensors[value]
         return tensor
 
-    def operand(self, node: Node, value: Value) -> Any:
+    def operand(self, node: Node, value: Value) -> S:
         """The tensor that the rule of a node is handed for an input."""
         return self.read(value)
 
@@ -175,9 +188,13 @@ class Lowering:
     def _refine(self, node: Node) -> None:
         """Infer the node's shapes again where they are not complete: constants folded here may tell more."""
         definition = registry.find(node.op)
-        inputs = [self.tensors.get(v) for v in node.inputs]
+        inputs = [t for v in node.inputs if (t := self.tensors.get(v)) is not None]
         # Complete shapes cannot get better.
-        if definition is None or None in inputs or all(self.builder.spec(v).is_static for v in node.outputs):
+        if (
+            definition is None
+            or len(inputs) < len(node.inputs)
+            or all(self.builder.spec(v).is_static for v in node.outputs)
+        ):
             return
         try:
             specs = registry.call_infer(definition, [self.builder.tensor_spec(t) for t in inputs], node.attrs)
@@ -207,29 +224,29 @@ class Lowering:
 
     # --- constants ----------------------------------------------------------------------------------------
 
-    def _folded(self, node: Node) -> dict[int, Any] | None:
+    def _folded(self, node: Node) -> dict[int, S] | None:
         """The node's outputs as constants, if they are that."""
         if node.tensor is not None:
             return {0: self.builder.constant(node.output(), node.tensor.numpy(), node.tensor.dtype)}
-        inputs = [self.tensors.get(v) for v in node.inputs]
-        if inputs and all(t not in (None, _UNKNOWN) and t.is_constant for t in inputs):
+        inputs = [t for v in node.inputs if (t := self.tensors.get(v)) is not None and t.is_constant]
+        if inputs and len(inputs) == len(node.inputs):
             results = self._evaluated(node, inputs)
             if results is not None:
                 return results
         # Only ports that somebody reads have to be known.
         ports = [v for v in node.outputs if v.uses or v.is_graph_output]
-        found = {v.port: self._known(v) for v in ports}
-        return found if found and None not in found.values() else None
+        found = {v.port: t for v in ports if (t := self._known(v)) is not None}
+        return found if found and len(found) == len(ports) else None
 
-    def _known(self, value: Value) -> Any | None:
+    def _known(self, value: Value) -> S | None:
         """A value whose elements shape inference settled, such as the shape of a fixed-size input."""
         spec = self.builder.spec(value)
         if spec.ints is None or not spec.is_static or spec.dtype is None or spec.dtype.kind not in "iub":
             return None
         array = np.array(spec.ints, spec.dtype.numpy()).reshape([n or 0 for n in spec.shape or ()])
-        return self.builder.constant(value, array, spec.dtype)
+        return cast("S", self.builder.constant(value, array, spec.dtype))
 
-    def _evaluated(self, node: Node, inputs: list[Any]) -> dict[int, Any] | None:
+    def _evaluated(self, node: Node, inputs: list[Any]) -> dict[int, S] | None:
         """The outputs by the op's kernel; None if it has none, is no function, or makes something huge."""
         definition = registry.find(node.op)
         if definition is None or definition.has(Trait.STATEFUL):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.loops import entered
 from tests.lower.builders import floats
+from tests.lower.control_flow import condition, counted_loop
 from tests.lower.onnx.harness import Net, run_onnx
 from thinflow.engines.session import Session
 from thinflow.errors import UnsupportedOp
@@ -136,3 +138,28 @@ def test_a_length_that_is_computed_is_refused():
     y = net.op("RFFT", net.feed(floats(8)), net.feed(np.int32([8]), "n"), Tcomplex=C64)
     with pytest.raises(UnsupportedOp, match="fft_length is computed"):
         net.lower(net.op("Real", y, name="r"))
+
+
+def test_a_loop_carries_both_parts():
+    """z = 1; z = z * w + z, three times: w is read from outside, and z starts as a constant."""
+    net = Net()
+    w = entered(net.graph, "loop", complex_input(net, 2, 3))
+    start = net.const(np.ones((2, 3), np.complex64), "start")
+    z = counted_loop(net, "loop", start, lambda z, i: net.op("AddV2", net.op("Mul", z, w, T=C64), z, T=C64))
+    net.check(net.op("Real", z, name="r"), net.op("Imag", z, name="i"))
+
+
+def test_a_loop_hands_complex_numbers_out():
+    net = Net()
+    z = counted_loop(net, "loop", complex_input(net, 2, 3), lambda z, i: net.op("Mul", z, z, T=C64))
+    (expected,) = net.reference(z)
+    results = run_onnx(net.lower(z), {v.name: a for v, a in net.feeds.items()})
+    np.testing.assert_allclose(results[z.name], np.stack([expected.real, expected.imag], -1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("decision", [False, True])
+def test_branches_give_both_parts(decision):
+    net = Net()
+    x, p = complex_input(net, 2, 3), net.feed(np.array(decision), "p")
+    y = condition(net, p, x, lambda x: net.op("Mul", x, x, T=C64), lambda x: net.op("Conj", x, T=C64))
+    net.check(net.op("Real", y, name="r"), net.op("Imag", y, name="i"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from thinflow.errors import ShapeError, UnsupportedOp
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, DOUBLE, FLOAT, INT64, DType, TensorSpec, dtype
 from thinflow.lower.building import Building, Dims
@@ -16,16 +16,14 @@ from thinflow.lower.operands import WIDENING, ints, require, shape_of
 from thinflow.onnx.operators import Trait, facts_of, fitting, has
 from thinflow.onnx.program import DEFAULT_OPSET, Operator, Tensor, check_options
 from thinflow.onnx.protos import ELEMENT_TYPES
-from thinflow.ops._shapes import broadcast
 from thinflow.typing import Array
 
-_SAME = object()
 TO_CHANNELS_FIRST = {n: (0, n - 1, *range(1, n - 1)) for n in range(3, 7)}
 """Rank -> the order of axes that makes channels-last channels-first."""
 TO_CHANNELS_LAST = {n: (0, *range(2, n), 1) for n in range(3, 7)}
 
 
-class Builder(Building[Tensor]):
+class Builder(Building[Tensor, Operator]):
     """Collects the operators of one program, node by node.
 
     Attributes:
@@ -37,8 +35,12 @@ class Builder(Building[Tensor]):
         notes: what rules tell later ones of a tensor, by kind; see `quantized_context`.
     """
 
+    TENSOR: ClassVar = Tensor
+    OPERATOR: ClassVar = Operator
+    INDEX: ClassVar = INT64
+
     def __init__(self, specs: Mapping[Value, TensorSpec] | None = None, opset: int = DEFAULT_OPSET) -> None:
-        super().__init__(_new_tensor, specs, Operator)
+        super().__init__(specs)
         self.opset = opset
         self.pairs: set[Tensor] = set()
         self.blocks: dict[Tensor, tuple[Tensor, tuple[int, ...], tuple[int, ...]]] = {}
@@ -84,10 +86,6 @@ class Builder(Building[Tensor]):
         """The type in which ONNX holds a TensorFlow type: codes of quantized numbers are integers."""
         return plain_type(element)
 
-    def ints(self, values: Iterable[int], suffix: str = "const") -> Tensor:
-        """An int64 constant [n]."""
-        return self.const(np.array(list(values), np.int64), suffix)
-
     def int64(self, value: int, suffix: str = "const") -> Tensor:
         """An int64 constant []."""
         return self.const(np.int64(value), suffix)
@@ -99,43 +97,10 @@ class Builder(Building[Tensor]):
 
     # --- operators ----------------------------------------------------------------------------------------
 
-    def step(
-        self,
-        code: str,
-        *inputs: Tensor | None,
-        shape: Any = _SAME,
-        element: DType | None = None,
-        suffix: str = "",
-        **options: Any,
-    ) -> Tensor:
-        """An operator on the way.
-
-        Args:
-            shape: of its output; default: what its inputs broadcast to.
-            element: type of its output; default: bool for comparisons, else that of the deciding input.
-        """
-        if shape is _SAME:
-            shape = _broadcast(inputs)
-        return self.step_ports(code, *inputs, shapes=[shape], elements=[element], suffix=suffix, **options)[0]
-
-    def step_ports(
-        self,
-        code: str,
-        *inputs: Tensor | None,
-        shapes: Sequence[Dims],
-        elements: Sequence[DType | None],
-        suffix: str = "",
-        **options: Any,
-    ) -> tuple[Tensor, ...]:
-        """As `step`, with several outputs."""
+    def type_of_result(self, code: str, inputs: Sequence[Tensor | None]) -> DType:
         deciding = inputs[facts_of(code).deciding]
         assert deciding is not None
-        default = BOOL if has(code, Trait.GIVES_BOOL) else deciding.dtype
-        outputs = [
-            self.own(suffix or code.lower(), shape, element or default)
-            for shape, element in zip(shapes, elements, strict=True)
-        ]
-        return tuple(self.append(code, inputs, outputs, options))
+        return BOOL if has(code, Trait.GIVES_BOOL) else deciding.dtype
 
     def append(
         self, code: str, inputs: Sequence[Tensor | None], outputs: list[Tensor], options: dict[str, Any]
@@ -184,14 +149,8 @@ class Builder(Building[Tensor]):
             x.shape = known.shape
         return x
 
-    def transposed(self, x: Tensor, order: Sequence[int]) -> Tensor:
-        """The axes in another order; a view of a constant."""
-        if tuple(order) == tuple(range(len(order))):
-            return x
-        if x.is_constant:
-            return self.const(x.array().transpose(order), "transposed", x.dtype)
-        shape = None if x.shape is None else tuple(x.shape[a] for a in order)
-        return self.step("Transpose", x, shape=shape, perm=tuple(order))
+    def transpose(self, x: Tensor, order: tuple[int, ...], shape: Dims) -> Tensor:
+        return self.step("Transpose", x, shape=shape, perm=order)
 
     def channels_first(self, x: Tensor) -> Tensor:
         """x [n,...,c] as [n,c,...]."""
@@ -201,22 +160,9 @@ class Builder(Building[Tensor]):
         """The node's output [n,...,c] from x [n,c,...]."""
         return self.emit("Transpose", x, port=port, like=x, perm=TO_CHANNELS_LAST[len(shape_of(x))])
 
-    def reshaped(self, x: Tensor, shape: Sequence[int | None], *, suffix: str = "") -> Tensor:
-        """The same elements in another shape, of which one size may be None; a view of a constant."""
-        sizes = [-1 if n is None else n for n in shape]
-        if x.is_constant:
-            return self.const(x.array().reshape(sizes), "reshaped", x.dtype)
-        # With a size that is not known equal shapes are no proof of equal sizes.
-        if x.shape == tuple(shape) and None not in shape:
-            return x
-        return self.step(
-            "Reshape",
-            x,
-            self.ints(sizes, "shape"),
-            shape=tuple(shape),
-            suffix=suffix,
-            **self.keep_zeros(sizes),
-        )
+    def reshape(self, x: Tensor, sizes: Sequence[int], shape: Dims, suffix: str) -> Tensor:
+        places = self.ints(sizes, "shape")
+        return self.step("Reshape", x, places, shape=shape, suffix=suffix, **self.keep_zeros(sizes))
 
     def keep_zeros(self, sizes: Sequence[int | None]) -> dict[str, Any]:
         """Options of a Reshape: a size of 0 means empty, as in TensorFlow, not a copy of the old size."""
@@ -248,24 +194,12 @@ class Builder(Building[Tensor]):
             shape = tuple(n for a, n in enumerate(x.shape) if a not in gone)
         return self.step("Squeeze", x, self.ints(axes, "axes"), shape=shape)
 
-    def cast(self, x: Tensor, element: DType) -> Tensor:
-        """x in another type; converted now if it is constant."""
-        element = plain_type(element)
-        if x.dtype is element:
-            return x
-        if x.is_constant:
-            # What does not fit has no defined result in either runtime: not worth a warning here.
-            with np.errstate(all="ignore"):
-                return self.const(x.array().astype(element.numpy()), "cast", element)
+    def convert(self, x: Tensor, element: DType) -> Tensor:
         result = self.own("cast", x.shape, element)
         # What is known of the elements of a shape stays known, or sizes computed by the model would be lost.
         self._known[result] = TensorSpec(element, x.shape, self.elements(x))
         self.operators.append(_cast(x, result, self.node.name))
         return result
-
-    def index(self, x: Tensor) -> Tensor:
-        """An integer tensor as int64, which ONNX wants for sizes, axes and places."""
-        return self.cast(x, INT64)
 
     def typed(self, x: Tensor, port: int = 0) -> Tensor:
         """x in the type of an output of the node."""
@@ -345,19 +279,8 @@ END = 2**31 - 1
 """As the end of a slice: up to the last place; -END with a negative step: down to the first."""
 
 
-def _new_tensor(name: str, shape: Dims, element: DType, data: Array | None = None) -> Tensor:
-    return Tensor(name, shape, plain_type(element), data)
-
-
 def _cast(x: Tensor, result: Tensor, origin: str) -> Operator:
     return Operator("Cast", [x], [result], {"to": ELEMENT_TYPES[result.dtype.name]}, origin)
-
-
-def _broadcast(inputs: Sequence[Tensor | None]) -> Dims:
-    try:
-        return broadcast(*(t.shape for t in inputs if t is not None))
-    except ShapeError:
-        return None
 
 
 __all__ = ["END", "Array", "Builder", "Dims", "Tensor", "dtype", "ints", "number", "require", "shape_of"]

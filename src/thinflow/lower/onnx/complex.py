@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from thinflow.ir.graph import Value
-from thinflow.lower.decomposing import Complex
 from thinflow.lower.onnx.builder import Builder, shape_of
 from thinflow.lower.onnx.terms import Term
+from thinflow.lower.slots import Complex
 from thinflow.onnx.program import Tensor
 
 
@@ -19,17 +19,25 @@ def taken_apart(b: Builder, value: Value, slot: Any) -> Any:
     if not isinstance(slot, Tensor) or slot.is_constant or slot not in b.pairs:
         return slot
     b.begin(value.node)
-    rank = len(shape_of(slot)) - 1
-    pair = Term(b, slot)
+    return parted(b, slot)
+
+
+def parted(b: Builder, pair: Tensor) -> Complex[Tensor]:
+    """Complex numbers [...,2] as two tensors."""
+    rank = len(shape_of(pair)) - 1
     # Gather by a number takes the axis away.
-    return Complex(*(pair.gathered(b.int64(n), rank).tensor for n in (0, 1)))
+    return Complex(*(Term(b, pair).gathered(b.int64(n), rank).tensor for n in (0, 1)))
 
 
-def put_together(b: Builder, value: Value, slot: Complex) -> Tensor:
+def put_together(b: Builder, value: Value, slot: Complex[Tensor]) -> Tensor:
     """A complex value as a tensor [...,2] with its name."""
-    rank = len(shape_of(slot.real, "a complex output"))
-    columns = [b.unsqueezed(t, [rank]) for t in (slot.real, slot.imag)]
-    shape = (*shape_of(slot.real), 2)
-    pair = b.step("Concat", *columns, shape=shape, axis=rank)
+    pair = paired(b, slot)
     pair.name = b.unique(value.name)
     return pair
+
+
+def paired(b: Builder, slot: Complex[Tensor]) -> Tensor:
+    """Complex numbers as a tensor [...,2]."""
+    rank = len(shape_of(slot.real, "a complex value that is handed on"))
+    columns = [b.unsqueezed(t, [rank]) for t in (slot.real, slot.imag)]
+    return b.step("Concat", *columns, shape=(*shape_of(slot.real), 2), axis=rank)

@@ -18,65 +18,53 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import BOOL, INT64, STRING, shape_text
 from thinflow.lower import rules
-from thinflow.lower.control import FlowLowering, Maker, called
-from thinflow.lower.decomposing import Complex
-from thinflow.lower.lowering import Lowering, Specs, Vocabulary, raise_refusals
+from thinflow.lower.control import FlowLowering, Maker
+from thinflow.lower.lowering import Specs, Vocabulary, raise_refusals
 from thinflow.lower.onnx.bodies import close
 from thinflow.lower.onnx.builder import END, Builder
 from thinflow.lower.onnx.cells import Turning, recurrent_loop
-from thinflow.lower.onnx.complex import put_together, taken_apart
-from thinflow.lower.onnx.listed import Listed, Slot, items_of
+from thinflow.lower.onnx.complex import paired, parted, put_together, taken_apart
+from thinflow.lower.onnx.listed import Listed, Slot, items_of, listed
 from thinflow.lower.onnx.scans import gathered_rows
 from thinflow.lower.onnx.strings import TEXT_OPS
-from thinflow.lower.operands import merged
+from thinflow.lower.slots import joined, like, stored_shape, variable
 from thinflow.onnx.program import Operator, Program, Tensor
-
-_MAX_TRIES = 6  # to find shapes that the variables of a loop keep
 
 
 @dataclass
 class Body:
-    """A program under construction, with its results as values of their own."""
+    """A program under construction, with its results as values of their own.
+
+    Attributes:
+        pairs: which of the results are complex, and pairs of numbers here.
+    """
 
     builder: Builder
     results: list[Slot]
     operators: list[Operator]
+    pairs: list[bool]
 
 
-class OnnxLowering(FlowLowering):
-    """A run that writes ONNX.
-
-    Attributes:
-        fed: value -> the input of the program that it is.
-    """
-
-    def __init__(
-        self,
-        target: Vocabulary,
-        specs: Specs | None,
-        constants: Lowering | None = None,
-        *,
-        around: FlowLowering | None = None,
-    ) -> None:
-        super().__init__(target, specs, constants, around=around)
-        self.fed: dict[Value, Tensor] = {}
+class OnnxLowering(FlowLowering[Builder, Slot]):
+    """A run that writes ONNX."""
 
     def feed(self, value: Value) -> None:
         """Make a value an input of the program; a complex one with a last axis of two."""
         super().feed(value)
-        self.fed[value] = self.tensors[value]
         self.tensors[value] = taken_apart(self.builder, value, self.tensors[value])
 
     def provide(self, value: Value) -> None:
         super().provide(value)
         self.tensors[value] = taken_apart(self.builder, value, self.tensors[value])
 
-    def output(self, value: Value) -> Slot:
-        """The slot that stands for an output of the program."""
-        self.builder.begin(value.node)
-        slot = self.read(value)
+    def stored(self, value: Value, slot: Slot) -> Slot:
         both = self.parts(slot)
         return slot if both is None else put_together(self.builder, value, both)
+
+    def _paired(self, slot: Slot) -> Slot:
+        """Complex numbers as the one tensor that a loop or a branch needs; anything else as it is."""
+        both = self.parts(slot)
+        return slot if both is None else paired(self.builder, both)
 
     def _apply(self, node: Node) -> tuple[Any, ...]:
         texts = any(v.dtype is STRING for v in (*node.inputs, *node.outputs))
@@ -86,40 +74,23 @@ class OnnxLowering(FlowLowering):
             )
         return super()._apply(node)
 
-    def within(self) -> OnnxLowering:
-        inner = OnnxLowering(self.target, None, around=self)
-        inner.builder = self.builder
-        return inner
-
-    def tensor_of(self, slot: Slot) -> Tensor:
-        if isinstance(slot, Tensor):
-            return slot
-        if isinstance(slot, Complex):
-            return slot.real
-        return slot.tensor or Tensor("", None, slot.element, np.zeros(0))
-
-    def stand_in(self, slot: Slot) -> Any:
-        # Who else reads a complex value needs both of its parts.
-        return slot if isinstance(slot, Complex) else self.tensor_of(slot)
-
-    def equals(self, x: Slot, number: int) -> Tensor:
-        if not isinstance(x, Tensor):
-            raise UnsupportedOp("its index is a list")
-        if x.is_constant:
-            return self.builder.const(x.array() == number, "chosen", BOOL)
+    def equal(self, x: Tensor, number: int) -> Tensor:
         return self.builder.step("Equal", x, self.builder.scalar(number, x), shape=x.shape)
 
     # --- loops --------------------------------------------------------------------------------------------
 
     def turned(self, condition: Function, body: Function, slots: Sequence[Slot]) -> list[Slot]:
         """The arguments once the condition is false, by a Loop."""
-        pairs = zip(body.inputs, body.outputs, strict=True)
+        ends = zip(body.inputs, body.outputs, strict=True)
         # What a turn hands on as it came is no variable: the body captures it from outside.
-        changing = [n for n, (argument, result) in enumerate(pairs) if root_of(result) is not argument]
+        changing = [n for n, (argument, result) in enumerate(ends) if root_of(result) is not argument]
         decision = self._decision(condition, slots)
         if decision.is_constant and not decision.array().reshape(()):
             return list(slots)
-        turn, forms, arguments = self._settled(condition, body, slots, changing)
+        # Complex numbers are two tensors, and a variable is one.
+        pairs = [n for n in changing if slots[n].dtype.kind == "c"]
+        slots = [self._paired(s) if n in pairs else s for n, s in enumerate(slots)]
+        turn, forms, arguments = self._settled(condition, body, slots, changing, pairs)
         first = [self._given(slots[n], forms[n]) for n in changing]
         after = _tensors(turn)
         # A list that gets one row in each turn becomes a scan output of Loop, which is not copied from turn
@@ -129,7 +100,8 @@ class OnnxLowering(FlowLowering):
             self.builder, Turning(turn.operators, arguments, first, after[:-1], after[-1], scans)
         )
         if fused is not None:
-            return self._after_fusing(slots, {changing[n]: t for n, t in fused.items()}, forms)
+            last = {changing[n]: t for n, t in fused.items()}
+            return self._unpaired(self._after_fusing(slots, last, forms), pairs)
         kept = [n for n in range(len(changing)) if n not in scans]
         outputs = self._loop_operator(decision, turn, arguments, first, forms, changing, scans)
         results = list(slots)
@@ -137,8 +109,15 @@ class OnnxLowering(FlowLowering):
             number = changing[n]
             if n in scans:
                 output = _completed(self.builder, output, first[n])
-            results[number] = _like(forms[number], output)
-        return results
+            results[number] = like(forms[number], output)
+        return self._unpaired(results, pairs)
+
+    def _unpaired(self, slots: Sequence[Slot], pairs: Sequence[int]) -> list[Slot]:
+        """Values of which some are pairs of numbers that stand for complex ones."""
+        return [
+            parted(self.builder, s) if n in pairs and isinstance(s, Tensor) else s
+            for n, s in enumerate(slots)
+        ]
 
     def _after_fusing(
         self, slots: Sequence[Slot], ends: dict[int, Tensor], forms: Sequence[Slot]
@@ -150,7 +129,7 @@ class OnnxLowering(FlowLowering):
             sizes = [(t.shape or (None,))[0] for t in (end, first)]
             if isinstance(forms[n], Listed) and (None in sizes or sizes[0] != sizes[1]):
                 end = _completed(self.builder, end, first)
-            results[n] = _like(forms[n], end)
+            results[n] = like(forms[n], end)
         return results
 
     def _decision(self, condition: Function, slots: Sequence[Slot]) -> Tensor:
@@ -160,48 +139,51 @@ class OnnxLowering(FlowLowering):
         return _truth(self.builder, results[0])
 
     def _settled(
-        self, condition: Function, body: Function, slots: Sequence[Slot], changing: Sequence[int]
+        self,
+        condition: Function,
+        body: Function,
+        slots: Sequence[Slot],
+        changing: Sequence[int],
+        pairs: Sequence[int],
     ) -> tuple[Body, list[Slot], list[Tensor]]:
         """The body for shapes of its variables that hold in every turn, the variables, and their tensors.
 
         Its results are those of the variables, and last whether to turn once more.
         """
 
-        def turn(lowering: FlowLowering, given: list[Slot]) -> list[Slot]:
+        def turn(lowering: FlowLowering[Builder, Slot], given: list[Slot]) -> list[Slot]:
+            assert isinstance(lowering, OnnxLowering)
+            given = lowering._unpaired(given, pairs)
             after = lowering.inlined(body, given)
             following = [after[n] if n in changing else slot for n, slot in enumerate(given)]
-            assert isinstance(lowering, OnnxLowering)
             return [*(after[n] for n in changing), lowering._decision(condition, following)]
 
-        forms: list[Slot] = [_variable(s) if n in changing else s for n, s in enumerate(slots)]
-        # Joining only ever forgets sizes, so that this settles: a size that grows is open from the second try
-        # on.
-        for _ in range(_MAX_TRIES):
+        def attempt(forms: list[Slot]) -> tuple[tuple[Body, list[Tensor]], list[Slot]]:
             given = list(forms)
             for n in changing:
                 given[n] = self._argument(forms[n], n)
             made = self._body(turn, given)
             after = list(forms)
             for n, result in zip(changing, made.results[:-1], strict=True):
-                after[n] = _joined(forms[n], result, f"variable {n} of the loop")
-            if all(_shape(a) == _shape(b) for a, b in zip(forms, after, strict=True)):
-                return made, forms, [self.tensor_of(given[n]) for n in changing]
-            forms = after
-        raise UnsupportedOp("the variables of the loop do not keep their shapes")
+                after[n] = joined(forms[n], result, f"variable {n} of the loop", Tensor)
+            return (made, [self.tensor_of(given[n]) for n in changing]), after
+
+        forms = [variable(s, Tensor) if n in changing else s for n, s in enumerate(slots)]
+        (made, arguments), forms = self.settled(forms, attempt)
+        return made, forms, arguments
 
     def _argument(self, form: Slot, number: int) -> Slot:
         """The slot that stands for a variable inside of a body."""
         tensor = self.tensor_of(form)
         name = self.builder.unique(f"{self.builder.node.name}/variable{number}")
         own = Tensor(name, tensor.shape, tensor.dtype)
-        return replace(form, tensor=own) if isinstance(form, Listed) else own
+        return like(form, own)
 
     def _given(self, slot: Slot, form: Slot) -> Tensor:
         """The operand for an argument of this form."""
         if isinstance(slot, Tensor):
             return slot
-        known = replace(slot, shape=form.shape) if isinstance(form, Listed) else slot
-        return items_of(self.builder, known)
+        return self._items(self.builder, slot, form)
 
     def _loop_operator(
         self,
@@ -230,7 +212,7 @@ class OnnxLowering(FlowLowering):
             name=f"{node}/body",
         )
         captured = close([program])
-        shapes = [_shape(forms[changing[n]]) for n in kept]
+        shapes = [stored_shape(forms[changing[n]]) for n in kept]
         shapes += [None if row.shape is None else (None, *row.shape) for row in scans.values()]
         types = [first[n].dtype for n in kept] + [row.dtype for row in scans.values()]
         outputs = [b.own("loop", shape, element) for shape, element in zip(shapes, types, strict=True)]
@@ -243,7 +225,9 @@ class OnnxLowering(FlowLowering):
 
     # --- branches -----------------------------------------------------------------------------------------
 
-    def branched(self, decision: Slot, slots: Sequence[Slot], then: Maker, otherwise: Maker) -> list[Slot]:
+    def branched(
+        self, decision: Slot, slots: Sequence[Slot], then: Maker[Slot], otherwise: Maker[Slot]
+    ) -> list[Slot]:
         """The results of one of two branches, by an If."""
         b = self.builder
         decision = _truth(b, decision)
@@ -252,70 +236,76 @@ class OnnxLowering(FlowLowering):
         branches = [self._body(make, list(slots)) for make in (then, otherwise)]
         if len(branches[0].results) != len(branches[1].results):
             raise UnsupportedOp("the branches give different numbers of results")
-        joined = [
-            _joined(x, y, f"result {n} of the branches")
+        forms = [
+            joined(x, y, f"result {n} of the branches", Tensor)
             for n, (x, y) in enumerate(zip(branches[0].results, branches[1].results, strict=True))
         ]
         node = b.node.name
         programs = []
         for branch, name in zip(branches, ("then", "else"), strict=True):
-            results = [self._held(branch, r, form) for r, form in zip(branch.results, joined, strict=True)]
+            results = [self._held(branch, r, form) for r, form in zip(branch.results, forms, strict=True)]
             programs.append(Program([], results, branch.operators, opset=b.opset, name=f"{node}/{name}"))
         captured = close(programs)
-        outputs = [b.own("chosen", _shape(form), self.tensor_of(form).dtype) for form in joined]
+        outputs = [b.own("chosen", stored_shape(form), self.tensor_of(form).dtype) for form in forms]
         bodies = {"then_branch": programs[0], "else_branch": programs[1]}
         b.operators.append(
             Operator("If", [decision, *captured], outputs, {}, node, bodies=bodies, captured=len(captured))
         )
-        return [_like(form, output) for form, output in zip(joined, outputs, strict=True)]
+        chosen: list[Slot] = [like(form, output) for form, output in zip(forms, outputs, strict=True)]
+        return self._unpaired(chosen, [n for n, is_pair in enumerate(branches[0].pairs) if is_pair])
 
     def _held(self, body: Body, slot: Slot, form: Slot) -> Tensor:
         """The tensor that holds a result of a body."""
         if isinstance(slot, Tensor):
             return slot
         body.builder.begin(self.builder.node)
-        known = replace(slot, shape=form.shape) if isinstance(form, Listed) else slot
-        return items_of(body.builder, known)
+        return self._items(body.builder, slot, form)
+
+    def _items(self, b: Builder, slot: Slot, form: Slot) -> Tensor:
+        known = listed(slot)
+        return items_of(b, replace(known, shape=form.shape) if isinstance(form, Listed) else known)
 
     # --- bodies -------------------------------------------------------------------------------------------
 
-    def _body(self, make: Maker, slots: list[Slot]) -> Body:
+    def _body(self, make: Maker[Slot], slots: list[Slot]) -> Body:
         """The body that `make` emits for these arguments, in a place of its own."""
         node = self.builder.node
-        inner = OnnxLowering(self.target, None, around=self)
+        inner = OnnxLowering(self.target, around=self)
         inner.builder = self.builder.inside()
         inner.builder.begin(node)
         results = make(inner, slots)
         inner.builder.begin(node)
+        pairs = [r.dtype.kind == "c" for r in results]
+        results = [inner._paired(r) for r in results]
         # Lists without items become zeros here: an operator's output must be a tensor.
         filled = [
             r.with_tensor(items_of(inner.builder, r)) if isinstance(r, Listed) and r.shape is not None else r
             for r in results
         ]
-        held = [t for r in filled if (t := r if isinstance(r, Tensor) else r.tensor) is not None]
+        held = [t for r in filled if (t := _tensor(r)) is not None]
         program = Program([], held, inner.builder.operators)
         # Before refusals count: what nobody reads may be refused.
         program.remove_dead()
         raise_refusals(program.operators)
         inner.builder.operators = program.operators
-        return Body(inner.builder, filled, program.operators)
+        return Body(inner.builder, filled, program.operators, pairs)
 
 
-def target(opset: int) -> Vocabulary:
-    """ONNX at some version of its op set."""
-    return Vocabulary("onnx", "ONNX", lambda specs: Builder(specs, opset), INT64)
-
-
-def lowering(opset: int, specs: Specs | None, constants: Lowering | None = None) -> OnnxLowering:
+def lowering(opset: int, specs: Specs | None) -> OnnxLowering:
     """A run for a version of ONNX's op set."""
-    return OnnxLowering(target(opset), specs, constants)
+    return OnnxLowering(Vocabulary("onnx", "ONNX", lambda specs: Builder(specs, opset)), specs)
+
+
+def _tensor(slot: Slot) -> Tensor | None:
+    """The tensor that holds a value; None for a list in which nothing was set."""
+    return slot if isinstance(slot, Tensor) else listed(slot).tensor
 
 
 def _tensors(body: Body) -> list[Tensor]:
     """The tensors that hold the results of the body of a loop."""
     found = []
     for slot in body.results:
-        tensor = slot if isinstance(slot, Tensor) else slot.tensor
+        tensor = _tensor(slot)
         if tensor is None:
             raise UnsupportedOp("the rank of a list's items is not known", hint="give the input shapes")
         found.append(tensor)
@@ -333,41 +323,6 @@ def _completed(b: Builder, rows: Tensor, first: Tensor) -> Tensor:
     return b.step("Concat", rows, rest, shape=first.shape, axis=0)
 
 
-def _variable(slot: Slot) -> Slot:
-    """The form of a loop variable that starts with this."""
-    if isinstance(slot, Tensor):
-        return Tensor(slot.name, slot.shape, slot.dtype)
-    return replace(slot, tensor=Tensor("items", slot.stored_shape, slot.element), size=None)
-
-
-def _like(form: Slot, tensor: Tensor) -> Slot:
-    """A value of some form, held by a tensor."""
-    return replace(form, tensor=tensor, size=None) if isinstance(form, Listed) else tensor
-
-
-def _shape(slot: Slot) -> tuple[int | None, ...] | None:
-    """The shape of the tensor that holds a value."""
-    return slot.shape if isinstance(slot, Tensor) else slot.stored_shape
-
-
-def _joined(a: Slot, b: Slot, what: str) -> Slot:
-    """The form that both have: what holds of one alone is left open."""
-    if isinstance(a, Listed) and isinstance(b, Listed):
-        if a.element is not b.element:
-            raise UnsupportedOp(f"{what} is a list of {a.element}, or of {b.element}")
-        count = a.count if a.count == b.count else None
-        form = Listed(count, a.element, merged(a.shape, b.shape))
-        return replace(form, tensor=Tensor("items", form.stored_shape, a.element))
-    if isinstance(a, Listed) or isinstance(b, Listed):
-        raise UnsupportedOp(f"{what} is a list, or none")
-    if a.dtype is not b.dtype:
-        raise UnsupportedOp(f"{what} is {a.dtype}, or {b.dtype}")
-    if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
-        return Tensor(a.name, None, a.dtype)
-    sizes = tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True))
-    return Tensor(a.name, sizes, a.dtype)
-
-
 def _truth(b: Builder, slot: Any) -> Tensor:
     """A decision as bool []. TensorFlow takes anything but a scalar for true unless it is empty."""
     if not isinstance(slot, Tensor):
@@ -377,6 +332,3 @@ def _truth(b: Builder, slot: Any) -> Tensor:
     if slot.shape:
         return b.const(np.array(0 not in slot.shape), "decision", BOOL)
     return b.cast(slot, BOOL)
-
-
-__all__ = ["OnnxLowering", "called", "lowering", "target"]

@@ -3,55 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.types import VARIANT, DType, TensorSpec
+from thinflow.ir.types import DType, TensorSpec
+from thinflow.lower import slots
 from thinflow.lower.onnx.builder import END, Builder, require, shape_of
 from thinflow.lower.operands import is_count, merged
 from thinflow.onnx.program import Tensor
 
 
-@dataclass(frozen=True, eq=False)
-class Listed:
-    """The items side by side. It never changes: an op that sets an item gives a new one.
-
-    Attributes:
-        count: number of items; None if only the model knows.
-        element: element type.
-        shape: what is known of each item's shape; None for an unknown rank.
-        tensor: the items [count, *shape]; None where none has been set, which means zeros. While no item
-            tells the sizes that `shape` leaves open the zeros have 1 there, and are spread by the first item.
-        size: the number of items, int64 [], where neither `count` nor `tensor` tells it.
-    """
-
-    count: int | None
-    element: DType
-    shape: tuple[int | None, ...] | None
-    tensor: Tensor | None = None
-    size: Tensor | None = None
-
-    # What the walk over the graph asks of tensors.
-    is_constant = False
-    dtype = VARIANT
-
-    def with_tensor(self, tensor: Tensor) -> Listed:
-        """The list whose items are the rows of a tensor."""
-        if tensor.shape is None:
-            return replace(self, tensor=tensor)
-        count = tensor.shape[0] if self.count is None else self.count
-        return replace(self, tensor=tensor, count=count, shape=tensor.shape[1:])
-
-    @property
-    def stored_shape(self) -> tuple[int | None, ...] | None:
-        """The shape of the tensor that holds the items."""
-        return None if self.shape is None else (self.count, *self.shape)
+class Listed(slots.Listed[Tensor]):
+    """A list of this target."""
 
 
-Slot: TypeAlias = Tensor | Listed
+Slot: TypeAlias = "Tensor | Listed | slots.Complex[Tensor]"
 """What stands for a value."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class QuantizedContext:
         self.floats = {x: y for x, y in self.floats.items() if y in written}
 
 
-class Builder(Building[Tensor]):
+class Builder(Building[Tensor, Operator]):
     """Collects the operators of one subgraph, node by node.
 
     Attributes:
@@ -68,10 +68,11 @@ class Builder(Building[Tensor]):
         tables: content of a lookup table -> its number; the same in all subgraphs of a program.
     """
 
-    operators: list[Operator]
+    TENSOR: ClassVar = Tensor
+    OPERATOR: ClassVar = Operator
 
     def __init__(self, specs: Mapping[Value, TensorSpec] | None = None) -> None:
-        super().__init__(Tensor, specs, Operator)
+        super().__init__(specs)
         self.quantized = QuantizedContext()
         self.tables: dict[TableContent, int] = {}
 
@@ -80,10 +81,6 @@ class Builder(Building[Tensor]):
         inner = Builder()
         inner.quantized.inferred, inner.tables = self.quantized.inferred, self.tables
         return inner
-
-    def ints(self, values: Iterable[int], suffix: str = "const") -> Tensor:
-        """An int32 constant [n]."""
-        return self.const(np.array(list(values), np.int32), suffix)
 
     # --- operators ----------------------------------------------------------------------------------------
 
@@ -104,35 +101,6 @@ class Builder(Building[Tensor]):
         )
         return tuple(outputs)
 
-    def step(
-        self,
-        code: str,
-        *inputs: Tensor | None,
-        shape: Dims,
-        element: DType | None = None,
-        suffix: str = "",
-        **options: Any,
-    ) -> Tensor:
-        """An operator on the way; its output has the type of the first input unless `element` is given."""
-        return self.step_ports(code, *inputs, shapes=[shape], elements=[element], suffix=suffix, **options)[0]
-
-    def step_ports(
-        self,
-        code: str,
-        *inputs: Tensor | None,
-        shapes: Sequence[Dims],
-        elements: Sequence[DType | None],
-        suffix: str = "",
-        **options: Any,
-    ) -> tuple[Tensor, ...]:
-        """As `step`, with several outputs."""
-        first = next(t for t in inputs if t is not None)
-        pairs = zip(shapes, elements, strict=True)
-        outputs = [
-            self.own(suffix or code.lower(), shape, element or first.dtype) for shape, element in pairs
-        ]
-        return tuple(self.append(code, inputs, outputs, options))
-
     def append(
         self, code: str, inputs: Sequence[Tensor | None], outputs: list[Tensor], options: dict[str, Any]
     ) -> list[Tensor]:
@@ -148,25 +116,12 @@ class Builder(Building[Tensor]):
 
     # --- small steps --------------------------------------------------------------------------------------
 
-    def transposed(self, x: Tensor, order: Sequence[int]) -> Tensor:
-        """The axes in another order; a view of a constant."""
-        if tuple(order) == tuple(range(len(order))):
-            return x
-        if x.is_constant:
-            return self.const(np.asarray(x.array()).transpose(order), "transposed", x.dtype)
-        shape = None if x.shape is None else tuple(x.shape[a] for a in order)
+    def transpose(self, x: Tensor, order: tuple[int, ...], shape: Dims) -> Tensor:
         return self.step("TRANSPOSE", x, self.ints(order, "order"), shape=shape)
 
-    def reshaped(self, x: Tensor, shape: Sequence[int | None], *, suffix: str = "") -> Tensor:
-        """The same elements in another shape, of which one size may be None; a view of a constant."""
-        sizes = [-1 if n is None else n for n in shape]
-        if x.is_constant:
-            return self.const(np.asarray(x.array()).reshape(sizes), "reshaped", x.dtype)
-        # Shapes that are equal but for an unknown size may still differ in it.
-        if x.shape == tuple(shape) and None not in shape:
-            return x
+    def reshape(self, x: Tensor, sizes: Sequence[int], shape: Dims, suffix: str) -> Tensor:
         inputs, options = self.reshape_operands(sizes, x)
-        return self.step("RESHAPE", *inputs, shape=tuple(shape), suffix=suffix, **options)
+        return self.step("RESHAPE", *inputs, shape=shape, suffix=suffix, **options)
 
     def reshape_operands(self, sizes: Sequence[int], x: Tensor) -> tuple[list[Tensor], dict[str, Any]]:
         """Inputs and options of a RESHAPE. LiteRT takes an empty constant for none; [0] means a scalar."""
@@ -174,12 +129,7 @@ class Builder(Building[Tensor]):
             return [x], {"new_shape": (0,)}
         return [x, self.ints(sizes, "shape")], {}
 
-    def cast(self, x: Tensor, element: DType) -> Tensor:
-        """x in another type; converted now if it is constant."""
-        if x.dtype is element:
-            return x
-        if x.is_constant:
-            return self.const(np.asarray(x.array()).astype(element.numpy()), "cast", element)
+    def convert(self, x: Tensor, element: DType) -> Tensor:
         return self.step(
             "CAST", x, shape=x.shape, element=element, in_data_type=x.dtype, out_data_type=element
         )

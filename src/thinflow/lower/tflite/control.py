@@ -7,27 +7,25 @@ the subgraph instead, where kernels want them. Lists go in and out as the tensor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from thinflow.control_flow.steps import root_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.function import Function
-from thinflow.ir.graph import Node, Value
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, FLOAT
 from thinflow.lower.control import FlowLowering, Maker
-from thinflow.lower.decomposing import Complex
 from thinflow.lower.lowering import Lowering, Specs, Vocabulary, raise_refusals
+from thinflow.lower.slots import Complex, joined, like, stored_shape, variable
 from thinflow.lower.tflite import quantized_context
 from thinflow.lower.tflite.bodies import Body, stored, without_twins
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.counters import turns
 from thinflow.lower.tflite.first_turn import zeros_for
 from thinflow.lower.tflite.fuse import fuse
-from thinflow.lower.tflite.listed import Listed, Slot, items_of
+from thinflow.lower.tflite.listed import Listed, Slot, items_of, listed
 from thinflow.lower.tflite.lstm import fused_loop
 from thinflow.lower.tflite.lstm_pattern import LoopBody
 from thinflow.lower.tflite.program import Subgraph, Tensor
@@ -36,20 +34,15 @@ from thinflow.lower.tflite.slots import (
     described,
     filled,
     is_constant,
-    joined_slots,
-    like,
     separate_outputs,
-    stored_shape,
     tensor_of,
     truth,
 )
 
 TARGET = Vocabulary("tflite", "TFLite", Builder)
 
-_MAX_TRIES = 6  # to find shapes that the variables of a loop keep
 
-
-class ControlLowering(FlowLowering):
+class ControlLowering(FlowLowering[Builder, Slot]):
     """A run that writes LiteRT's operators.
 
     Attributes:
@@ -61,23 +54,24 @@ class ControlLowering(FlowLowering):
 
     def __init__(
         self,
-        specs: Specs | None,
-        constants: Lowering | None = None,
+        target: Vocabulary[Builder] = TARGET,
+        specs: Specs | None = None,
+        constants: Lowering[Builder, Slot] | None = None,
         *,
-        around: ControlLowering | None = None,
+        around: FlowLowering[Builder, Slot] | None = None,
         recurrent: str = "auto",
     ) -> None:
-        super().__init__(TARGET, specs, constants, around=around)
-        known = around if around is not None else constants
-        if isinstance(known, ControlLowering):
+        super().__init__(target, specs, constants, around=around)
+        if constants is not None:
             # Parameters are inferred for a whole graph at a time: trials of its nodes share them.
-            self.builder.quantized.inferred = known.builder.quantized.inferred
-            self.builder.tables = known.builder.tables
-        self.subgraphs: list[Subgraph] = [] if around is None else around.subgraphs
-        self._is_nested: bool = (
-            around is not None and around._is_nested
-        )  # it writes into a subgraph that is called
-        self.recurrent: str = recurrent if around is None else around.recurrent
+            self.builder.quantized.inferred = constants.builder.quantized.inferred
+        self.subgraphs: list[Subgraph] = []
+        self.recurrent = recurrent
+        self._is_nested = False  # it writes into a subgraph that is called
+        if isinstance(around, ControlLowering):
+            self.builder = around.builder.inside()
+            self.subgraphs, self.recurrent = around.subgraphs, around.recurrent
+            self._is_nested = around._is_nested
 
     def operand(self, node: Node, value: Value) -> Slot:
         """An operand as a rule is handed it: int8 values and 32-bit sums only where it knows them."""
@@ -85,10 +79,21 @@ class ControlLowering(FlowLowering):
         if node.op in quantized_context.READERS:
             return slot
         self.builder.begin(node)
+        return self.stored(value, slot)
+
+    def stored(self, value: Value, slot: Slot) -> Slot:
         found: Slot = quantized_context.stored(self.builder, value, slot)
         return found
 
-    def parts(self, slot: Slot) -> Complex | None:
+    def hand_out(self, node: Node) -> None:
+        for value in node.outputs:
+            if value in self.tensors:
+                self.stored(value, self.tensors[value])
+
+    def units(self, graph: Graph) -> Iterable[Sequence[Node]]:
+        return quantized_context.inner_groups(graph)
+
+    def parts(self, slot: Slot) -> Complex[Tensor] | None:
         if isinstance(slot, Tensor) and slot.dtype.name == "complex64" and not slot.is_constant:
             real, imag = (
                 self.builder.step(code, slot, shape=slot.shape, element=FLOAT) for code in ("REAL", "IMAG")
@@ -105,30 +110,8 @@ class ControlLowering(FlowLowering):
         # The last number in the mark is how many there were; numbers of those that stay do not move.
         del self.subgraphs[mark[1] :]
 
-    def within(self) -> ControlLowering:
-        inner = ControlLowering(None, around=self)
-        inner.builder = self.builder
-        return inner
-
-    def tensor_of(self, slot: Slot) -> Tensor:
-        if isinstance(slot, Tensor):
-            return slot
-        if isinstance(slot, Complex):
-            raise UnsupportedOp("LiteRT has no tensor of complex numbers that were computed")
-        # An empty list has no tensor: a shapeless one stands in for its type.
-        return slot.tensor or Tensor("", None, slot.element, np.zeros(0))
-
-    def stand_in(self, slot: Slot) -> Any:
-        # Who else reads a complex value needs both of its parts.
-        return slot if isinstance(slot, Complex) else self.tensor_of(slot)
-
-    def equals(self, x: Slot, number: int) -> Tensor:
-        if not isinstance(x, Tensor):
-            raise UnsupportedOp("its index is a list")
-        if x.is_constant:
-            return self.builder.const(np.asarray(x.array()) == number, "chosen")
-        wanted = self.builder.scalar(number, x)
-        return self.builder.step("EQUAL", x, wanted, shape=x.shape, element=BOOL)
+    def equal(self, x: Tensor, number: int) -> Tensor:
+        return self.builder.step("EQUAL", x, self.builder.scalar(number, x), shape=x.shape, element=BOOL)
 
     # --- loops --------------------------------------------------------------------------------------------
 
@@ -162,7 +145,7 @@ class ControlLowering(FlowLowering):
         first = [self._given(slots[n], forms[n]) for n in kept]
         if not kept:
             raise UnsupportedOp("the loop has no variables")
-        numbers = {
+        numbers: dict[str, Any] = {
             "cond_subgraph_index": self._finished(test, kept, [decision]),
             "body_subgraph_index": self._finished(turn, kept, [stored(turn, n) for n in kept]),
         }
@@ -204,29 +187,21 @@ class ControlLowering(FlowLowering):
     ) -> tuple[Body, list[Slot]]:
         """The body for shapes of its variables that hold in every turn, and the variables."""
         forms: list[Slot] = [
-            s if keep and is_constant(s) else self._variable(s) for s, keep in zip(slots, fixed, strict=True)
+            s if keep and is_constant(s) else variable(s, Tensor)
+            for s, keep in zip(slots, fixed, strict=True)
         ]
         made = len(self.subgraphs)
-        # Sizes that a turn changes become unknown, which may change those of other variables in the next try.
-        for _ in range(_MAX_TRIES):
+
+        def attempt(forms: list[Slot]) -> tuple[Body, list[Slot]]:
+            # Subgraphs of inner loops and branches belong to the body that was thrown away.
+            del self.subgraphs[made:]
             turn = self._subgraph("body", forms, lambda inner, given: inner.inlined(body, given))
-            after = [
-                form if keep else joined_slots(form, result, f"variable {n} of the loop")
+            return turn, [
+                form if keep else joined(form, result, f"variable {n} of the loop", Tensor)
                 for n, (form, result, keep) in enumerate(zip(forms, turn.results, fixed, strict=True))
             ]
-            if all(a.shape == b.shape for a, b in zip(forms, after, strict=True)):
-                return turn, forms
-            forms = after
-            # Subgraphs of inner loops and branches belong to the body that is thrown away.
-            del self.subgraphs[made:]
-        raise UnsupportedOp("the variables of the loop do not keep their shapes")
 
-    def _variable(self, slot: Slot) -> Slot:
-        """The form of a loop variable that starts with this."""
-        if isinstance(slot, Tensor):
-            return Tensor(slot.name, slot.shape, slot.dtype)
-        shape = None if slot.shape is None else (slot.count, *slot.shape)
-        return replace(slot, tensor=Tensor("items", shape, slot.element), size=None)
+        return self.settled(forms, attempt)
 
     def _filled(
         self, slots: Sequence[Slot], forms: Sequence[Slot], turn: Body, kept: Sequence[int]
@@ -254,25 +229,27 @@ class ControlLowering(FlowLowering):
         """The operator's input for an argument of this form."""
         if isinstance(slot, Tensor):
             return slot
-        known = replace(slot, shape=form.shape) if isinstance(form, Listed) else slot
-        return items_of(self.builder, known)
+        known = listed(slot)
+        return items_of(self.builder, replace(known, shape=form.shape) if isinstance(form, Listed) else known)
 
     # --- branches -----------------------------------------------------------------------------------------
 
-    def branched(self, decision: Slot, slots: Sequence[Slot], then: Maker, otherwise: Maker) -> list[Slot]:
+    def branched(
+        self, decision: Slot, slots: Sequence[Slot], then: Maker[Slot], otherwise: Maker[Slot]
+    ) -> list[Slot]:
         """The results of one of two branches, by an IF."""
         decision = truth(self.builder, decision)
-        forms: list[Slot] = [s if is_constant(s) else self._variable(s) for s in slots]
+        forms: list[Slot] = [s if is_constant(s) else variable(s, Tensor) for s in slots]
         branches = [self._subgraph("then", forms, then), self._subgraph("else", forms, otherwise)]
         if len(branches[0].results) != len(branches[1].results):
             raise UnsupportedOp("the branches give different numbers of results")
         # Both branches have to hand out the same types and shapes: sizes that differ are unknown.
-        joined = [
-            joined_slots(a, b, f"result {n} of the branches")
+        common = [
+            joined(a, b, f"result {n} of the branches", Tensor)
             for n, (a, b) in enumerate(zip(branches[0].results, branches[1].results, strict=True))
         ]
         for branch in branches:
-            branch.results = [described(r, j) for r, j in zip(branch.results, joined, strict=True)]
+            branch.results = [described(r, j) for r, j in zip(branch.results, common, strict=True)]
         # An argument that a branch only hands out has to come in as well.
         used = [branch.reads() | {t for r in branch.results if (t := tensor_of(r))} for branch in branches]
         kept = [
@@ -282,26 +259,26 @@ class ControlLowering(FlowLowering):
             and any(tensor_of(b.arguments[n]) in u for b, u in zip(branches, used, strict=True))
         ]
         numbers = [
-            self._finished(branch, kept, [stored(branch, n) for n in range(len(joined))])
+            self._finished(branch, kept, [stored(branch, n) for n in range(len(common))])
             for branch in branches
         ]
         outputs = self.builder.step_ports(
             "IF",
             decision,
             *(self._given(slots[n], forms[n]) for n in kept),
-            shapes=[stored_shape(j) for j in joined],
-            elements=[j.element if isinstance(j, Listed) else j.dtype for j in joined],
+            shapes=[stored_shape(j) for j in common],
+            elements=[j.element if isinstance(j, Listed) else j.dtype for j in common],
             then_subgraph_index=numbers[0],
             else_subgraph_index=numbers[1],
         )
-        return [like(j, output) for j, output in zip(joined, outputs, strict=True)]
+        return [like(j, output) for j, output in zip(common, outputs, strict=True)]
 
     # --- subgraphs ----------------------------------------------------------------------------------------
 
-    def _subgraph(self, role: str, forms: Sequence[Slot], make: Maker) -> Body:
+    def _subgraph(self, role: str, forms: Sequence[Slot], make: Maker[Slot]) -> Body:
         """The operators that `make` emits for arguments of these forms, in a subgraph of their own."""
         node = self.builder.node
-        inner = ControlLowering(None, around=self)
+        inner = ControlLowering(around=self)
         inner._is_nested = True
         inner.builder.begin(node)
         arguments = [argument_of(form, inner.builder, n) for n, form in enumerate(forms)]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.types import INT32, VARIANT, DType, TensorSpec, shape_text
+from thinflow.ir.types import INT32, DType, TensorSpec, shape_text
+from thinflow.lower import slots
 from thinflow.lower.operands import merged
 from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
 from thinflow.lower.tflite.program import Tensor
@@ -17,35 +18,11 @@ _LARGEST_CONSTANT = 1024
 """Bytes of zeros that are stored; more are made when the model runs."""
 
 
-@dataclass(frozen=True, eq=False)
-class Listed:
-    """The items side by side. It never changes: an op that sets an item gives a new one.
-
-    Attributes:
-        count: number of items; None if that is known when the model runs only.
-        element: element type.
-        shape: what is known of each item's shape; None for an unknown rank.
-        tensor: the items [count, *shape]; None where none has been set, which means zeros.
-        size: their number, of one element, where `count` does not say it and no item is set.
-    """
-
-    count: int | None
-    element: DType
-    shape: tuple[int | None, ...] | None
-    tensor: Tensor | None = None
-    size: Tensor | None = None
-
-    # What the walk over the graph asks of tensors.
-    is_constant = False
-    dtype = VARIANT
-
-    def with_tensor(self, tensor: Tensor) -> Listed:
-        """The list whose items are the rows of a tensor."""
-        shape = self.shape if tensor.shape is None else tensor.shape[1:]
-        return replace(self, tensor=tensor, shape=shape, size=None)
+class Listed(slots.Listed[Tensor]):
+    """A list of this target."""
 
 
-Slot: TypeAlias = Tensor | Listed
+Slot: TypeAlias = "Tensor | Listed | slots.Complex[Tensor]"
 """What stands for a value."""
 
 

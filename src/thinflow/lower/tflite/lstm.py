@@ -74,7 +74,7 @@ def _sequence(body: LoopBody, cell: Cell, slots: Sequence[Slot]) -> Tensor:
     places = {a: n for n, a in enumerate(body.arguments) if a is not None}
     source = slots[places[cell.sequence]]
     sequence = source.tensor if isinstance(source, Listed) else source
-    assert sequence is not None, "a sequence that is read has items"
+    assert isinstance(sequence, Tensor), "a sequence that is read has items"
     return sequence
 
 

@@ -7,7 +7,7 @@ which changes no real value. Where they enter or leave the program they are uint
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ from thinflow.decompose.complex import has_form
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import INT8, QINT32
-from thinflow.lower.decomposing import Complex
 from thinflow.lower.operands import require
 from thinflow.lower.quantized.accumulators import RequantTarget
+from thinflow.lower.slots import Complex
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.program import Operator, Quantization, Tensor
 from thinflow.ops._quantized import codes_of
@@ -249,13 +249,3 @@ def inner_groups(graph: Graph) -> list[list[Node]]:
             stack += near
         groups.append(group)
     return groups
-
-
-def border(group: Sequence[Node]) -> tuple[list[Value], list[Value]]:
-    """Inputs of a group from outside, and those of its outputs that others read."""
-    inside = set(group)
-    read = dict.fromkeys(v for n in group for v in n.inputs if v.node not in inside)
-    made = dict.fromkeys(
-        v for n in group for v in n.outputs if v.is_graph_output or any(r not in inside for r in v.readers)
-    )
-    return list(read), list(made)

@@ -9,7 +9,7 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import BOOL, INT32, shape_text
-from thinflow.lower.operands import merged
+from thinflow.lower.slots import Complex, like
 from thinflow.lower.tflite import kernels
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.listed import Listed, Slot, items_of
@@ -23,14 +23,9 @@ def is_constant(slot: Slot) -> bool:
 
 def tensor_of(slot: Slot) -> Tensor | None:
     """The tensor that holds a value; None for a list in which nothing was set."""
+    if isinstance(slot, Complex):
+        raise UnsupportedOp("LiteRT has no tensor of complex numbers that were computed")
     return slot.tensor if isinstance(slot, Listed) else slot
-
-
-def stored_shape(slot: Slot) -> tuple[int | None, ...] | None:
-    """The shape of the tensor that holds a value."""
-    if isinstance(slot, Tensor):
-        return slot.shape
-    return None if slot.shape is None else (slot.count, *slot.shape)
 
 
 def filled(slot: Slot, builder: Builder) -> Slot:
@@ -39,11 +34,6 @@ def filled(slot: Slot, builder: Builder) -> Slot:
     if not is_empty or slot.shape is None or None in slot.shape:
         return slot
     return slot.with_tensor(items_of(builder, slot)) if isinstance(slot, Listed) else slot
-
-
-def like(form: Slot, tensor: Tensor) -> Slot:
-    """A value of some form, held by a tensor."""
-    return form.with_tensor(tensor) if isinstance(form, Listed) else tensor
 
 
 def described(slot: Slot, form: Slot) -> Slot:
@@ -60,26 +50,7 @@ def argument_of(form: Slot, builder: Builder, number: int) -> Slot:
         return form
     # A tensor belongs to one subgraph: the argument gets its own, with the same data if it is constant.
     own = Tensor(builder.unique(tensor.name or f"argument{number}"), tensor.shape, tensor.dtype, tensor.data)
-    return replace(form, tensor=own) if isinstance(form, Listed) else own
-
-
-def joined_slots(a: Slot, b: Slot, what: str) -> Slot:
-    """The type and shape that hold of both."""
-    if isinstance(a, Listed) and isinstance(b, Listed):
-        if (a.count, a.element) != (b.count, b.element):
-            raise UnsupportedOp(f"{what} is a list of {a.count} items, or one of {b.count}")
-        shape = merged(a.shape, b.shape)
-        # A list without items becomes one with them: both forms have to be stored alike.
-        items = Tensor("items", None if shape is None else (a.count, *shape), a.element)
-        return replace(a, shape=shape, tensor=items, size=None)
-    if isinstance(a, Listed) or isinstance(b, Listed):
-        raise UnsupportedOp(f"{what} is a list, or none")
-    if a.dtype is not b.dtype:
-        raise UnsupportedOp(f"{what} is {a.dtype}, or {b.dtype}")
-    if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
-        return Tensor(a.name, None, a.dtype)
-    sizes = tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True))
-    return Tensor(a.name, sizes, a.dtype)
+    return like(form, own)
 
 
 def truth(b: Builder, slot: Slot) -> Tensor:
