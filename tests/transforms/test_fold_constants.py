@@ -136,7 +136,7 @@ def test_huge_intermediate_is_not_computed() -> None:
 
 
 def test_shared_intermediate_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thinflow.transforms.fold import evaluate as _evaluate
+    from thinflow.transforms.shared import constant_part as _evaluate
 
     runs: list[str] = []
     run_node = _evaluate.run_node

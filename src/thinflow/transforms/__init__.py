@@ -136,15 +136,15 @@ def _ordered(call: Call) -> list[Step]:
     rounds = Rounds(call.name)
     steps = [Step(s.transform, ignored or s.ignore_errors, rounds) for s in resolve(order.repeated)]
     steps += [Step(s.transform, ignored or s.ignore_errors) for s in resolve(order.last)]
-    return [replace(s, transform=_everywhere(s.transform)) for s in steps] if inside else steps
+    return [replace(s, transform=_in_functions(s.transform)) for s in steps] if inside else steps
 
 
-def _everywhere(inner: Transform) -> Transform:
+def _in_functions(inner: Transform) -> Transform:
     """The transform, acting in functions too if it can."""
-    from thinflow.transforms.flow.library import Everywhere
+    from thinflow.transforms.flow.library import InFunctions
 
     if inner.for_function() is not None:
-        return Everywhere(inner, shown=False)
+        return InFunctions(inner, shown=False)
     # It deals with the library itself, by an option of its own.
     return replace(inner, functions=True) if "functions" in options(type(inner)) else inner  # type: ignore[type-var]
 
@@ -165,9 +165,9 @@ def _step(call: Call) -> Step:
         inside = ["false"] if "functions" in options(kind) else params.pop("functions", ["false"])
         made = configure(kind, params)
         if read_value("functions", inside[-1], bool):
-            from thinflow.transforms.flow.library import Everywhere
+            from thinflow.transforms.flow.library import InFunctions
 
-            made = Everywhere(made)
+            made = InFunctions(made)
         return Step(made, ignored)
     # It says already where in the string the mistake is.
     except ParseError:

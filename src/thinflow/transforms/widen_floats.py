@@ -30,7 +30,7 @@ from thinflow.ir.types import BFLOAT16, DOUBLE, FLOAT, HALF, RESOURCE, STRING, V
 from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Trace, Transform, transform
-from thinflow.transforms.flow.dependence import KNOWN
+from thinflow.transforms.flow.dependence import CALLING_OPS
 from thinflow.transforms.flow.library import tell, with_changes
 from thinflow.typing import Array
 
@@ -145,7 +145,7 @@ class Scope:
         definition = registry.find(node.op)
         if definition is None and not called:
             return "nothing here knows what its op does"
-        if called and not (has(node.op, KNOWN) and called <= set(self.functions)):
+        if called and not (has(node.op, CALLING_OPS) and called <= set(self.functions)):
             return "it calls a function, whose types stay"
         # The cast that keeps the name of an output takes the place of a node, which has just one port 0.
         if not is_body and len(outputs) > 1 and any(v in graph.outputs for v in outputs):
@@ -164,7 +164,8 @@ def holds_only_lists(graph: Graph) -> bool:
     """Whether all variants of a graph are lists of tensors, handed on by nothing but loops and calls."""
     readers = (n for n in graph if any(v.spec.dtype is VARIANT for v in (*n.inputs, *n.outputs)))
     return all(
-        has(n.op, Trait.TENSOR_LIST | KNOWN | _FRAMES) or n.op in {ARGUMENT, "Identity"} for n in readers
+        has(n.op, Trait.TENSOR_LIST | CALLING_OPS | _FRAMES) or n.op in {ARGUMENT, "Identity"}
+        for n in readers
     )
 
 

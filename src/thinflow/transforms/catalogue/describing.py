@@ -97,9 +97,9 @@ def describe_all() -> list[Description]:
 
 def several() -> dict[str, str]:
     """Names that stand for several transforms -> what they stand for, in words."""
-    found = {name: f"runs {', '.join(new)}" for name, new in ALIASES.items() if len(new) > 1}
+    aliases = {name: f"runs {', '.join(new)}" for name, new in ALIASES.items() if len(new) > 1}
     return {
-        **found,
+        **aliases,
         **dict.fromkeys(order_names(), "a named order of transforms, repeated until nothing changes"),
     }
 
@@ -118,8 +118,8 @@ def meanings(kind: type[Transform]) -> dict[str, str]:
     _, _, listed = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
     text = textwrap.dedent(listed)
     # A meaning may go on over several lines, up to the next `name: ` at the margin.
-    found = re.findall(r"^(\w+): (.*?)(?=^\w+: |\Z)", text, re.DOTALL | re.MULTILINE)
-    return {name.removesuffix("_"): " ".join(meaning.split()) for name, meaning in found}
+    entries = re.findall(r"^(\w+): (.*?)(?=^\w+: |\Z)", text, re.DOTALL | re.MULTILINE)
+    return {name.removesuffix("_"): " ".join(meaning.split()) for name, meaning in entries}
 
 
 def parameters(kind: type[Transform]) -> tuple[Parameter, ...]:
@@ -154,10 +154,10 @@ def _examples() -> dict[str, Example]:
     from importlib.resources import files
 
     text = files("thinflow").joinpath("data/transform_examples.txt").read_text("utf-8")
-    found: dict[str, Example] = {}
+    examples: dict[str, Example] = {}
     for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         head, _, body = part.partition("\n")
         name, _, pipeline = head.partition(": ")
         before, _, after = body.partition("\n=>\n")
-        found[name] = Example(pipeline, before, after.rstrip())
-    return found
+        examples[name] = Example(pipeline, before, after.rstrip())
+    return examples

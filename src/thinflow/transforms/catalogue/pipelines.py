@@ -125,12 +125,12 @@ def order_for(name: str, params: Mapping[str, Sequence[str]]) -> Order:
         ParameterError: an option does not exist, is missing, or has an impossible value.
     """
     known = ("runtime", "version") if name == FOR_RUNTIME else ()
-    for key, given in params.items():
+    for key, values in params.items():
         if key not in known:
             hint = closest(key, (*known, *OPTIONS)) or f"it takes {', '.join((*known, *OPTIONS))}"
             raise ParameterError(f"'{name}' has no parameter '{key}'", hint=hint)
-        if len(given) != 1:
-            raise ParameterError(f"Expected a single '{key}' parameter, but found {len(given)}", hint="once")
+        if len(values) != 1:
+            raise ParameterError(f"Expected a single '{key}' parameter, but found {len(values)}", hint="once")
     if name != FOR_RUNTIME:
         return PIPELINES[name]
     return _for_runtime(*((params.get(key) or [""])[0] for key in known))

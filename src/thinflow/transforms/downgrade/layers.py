@@ -179,10 +179,10 @@ def _outer_sizes(site: DowngradeSite, x: Value, count: int, last: Sequence[int])
 @downgrade("ArgMax.output_type", "ArgMin.output_type")
 def arg_extreme(site: DowngradeSite) -> None:
     """Older ones give int64."""
-    wanted = site.type("output_type")
+    element = site.type("output_type")
     attrs = {k: v for k, v in site.node.attrs.items() if k != "output_type"}
     index = site.add(site.node.op, *site.node.inputs, **attrs)
-    site.replace(site.add("Cast", index, SrcT=INT64, DstT=wanted))
+    site.replace(site.add("Cast", index, SrcT=INT64, DstT=element))
 
 
 # ---- Convolutions, pooling and resizing

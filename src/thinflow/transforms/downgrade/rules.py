@@ -46,8 +46,8 @@ class DowngradeSite:
 
     def type(self, name: str = "T") -> DType:
         """A type attribute; float if it is absent."""
-        found = self.node.attrs.get(name, FLOAT)
-        return found if isinstance(found, DType) else FLOAT
+        element = self.node.attrs.get(name, FLOAT)
+        return element if isinstance(element, DType) else FLOAT
 
     def add(self, op: str, *inputs: Value, **attrs: Attr) -> Value:
         """A new node in front of this one; its first output."""
@@ -55,11 +55,11 @@ class DowngradeSite:
 
     def constant(self, content: Any, name: str) -> Value:
         """A new constant in front of this one."""
-        made = self.site.constant(np.asarray(content), f"{self.node.name}/{name}")
+        value = self.site.constant(np.asarray(content), f"{self.node.name}/{name}")
         if self.node in self.loop:
             # A constant without inputs is outside of every frame; waiting for a node of the loop takes it in.
-            made.node.add_control_input(next(v.node for v in self.node.inputs if v.node in self.loop))
-        return made
+            value.node.add_control_input(next(v.node for v in self.node.inputs if v.node in self.loop))
+        return value
 
     def numbers(self, index: int, what: str) -> np.ndarray[Any, Any]:
         """The numbers of an input that has to be constant.

@@ -260,19 +260,19 @@ def history() -> History:
     from importlib.resources import files
 
     text = files("thinflow").joinpath("data/op_history.txt").read_text("utf-8")
-    found = History()
+    table = History()
     release = (0, 0)
     for line in text.replace("\n    ", " ").splitlines():
         if line.startswith("["):
             name, version = line.strip("[]").split()
             release = read_release(name)
-            found.graph_versions[release] = int(version)
+            table.graph_versions[release] = int(version)
         elif not line.startswith("#"):
             _, _, items = line.partition(": ")
             for item in items.split():
                 # The first release that lists it counts.
-                found.since.setdefault(item, release)
-    return found
+                table.since.setdefault(item, release)
+    return table
 
 
 def read_release(text: str) -> Release:
@@ -282,10 +282,10 @@ def read_release(text: str) -> Release:
         ParameterError: it is not one.
     """
     # A patch level is read and left out: it brings no ops.
-    found = re.fullmatch(r"\s*(\d{1,3})\.(\d{1,3})(\.\w+)?\s*", text)
-    if found is None:
+    match = re.fullmatch(r"\s*(\d{1,3})\.(\d{1,3})(\.\w+)?\s*", text)
+    if match is None:
         raise ParameterError(f"'{text}' is not a release of TensorFlow", hint="write version=1.4")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def knows(op: str) -> bool:

@@ -27,7 +27,7 @@ from thinflow.transforms.flow.inline_partitionedcall import InlinePartitionedCal
 from thinflow.transforms.shared.effects import drop_idle_control, effect_free, is_stateless
 
 
-class Library:
+class CallableBodies:
     """The functions that loops and branches call, as bodies that can be copied.
 
     Args:
@@ -94,15 +94,15 @@ class Place:
 
     Attributes:
         graph: to be edited.
-        call: the node to be replaced; what is made stands in front of it.
+        call: the node to be replaced; new nodes stand in front of it.
         origin: name of the transform.
-        made: all that was made, in order.
+        nodes: all that were added, in order.
     """
 
     graph: Graph
     call: Node
     origin: str
-    made: list[Node]
+    nodes: list[Node]
 
     def add(
         self,
@@ -123,7 +123,7 @@ class Place:
             before=self.call,
         )
         node.origin = self.origin
-        self.made.append(node)
+        self.nodes.append(node)
         return node
 
     def constant(self, content: np.ndarray, name: str, anchor: Node) -> Value:
@@ -131,7 +131,7 @@ class Place:
         value = self.graph.constant(content, f"{self.call.name}/{name}", before=self.call)
         value.node.origin = self.origin
         value.node.add_control_input(anchor)
-        self.made.append(value.node)
+        self.nodes.append(value.node)
         return value
 
     def body(
@@ -227,14 +227,14 @@ def types_in(node: Node, attr: str, values: Sequence[Value]) -> list[DType]:
         Refuse: one is not known.
     """
     listed = node.attrs.get(attr)
-    found: list[DType] = []
+    types: list[DType] = []
     for number, value in enumerate(values):
-        told = listed[number] if isinstance(listed, tuple) and number < len(listed) else None
-        element = told if isinstance(told, DType) else value.dtype
+        declared = listed[number] if isinstance(listed, tuple) and number < len(listed) else None
+        element = declared if isinstance(declared, DType) else value.dtype
         if element is None:
             raise Refuse(f"the type of '{value.name}' is not known")
-        found.append(element)
-    return found
+        types.append(element)
+    return types
 
 
 # ---- Functions made of bodies: names, types, and only what they need
@@ -245,7 +245,7 @@ _PASSING = Trait.ENTER | Trait.EXIT | Trait.SWITCH | Trait.MERGE | Trait.NEXT_IT
 
 
 @dataclass
-class Made:
+class NewFunctions:
     """The functions made so far.
 
     Attributes:
@@ -277,10 +277,10 @@ def type_of(value: Value) -> DType:
     # Around control flow types are the same on all sides, and stated where shape rules are at a loss.
     around = [n for n in (value.node, *value.readers) if has(n.op, _PASSING)]
     known = (value.dtype, *(n.attrs.get("T") for n in around))
-    found = next((t for t in known if isinstance(t, DType)), None)
-    if found is None:
+    element = next((t for t in known if isinstance(t, DType)), None)
+    if element is None:
         raise Refuse(f"the type of '{value.name}' is not known", value.node)
-    return found
+    return element
 
 
 def declare(function: Function, types: Sequence[DType], scope: str) -> None:
@@ -327,22 +327,22 @@ def without_unread(functions: Sequence[Function]) -> tuple[list[int], list[Funct
         for number in range(len(functions[0].inputs))
         if any(f.inputs[number].node.is_used or f.inputs[number] in f.outputs for f in functions)
     ]
-    kept: list[Function] = []
+    narrowed: list[Function] = []
     for function in functions:
         # Arguments that no function reads; all functions of one call have the same ones.
         function.graph.remove(*(v.node for i, v in enumerate(function.inputs) if i not in used))
         inputs = [function.inputs[i] for i in used]
-        kept.append(replace(function, inputs=inputs, input_types=[function.input_types[i] for i in used]))
-    return used, kept
+        narrowed.append(replace(function, inputs=inputs, input_types=[function.input_types[i] for i in used]))
+    return used, narrowed
 
 
 def is_pure(node: Node) -> bool:
-    """Whether a node of a finished body does nothing but compute."""
+    """True if a node of a finished body does nothing but compute."""
     return node.op == ARGUMENT or is_pure_call(node) or is_stateless(node)
 
 
 def has_effects(*functions: Function) -> bool:
-    """Whether one of the bodies does more than compute."""
+    """True if one of the bodies does more than compute."""
     return not all(is_pure(node) for function in functions for node in function.graph)
 
 

@@ -44,15 +44,15 @@ def resolve_calls(graph: Graph, trace: Trace) -> None:
 
 def _branch(node: Node, condition: Array) -> FunctionAttr | None:
     if has(node.op, Trait.IF):
-        found = node.attrs.get("then_branch" if _holds(condition) else "else_branch")
+        branch = node.attrs.get("then_branch" if _holds(condition) else "else_branch")
     else:
         branches = node.attrs.get("branches")
         if not isinstance(branches, tuple) or not branches or condition.size != 1:
             return None
         index = int(condition.reshape(-1)[0])
         # An index out of range calls the last branch, as in TensorFlow.
-        found = branches[index if 0 <= index < len(branches) else -1]
-    return found if isinstance(found, FunctionAttr) else None
+        branch = branches[index if 0 <= index < len(branches) else -1]
+    return branch if isinstance(branch, FunctionAttr) else None
 
 
 def _holds(condition: Array) -> bool:
@@ -143,19 +143,19 @@ def _losing(graph: Graph, dead: _Dead) -> dict[Node, list[Value]]:
     Raises:
         Refuse: the number of the input that is passed on is wanted, and cannot be told any more.
     """
-    found: dict[Node, list[Value]] = {}
+    merges: dict[Node, list[Value]] = {}
     for node in graph:
         if not has(node.op, Trait.MERGE) or node in dead.nodes:
             continue
         alive = [v for v in node.inputs if not dead.has(v)]
         if len(alive) == len(node.inputs):
             continue
-        found[node] = alive
+        merges[node] = alive
         number = node.output(1)
         # Port 1 tells the number of the input among those that are gone by then.
         if number.is_graph_output or (number.uses and len(alive) > 1):
             raise Refuse(f"'{number.name}', which tells the input of a Merge, is used")
-    return found
+    return merges
 
 
 def _join(graph: Graph, merge: Node, alive: list[Value], trace: Trace, origin: str) -> None:

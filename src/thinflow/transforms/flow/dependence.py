@@ -1,4 +1,7 @@
-"""Dependence of a function's results on its arguments, through the loops, branches and calls in it."""
+"""Dependence of a function's results on its arguments, through the loops, branches and calls in it.
+
+With it dead arguments and results are found, which `narrowing` takes out.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.shared.effects import is_stateless
 
-KNOWN = Trait.WHILE | Trait.IF | Trait.CASE | Trait.CALL
+CALLING_OPS = Trait.WHILE | Trait.IF | Trait.CASE | Trait.CALL
 """Ops that call functions in a way that is known here."""
 
 
 def is_pure_call(node: Node) -> bool:
-    """Whether a loop or branching promises to do nothing but compute."""
+    """True if a loop or branching promises to do nothing but compute."""
     return has(node.op, Trait.WHILE | Trait.IF | Trait.CASE) and node.op.startswith("Stateless")
 
 
@@ -47,8 +50,8 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= lowest
 
 
-def closed(mask: int, following: Sequence[int]) -> int:
-    """Loop variables with all that their next values need, turn after turn."""
+def transitive_closure(mask: int, following: Sequence[int]) -> int:
+    """Loop variables with all that their next values need, iteration after iteration."""
     waiting = mask
     # Only what is new is followed, so each variable is looked at once.
     while waiting:
@@ -108,7 +111,7 @@ class Dependence:
         return function
 
     def of_call(self, node: Node) -> Needs:
-        """The inputs that each result of a node in `KNOWN` needs.
+        """The inputs that each result of a node in `CALLING_OPS` needs.
 
         Raises:
             Refuse: a function cannot be looked into, or does not fit.
@@ -142,9 +145,9 @@ class Dependence:
         count = len(node.inputs)
         if len(condition.results) != 1 or len(body.results) != count:
             raise Refuse(f"its body gives {len(body.results)} values, not {count}")
-        # What the test reads matters in every turn, and so does what makes its next value.
-        always = closed(condition.results[0] | condition.always | body.always, body.results)
-        results = [closed(always | 1 << i, body.results) for i in range(count)]
+        # What the test reads matters in every iteration, and so does what makes its next value.
+        always = transitive_closure(condition.results[0] | condition.always | body.always, body.results)
+        results = [transitive_closure(always | 1 << i, body.results) for i in range(count)]
         return Needs(results, always, condition.is_quiet and body.is_quiet)
 
     def of_function(self, function: Function) -> Needs:
@@ -161,7 +164,7 @@ class Dependence:
         return self._known[function]
 
     def _of_body(self, function: Function) -> Needs:
-        calls = {n: self._needs_of(n) for n in function.graph if has(n.op, KNOWN)}
+        calls = {n: self._needs_of(n) for n in function.graph if has(n.op, CALLING_OPS)}
         masks = _masks(function.graph, function.inputs, calls)
         # What has an effect runs whatever is read of the function.
         doing = [n for n in function.graph if not self._is_quiet(n, calls)]
@@ -186,7 +189,7 @@ class Dependence:
 
     def doing(self, graph: Graph) -> list[Node]:
         """The nodes of a body that may do more than compute."""
-        calls = {n: self._needs_of(n) for n in graph if has(n.op, KNOWN)}
+        calls = {n: self._needs_of(n) for n in graph if has(n.op, CALLING_OPS)}
         return [n for n in graph if not self._is_quiet(n, calls)]
 
 
@@ -207,7 +210,7 @@ def _masks(graph: Graph, arguments: Sequence[Value], calls: Mapping[Node, Needs 
     What goes round in frames is gone through again until nothing is added.
     """
     order = execution_order(graph)
-    turns = any(node.op in NEXT_ITERATIONS for node in order)
+    has_loops = any(node.op in NEXT_ITERATIONS for node in order)
     own = {value.node: 1 << number for number, value in enumerate(arguments)}
     masks = _Masks()
     while True:
@@ -215,26 +218,26 @@ def _masks(graph: Graph, arguments: Sequence[Value], calls: Mapping[Node, Needs 
         for node in order:
             # Masks only grow and have few bits, so this ends.
             _settle(node, own.get(node, 0), calls.get(node), masks)
-        if not turns or masks.runs == before:
+        if not has_loops or masks.runs == before:
             return masks
 
 
 def _settle(node: Node, start: int, needs: Needs | None, masks: _Masks) -> None:
     for awaited in node.control_inputs:
         start |= masks.runs[awaited]
-    given = [masks.of(v) for v in node.inputs]
+    masks_in = [masks.of(v) for v in node.inputs]
     if needs is None:
-        for mask in given:
+        for mask in masks_in:
             start |= mask
         masks.runs[node] = start
         return
-    masks.runs[node] = start | _union(given, needs.always)
+    masks.runs[node] = start | _union(masks_in, needs.always)
     for port, mask in enumerate(needs.results):
-        masks.ports[node.output(port)] = start | _union(given, mask)
+        masks.ports[node.output(port)] = start | _union(masks_in, mask)
 
 
-def _union(given: Sequence[int], chosen: int) -> int:
-    found = 0
+def _union(masks: Sequence[int], chosen: int) -> int:
+    union = 0
     for place in bits(chosen):
-        found |= given[place]
-    return found
+        union |= masks[place]
+    return union

@@ -19,7 +19,13 @@ from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import BOOL, INT32, DType, TensorSpec
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms.flow.bodies import Library, Place, effects_of, refuse_vague_condition, types_in
+from thinflow.transforms.flow.bodies import (
+    CallableBodies,
+    Place,
+    effects_of,
+    refuse_vague_condition,
+    types_in,
+)
 
 
 class Frame:
@@ -34,7 +40,7 @@ class Frame:
         Refuse: it has to stay.
     """
 
-    def __init__(self, call: Node, library: Library, frames: Collection[str]) -> None:
+    def __init__(self, call: Node, library: CallableBodies, frames: Collection[str]) -> None:
         count = len(call.inputs)
         if not count:
             raise Refuse("it has no variables")
@@ -129,7 +135,7 @@ class Branches:
         Refuse: it has to stay.
     """
 
-    def __init__(self, call: Node, library: Library, count: int) -> None:
+    def __init__(self, call: Node, library: CallableBodies, count: int) -> None:
         if not call.inputs:
             raise Refuse("it has no inputs")
         self.call = call

@@ -22,7 +22,7 @@ from thinflow.ir.types import BOOL, DType, TensorSpec
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.flow.bodies import (
-    Made,
+    NewFunctions,
     copied,
     declare,
     finished,
@@ -33,7 +33,7 @@ from thinflow.transforms.flow.bodies import (
 )
 
 Unit = Loop | Branching
-"""What becomes one node."""
+"""A part of a graph that becomes one node."""
 Nodes = Mapping[Node, None]
 """A set of nodes in order."""
 MAX_DEPTH = 40
@@ -46,11 +46,11 @@ class Units:
     """The loops and branchings of a graph that are in no other.
 
     Attributes:
-        found: those that read the results of others tend to come first.
+        units: those that read the results of others tend to come first.
         are_tangled: whether one of them may need what is computed from its own results.
     """
 
-    found: list[Unit]
+    units: list[Unit]
     are_tangled: bool
 
 
@@ -62,8 +62,8 @@ def units_of(graph: Graph) -> Units:
     """
     steps = all_steps(graph)
     # Readers first: raised later, a unit would have to be found again with its new inputs.
-    found = [s for s in reversed(steps) if not isinstance(s, Node)]
-    return Units(found, bool(found) and are_tangled(steps))
+    units = [s for s in reversed(steps) if not isinstance(s, Node)]
+    return Units(units, bool(units) and are_tangled(steps))
 
 
 def head_of(unit: Unit) -> Node:
@@ -74,7 +74,7 @@ def head_of(unit: Unit) -> Node:
 
 
 def is_stale(unit: Unit, graph: Graph) -> bool:
-    """Whether what a loop or a branching reads has been replaced since it was found."""
+    """True if what a loop or a branching reads has been replaced since it was found."""
     outer = unit.free if isinstance(unit, Loop) else [unit.predicate]
     return any(v.node.graph is not graph for v in outer)
 
@@ -106,14 +106,16 @@ class Raising:
 
     Args:
         graph: to be edited.
-        made: the functions made so far.
+        new: the functions made so far.
         origin: name of the transform.
         are_tangled: see `Units`.
         depth: how many loops and branchings are around the graph.
     """
 
-    def __init__(self, graph: Graph, made: Made, origin: str, *, are_tangled: bool, depth: int = 0) -> None:
-        self.graph, self.made, self.origin = graph, made, origin
+    def __init__(
+        self, graph: Graph, new: NewFunctions, origin: str, *, are_tangled: bool, depth: int = 0
+    ) -> None:
+        self.graph, self.new_functions, self.origin = graph, new, origin
         self.are_tangled, self.depth = are_tangled, depth
 
     def raised(self, unit: Unit) -> Node | None:
@@ -123,7 +125,7 @@ class Raising:
             Refuse: it has to stay; nothing was changed then.
         """
         # A failed attempt must leave no functions behind.
-        before = dict(self.made.functions)
+        before = dict(self.new_functions.functions)
         try:
             inside = self._checked(unit)
             if isinstance(unit, Branching) and not unit.merges:
@@ -131,7 +133,7 @@ class Raising:
                 return None
             plan = self._loop(unit) if isinstance(unit, Loop) else self._branching(unit)
         except (Refuse, ThinflowError, LookupError, ValueError, RecursionError) as error:
-            self.made.functions = before
+            self.new_functions.functions = before
             raise _refusal(error) from error
         return self._put(plan, inside)
 
@@ -151,9 +153,9 @@ class Raising:
             # Functions cannot take a reference to a variable's memory.
             if node.op.startswith("Ref"):
                 raise Refuse(f"'{node.name}' hands on a variable by reference; freeze the model first", node)
-            wanted = _wanted_outside(node, inside, is_result=node in leaving)
-            if wanted:
-                raise Refuse(wanted if leaving else "no Merge joins its branches", node)
+            reason = _wanted_outside(node, inside, is_result=node in leaving)
+            if reason:
+                raise Refuse(reason if leaving else "no Merge joins its branches", node)
         if isinstance(unit, Loop):
             waiting = next((n for n in unit.exits if any(c in inside for c in n.control_inputs)), None)
             if waiting is not None:
@@ -187,8 +189,8 @@ class Raising:
         stateful = has_effects(condition, body)
         attrs: dict[str, Attr] = {
             "T": tuple(types),
-            "cond": FunctionAttr(self.made.add(f"{name}_cond", condition)),
-            "body": FunctionAttr(self.made.add(f"{name}_body", body)),
+            "cond": FunctionAttr(self.new_functions.add(f"{name}_cond", condition)),
+            "body": FunctionAttr(self.new_functions.add(f"{name}_body", body)),
             "output_shapes": (),
             _PARALLEL: _parallel(loop),
             # TensorFlow makes Switch and Merge of it again before it runs, so that parts run in parallel.
@@ -202,26 +204,26 @@ class Raising:
             unit.predicate.spec = TensorSpec(BOOL, ())
         arguments, functions = branch_functions(unit)
         types = [type_of(v) for v in arguments]
-        given = [type_of(m.output()) for m in unit.merges]
+        results = [type_of(m.output()) for m in unit.merges]
         scope = unit.merges[0].name.rpartition("/")[0] or f"{unit.merges[0].name}_if"
-        made = [self._function(f, types, given, scope) for f in functions]
+        functions_of_branches = [self._function(f, types, results, scope) for f in functions]
         # Arguments are all that the step reads; what no branch uses of them is not passed.
-        used, bodies = without_unread(made)
+        used, bodies = without_unread(functions_of_branches)
         arguments, types = [arguments[i] for i in used], [types[i] for i in used]
         stateless = "" if has_effects(*bodies) else "Stateless"
-        attrs: dict[str, Attr] = {"Tin": tuple(types), "Tout": tuple(given), "output_shapes": ()}
+        attrs: dict[str, Attr] = {"Tin": tuple(types), "Tout": tuple(results), "output_shapes": ()}
         attrs["_lower_using_switch_merge"] = True
         if unit.predicate.dtype is BOOL:
             otherwise, then = bodies
             attrs["Tcond"] = BOOL
-            attrs["then_branch"] = FunctionAttr(self.made.add(f"{scope}_true", then))
-            attrs["else_branch"] = FunctionAttr(self.made.add(f"{scope}_false", otherwise))
+            attrs["then_branch"] = FunctionAttr(self.new_functions.add(f"{scope}_true", then))
+            attrs["else_branch"] = FunctionAttr(self.new_functions.add(f"{scope}_false", otherwise))
             op = f"{stateless}If"
         else:
-            names = [self.made.add(f"{scope}_branch{i}", b) for i, b in enumerate(bodies)]
+            names = [self.new_functions.add(f"{scope}_branch{i}", b) for i, b in enumerate(bodies)]
             attrs["branches"] = tuple(FunctionAttr(n) for n in names)
             op = f"{stateless}Case"
-        return Plan(op, _legal(scope), [unit.predicate, *arguments], attrs, given, unit.merges, None)
+        return Plan(op, _legal(scope), [unit.predicate, *arguments], attrs, results, unit.merges, None)
 
     def _function(
         self, function: Function, arguments: Sequence[DType], results: Sequence[DType], scope: str
@@ -250,14 +252,14 @@ class Raising:
         Raises:
             Refuse: one has to stay.
         """
-        while (units := units_of(graph)).found:
+        while (units := units_of(graph)).units:
             if self.depth >= MAX_DEPTH:
                 raise Refuse(f"more than {MAX_DEPTH} loops and branches are inside each other")
             # Again for each level: raising inner ones gave new nodes, and types are needed for functions.
             infer_with_loops(graph)
             tangled, depth = units.are_tangled, self.depth + 1
-            inner = Raising(graph, self.made, self.origin, are_tangled=tangled, depth=depth)
-            for unit in units.found:
+            inner = Raising(graph, self.new_functions, self.origin, are_tangled=tangled, depth=depth)
+            for unit in units.units:
                 # It reads a result of a unit that was just raised; the next round finds it again.
                 if not is_stale(unit, graph):
                     inner.raised(unit)
@@ -345,13 +347,13 @@ def _entered(loop: Loop) -> list[Value]:
 
 
 def _parallel(loop: Loop) -> Attr:
-    """The number of turns that may run at once: the same at every Enter of a loop."""
+    """The number of iterations that may run at once: the same at every Enter of a loop."""
     # 10 is TensorFlow's default.
     return next((e.attrs[_PARALLEL] for e in loop.enters if _PARALLEL in e.attrs), 10)
 
 
 def _refuse_twice(condition: Function, body: Function) -> None:
-    """Raise Refuse if the condition and the body would both do what is to be done once in a turn."""
+    """Raise Refuse if the condition and the body would both do what is to be done once in an iteration."""
     # By name: both functions are copies of the same nodes of the loop.
     # The size of a tensor array may be asked for twice.
     doing = {n.name for n in condition.graph if not is_pure(n) and not has(n.op, Trait.TENSOR_ARRAY_SIZE)}

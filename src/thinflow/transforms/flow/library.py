@@ -28,7 +28,7 @@ def note_functions(graph: Graph, trace: Trace, what: str) -> None:
         trace.notes.append(f"{_NOTE} ({len(graph.functions)} in it); {what}; functions=true reaches into it")
 
 
-class Everywhere(Transform):
+class InFunctions(Transform):
     """A transform that acts on the graph and inside every function of its library.
 
     Attributes:

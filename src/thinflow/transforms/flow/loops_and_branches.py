@@ -13,8 +13,8 @@ from thinflow.ir.ledger import Entry
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
-from thinflow.transforms.flow.bodies import Library, Made, Place, types_in
-from thinflow.transforms.flow.dependence import KNOWN
+from thinflow.transforms.flow.bodies import CallableBodies, NewFunctions, Place, types_in
+from thinflow.transforms.flow.dependence import CALLING_OPS
 from thinflow.transforms.flow.frames import Branches, Frame
 from thinflow.transforms.flow.functionalize import Raising, head_of, is_stale, units_of
 from thinflow.transforms.flow.inline_partitionedcall import MAX_NODES, InlinePartitionedCall
@@ -43,18 +43,18 @@ class RaiseControlFlow(Transform):
         return None
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        made = Made(graph.functions)
-        _InBody(made).apply(graph, trace)
+        new = NewFunctions(graph.functions)
+        _InBody(new).apply(graph, trace)
         if self.functions:
-            # The same `made`, so that names of new functions stay unique across all bodies.
-            apply_in_functions(_InBody(made), graph, trace)
+            # The same `new`, so that names of new functions stay unique across all bodies.
+            apply_in_functions(_InBody(new), graph, trace)
         elif graph.functions:
             trace.notes.append(
                 "loops and branches in library functions stay; functions=true raises them, too"
             )
-        if made.functions:
+        if new.functions:
             # At once and at the end: bodies made later may call those made before.
-            graph.functions = with_changes(graph.functions, made.functions)
+            graph.functions = with_changes(graph.functions, new.functions)
 
 
 class _InBody(Transform):
@@ -62,16 +62,16 @@ class _InBody(Transform):
 
     name = "raise_control_flow"
 
-    def __init__(self, made: Made) -> None:
-        self._made = made
+    def __init__(self, new: NewFunctions) -> None:
+        self._new = new
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         if any(has(node.op, Trait.ENTER | Trait.SWITCH) for node in graph):
             # Raising one loop may leave others with new inputs, which the next round finds again.
-            while self._round(graph, self._made, trace):
+            while self._round(graph, self._new, trace):
                 trace.forget_left()
 
-    def _round(self, graph: Graph, made: Made, trace: Trace) -> bool:
+    def _round(self, graph: Graph, new: NewFunctions, trace: Trace) -> bool:
         """Raise what is there now; whether anything was, so that there may be more."""
         try:
             units = units_of(graph)
@@ -81,8 +81,8 @@ class _InBody(Transform):
             return False
         infer_with_loops(graph)
         before = len(trace.changes)
-        raising = Raising(graph, made, self.name, are_tangled=units.are_tangled)
-        for unit in units.found:
+        raising = Raising(graph, new, self.name, are_tangled=units.are_tangled)
+        for unit in units.units:
             # It reads a result of a unit raised in this round.
             if is_stale(unit, graph):
                 continue
@@ -144,7 +144,9 @@ class LowerControlFlow(Transform):
 
     def _lower_all(self, graph: Graph, calls: list[Node], trace: Trace) -> None:
         functions = graph.functions
-        library = Library(functions, endless(mentioned_in(graph), lambda f: mentioned_in(functions[f].graph)))
+        library = CallableBodies(
+            functions, endless(mentioned_in(graph), lambda f: mentioned_in(functions[f].graph))
+        )
         # Types and shapes decide how a condition is read.
         infer_with_loops(graph)
         frames = {str(n.get("frame_name", "")) for n in graph if has(n.op, Trait.ENTER)}
@@ -152,17 +154,17 @@ class LowerControlFlow(Transform):
         added = 0
         # Bodies bring loops of their own, which are lowered next.
         while stack:
-            made = self._lower(graph, stack.pop(), library, frames, trace)
-            added += len(made)
+            nodes = self._lower(graph, stack.pop(), library, frames, trace)
+            added += len(nodes)
             if added > MAX_NODES:
                 raise TransformError(
                     f"the functions would grow to more than {MAX_NODES:,} nodes",
                     hint="the model cannot be said without functions; leave the transform out",
                 )
-            stack.extend(node for node in reversed(made) if has(node.op, FLOW) and node.graph is graph)
+            stack.extend(node for node in reversed(nodes) if has(node.op, FLOW) and node.graph is graph)
 
     def _lower(
-        self, graph: Graph, call: Node, library: Library, frames: set[str], trace: Trace
+        self, graph: Graph, call: Node, library: CallableBodies, frames: set[str], trace: Trace
     ) -> list[Node]:
         """Replace one node; what came in its place, in order. Nothing if it has to stay."""
         try:
@@ -180,8 +182,8 @@ class LowerControlFlow(Transform):
         results, done = unit.put(place)
         _hand_out(place, results, done, has_effects=unit.has_effects)
         # Of both branches or a body some nodes may be read by nobody.
-        sweep(graph, [n for n in reversed(place.made) if not has(n.op, FLOW)])
-        return place.made
+        sweep(graph, [n for n in reversed(place.nodes) if not has(n.op, FLOW)])
+        return place.nodes
 
 
 def _has_flow(graph: Graph, name: str) -> bool:
@@ -283,7 +285,7 @@ class PruneLoopVariables(Transform):
         return None
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        if not graph.functions or not any(has(node.op, KNOWN) for node in graph):
+        if not graph.functions or not any(has(node.op, CALLING_OPS) for node in graph):
             return
         try:
             names = sorted(reachable(graph))
@@ -300,8 +302,8 @@ class PruneLoopVariables(Transform):
             for name in sorted(waiting):
                 narrowing.body(name)
             done |= waiting
-        if narrowing.made:
-            graph.functions = with_changes(graph.functions, narrowing.made)
+        if narrowing.new_functions:
+            graph.functions = with_changes(graph.functions, narrowing.new_functions)
             lost = set(names) - reachable(graph)
             # Functions that were only called for what is gone.
             if lost:

@@ -1,4 +1,4 @@
-"""Functions that take and give less, copied where others call them, too, and the nodes that call them."""
+"""Dead arguments and results of functions: narrower functions, copied where others call them, and their calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.flow.dependence import (
-    KNOWN,
+    CALLING_OPS,
     Dependence,
     Needs,
     bits,
@@ -33,11 +33,11 @@ class Narrowing:
         trace: for what is done.
 
     Attributes:
-        made: changed and new functions by name.
+        new_functions: changed and new ones, by name.
     """
 
     def __init__(self, graph: Graph, endless: set[str], names: Sequence[str], trace: Trace) -> None:
-        self.made: dict[str, Function] = {}
+        self.new_functions: dict[str, Function] = {}
         self._library, self._trace = graph.functions, trace
         self._dependence = Dependence(self.find, endless)
         self._mentions: Counter[str] = Counter()
@@ -48,7 +48,7 @@ class Narrowing:
     def find(self, name: str) -> Function | None:
         """A function as it is by now."""
         # What was narrowed already goes before what the file holds.
-        return self.made.get(name) or self._library.get(name)
+        return self.new_functions.get(name) or self._library.get(name)
 
     def graph(self, graph: Graph, where: str = "") -> bool:
         """Narrow every call of a graph that can be, those that read the results of others first.
@@ -63,7 +63,7 @@ class Narrowing:
         changed = False
         # Once a reader needs less, what it reads may do with less as well.
         for node in reversed(execution_order(graph)):
-            if node.graph is not graph or not has(node.op, KNOWN):
+            if node.graph is not graph or not has(node.op, CALLING_OPS):
                 continue
             name = f"{where}/{node.name}" if where else node.name
             try:
@@ -80,12 +80,12 @@ class Narrowing:
     def body(self, name: str) -> None:
         """Narrow the calls inside a function, which itself takes and gives what it did."""
         function = self.find(name)
-        if function is None or not any(has(n.op, KNOWN) for n in function.graph):
+        if function is None or not any(has(n.op, CALLING_OPS) for n in function.graph):
             return
         inputs, outputs = (list(range(len(side))) for side in (function.inputs, function.outputs))
         narrower, changed = self._narrowed(function, inputs, outputs, name)
         if changed:
-            self.made[name] = narrower
+            self.new_functions[name] = narrower
 
     # --- one call -----------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class Narrowing:
         if whole or (has(node.op, Trait.WHILE) and not inputs):
             return False
         refuse_untyped(node, results)
-        text = told(node, inputs, outputs, results)
+        text = summary(node, inputs, outputs, results)
         functions = self._functions(node, inputs, outputs)
         self._trace.changes.append(Entry(name, node.op, text))
         rewire(graph, node, functions, inputs, outputs, results)
@@ -119,7 +119,7 @@ class Narrowing:
         body = self._dependence.called(callees(node)[1])
         done = False
         for number, (argument, result) in enumerate(zip(body.inputs, body.outputs, strict=True)):
-            # Whatever number of turns, the result is what the loop began with.
+            # Whatever number of iterations, the result is what the loop began with.
             if _source(result) is argument and node.output(number).uses:
                 done |= bool(node.output(number).replace_uses(node.inputs[number]))
         return done
@@ -140,7 +140,7 @@ class Narrowing:
         Raises:
             Refuse: one of them needs more; nothing was changed then.
         """
-        before, counted, told = dict(self.made), self._mentions.copy(), len(self._trace.changes)
+        before, counted, changes = dict(self.new_functions), self._mentions.copy(), len(self._trace.changes)
         try:
             if has(node.op, Trait.WHILE):
                 condition, body = callees(node)
@@ -152,8 +152,8 @@ class Narrowing:
             return [self._function(attr, own, outputs) for attr in callees(node)]
         except Refuse:
             # A function narrowed before another refused must not be left behind.
-            self.made, self._mentions = before, counted
-            del self._trace.changes[told:]
+            self.new_functions, self._mentions = before, counted
+            del self._trace.changes[changes:]
             raise
 
     # --- one function -------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Narrowing:
             return attr
         key = (attr_key(attr), tuple(inputs), tuple(outputs))
         # The same narrowing of the same function was made for another call.
-        if key in self._twins and self._twins[key] in self.made:
+        if key in self._twins and self._twins[key] in self.new_functions:
             self._mentions[attr.name] -= 1
             self._mentions[self._twins[key]] += 1
             return FunctionAttr(self._twins[key])
@@ -179,7 +179,7 @@ class Narrowing:
             self._mentions[name] -= 1
             name = self._unique(name)
             self._mentions[name] += 1
-        self.made[name] = self._narrowed(function, inputs, outputs, name)[0]
+        self.new_functions[name] = self._narrowed(function, inputs, outputs, name)[0]
         if is_shared:
             self._twins[key] = name
         return FunctionAttr(name)
@@ -242,7 +242,7 @@ class Narrowing:
 
     def _unique(self, name: str) -> str:
         number = 1
-        while f"{name}_{number}" in self.made or f"{name}_{number}" in self._library:
+        while f"{name}_{number}" in self.new_functions or f"{name}_{number}" in self._library:
             number += 1
         return f"{name}_{number}"
 
@@ -262,7 +262,7 @@ _HINTS = ("_num_original_outputs", "_read_only_resource_inputs")
 """Annotations that count outputs or inputs, for who takes gradients or orders effects."""
 
 
-def told(node: Node, inputs: list[int], outputs: list[int], results: int) -> str:
+def summary(node: Node, inputs: list[int], outputs: list[int], results: int) -> str:
     """A sentence for the ledger about what is to become of a call."""
     before = len(node.inputs)
     if has(node.op, Trait.WHILE):

@@ -220,13 +220,13 @@ class Fold:
         return add_bias(site, producer, bias, self._bias_name(target))
 
     def _is_single_norm(self) -> bool:
-        """Whether this is what the original tool folded: one batch norm and nothing else."""
+        """True if this is what the original tool folded: one batch norm and nothing else."""
         steps = [p for p in self.absorbed if p.step is not None]
         return len(steps) == 1 and self.head.norms == 1
 
     def _bias_constant(self) -> Value | None:
         """The constant of an absorbed addition that nobody else reads: its name lives on. BiasAdd first."""
-        found: Value | None = None
+        constant: Value | None = None
         for piece in self.absorbed:  # outermost first
             step = piece.step
             if (
@@ -237,11 +237,11 @@ class Fold:
             ):
                 continue
             value = step.constants[0]
-            is_better = found is None or not has(found.uses[0].node.op, Trait.BIAS_ADD)
+            is_better = constant is None or not has(constant.uses[0].node.op, Trait.BIAS_ADD)
             is_bias = has(piece.node.op, Trait.BIAS_ADD) or is_better
             if is_bias and is_sole_reader(piece.node, value):
-                found = value
-        return found
+                constant = value
+        return constant
 
     def _bias_name(self, target: Target) -> str:
         if target.slot is None:

@@ -20,7 +20,7 @@ from thinflow.ir.types import shape_text
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.library import note_functions
-from thinflow.transforms.fold.evaluate import ConstantPart, Result, sinks, tensor_of
+from thinflow.transforms.shared.constant_part import ConstantPart, Result, sinks, tensor_of
 from thinflow.transforms.shared.constants import become_constant, stored_once
 from thinflow.transforms.shared.effects import drop_idle_control
 

@@ -62,7 +62,7 @@ class Piece:
 
     @property
     def stays(self) -> bool:
-        """Whether the node is still there after folding."""
+        """True if the node is still there after folding."""
         return self.step is None and not has(self.node.op, Trait.IDENTITY)
 
 
@@ -122,7 +122,7 @@ class Pieces:
                 self.blocked[node] = prefix + refusal.reason
 
     def _reports(self, node: Node) -> bool:
-        """Whether leaving this node alone is worth a word: it is what the transform is there for."""
+        """True if leaving this node alone is worth a word: it is what the transform is there for."""
         return has(node.op, Trait.BATCH_NORM) or (is_factor(node.op) and not self.mode.only_norms)
 
     def _child(self, value: Value, reader: Node) -> Piece | None:

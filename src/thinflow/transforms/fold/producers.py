@@ -52,8 +52,8 @@ class Channels:
             axis = len(shape) - (self.rank or 0) + 1 if self.first else len(shape) - 1
             if axis < 0 or tensor.size != self.count or shape[axis] != self.count:
                 where = "axis 1" if self.first else "the last axis"
-                wanted = f"one value for each of {self.count} channels on {where}"
-                raise Refuse(f"its constant has shape {list(shape)}, not {wanted}", node)
+                expected = f"one value for each of {self.count} channels on {where}"
+                raise Refuse(f"its constant has shape {list(shape)}, not {expected}", node)
         return finite(tensor, node).reshape(() if tensor.size == 1 else (self.count,))
 
 

@@ -60,12 +60,12 @@ class Norm:
 
 
 def is_training(node: Node) -> bool:
-    """Whether a fused norm uses the statistics of its batch. That is what an absent attribute means."""
+    """True if a fused norm uses the statistics of its batch. That is what an absent attribute means."""
     return has(node.op, Trait.FUSED_BATCH_NORM) and node.attrs.get("is_training", True) is not False
 
 
 def channels_first(node: Node) -> bool:
-    """Whether a norm's channels are axis 1."""
+    """True if a norm's channels are axis 1."""
     return has(node.op, Trait.FUSED_BATCH_NORM) and str(node.get("data_format", "NHWC")).startswith("NC")
 
 
@@ -154,8 +154,8 @@ class LowerNorms(Rewrite):
         name, device = m.node.name, m.node.device
         awaited = list(dict.fromkeys(n for v in m.norm.parameters for n in awaited_by_constant(v)))
         scale, offset = (site.constant(m.bound[what], f"{name}/{what}") for what in ("scale", "offset"))
-        for made in (scale, offset):
-            made.node.set_control_inputs(awaited)
+        for parameter in (scale, offset):
+            parameter.node.set_control_inputs(awaited)
         attrs = {"T": m.scale.dtype}
         product = site.add("Mul", m.node.inputs[0], scale, name=f"{name}/mul", attrs=attrs, device=device)
         return site.add("AddV2", product, offset, name=f"{name}/add", attrs=attrs, device=device)
@@ -174,17 +174,17 @@ def _shaped(norm: Norm, vector: Array) -> Array:
 
 
 def is_sum(op: str) -> bool:
-    """Whether an op adds or subtracts a constant."""
+    """True if an op adds or subtracts a constant."""
     return op == "Sub" or has(op, Trait.ADD)
 
 
 def is_factor(op: str) -> bool:
-    """Whether an op multiplies or divides by a constant."""
+    """True if an op multiplies or divides by a constant."""
     return op == "Mul" or has(op, Trait.DIVIDE)
 
 
 def is_step(op: str) -> bool:
-    """Whether an op may be a factor or an addend per channel; batch norms apart."""
+    """True if an op may be a factor or an addend per channel; batch norms apart."""
     return has(op, Trait.BIAS_ADD) or is_sum(op) or is_factor(op)
 
 
@@ -207,7 +207,7 @@ class Step:
 
     @property
     def scales(self) -> bool:
-        """Whether it multiplies, so that folding it saves work."""
+        """True if it multiplies, so that folding it saves work."""
         return self.factor is not None
 
 

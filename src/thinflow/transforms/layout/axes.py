@@ -19,7 +19,7 @@ from thinflow.transforms.shared.constants import const_tensor
 from thinflow.typing import Array
 
 Perm = tuple[int, ...]
-Made = tuple[Array, Value, str]
+NewConstant = tuple[Array, Value, str]
 """A constant to make: its content, the constant it stands for, and a name."""
 
 
@@ -35,7 +35,7 @@ class Plan:
     """
 
     perm: Perm
-    inputs: list[Value | Made]
+    inputs: list[Value | NewConstant]
     attrs: dict[str, Attr] = field(default_factory=dict)
     ports: tuple[int, ...] = (0,)
 
@@ -70,7 +70,7 @@ def _elementwise(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | Non
     # AccumulateNV2 states the shape of its result, in the order of axes that there was.
     if "shape" in node.attrs:
         return None
-    inputs: list[Value | Made] = []
+    inputs: list[Value | NewConstant] = []
     for index, value in enumerate(node.inputs):
         if index in raw:
             inputs.append(raw[index])
@@ -90,7 +90,7 @@ def _elementwise(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | Non
     return Plan(perm, inputs)
 
 
-def _data_only(node: Node, perm: Perm, raw: Mapping[int, Value]) -> list[Value | Made] | None:
+def _data_only(node: Node, perm: Perm, raw: Mapping[int, Value]) -> list[Value | NewConstant] | None:
     """The inputs with the transpose in front of input 0 left out; None if there are others."""
     return [raw[0], *node.inputs[1:]] if set(raw) == {0} else None
 
@@ -106,7 +106,7 @@ def _per_axis(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     return Plan(perm, inputs)
 
 
-def _moved_rows(node: Node, index: int, perm: Perm) -> Made | None:
+def _moved_rows(node: Node, index: int, perm: Perm) -> NewConstant | None:
     tensor = const_tensor(node.inputs[index]) if len(node.inputs) > index else None
     if tensor is None or not tensor.shape or tensor.shape[0] != len(perm):
         return None
@@ -145,7 +145,7 @@ def _concat(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     axis = _ints(node.inputs[at])
     if set(raw) != set(range(len(node.inputs))) - {at} or axis is None or len(axis) != 1:
         return None
-    inputs: list[Value | Made] = [raw.get(i, v) for i, v in enumerate(node.inputs)]
+    inputs: list[Value | NewConstant] = [raw.get(i, v) for i, v in enumerate(node.inputs)]
     moved = _axis(axis[0], perm)
     if moved is None:
         return None
@@ -170,7 +170,7 @@ def _split(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     moved = None if axis is None or len(axis) != 1 else _axis(axis[0], perm)
     if set(raw) != {data} or moved is None:
         return None
-    inputs: list[Value | Made] = [raw.get(i, v) for i, v in enumerate(node.inputs)]
+    inputs: list[Value | NewConstant] = [raw.get(i, v) for i, v in enumerate(node.inputs)]
     inputs[at] = (_like(moved, node.inputs[at]), node.inputs[at], "axis")
     return Plan(perm, inputs, ports=tuple(v.port for v in node.outputs))
 
@@ -192,7 +192,7 @@ def _reduce(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     return _without(perm, gone, inputs, {})
 
 
-def _without(perm: Perm, gone: list[int], inputs: list[Value | Made], attrs: dict[str, Attr]) -> Plan:
+def _without(perm: Perm, gone: list[int], inputs: list[Value | NewConstant], attrs: dict[str, Attr]) -> Plan:
     """A plan for an op that drops axes of x."""
     left = [axis for axis in range(len(perm)) if axis not in gone]
     # Axes of y that are left, as places among the axes of x that are left.

@@ -10,7 +10,7 @@ from thinflow.ir.order import execution_order
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
-from thinflow.transforms.layout.axes import Made, Perm, Plan
+from thinflow.transforms.layout.axes import NewConstant, Perm, Plan
 from thinflow.transforms.layout.transposes import Sinker, reshape_unit_transposes, transposes
 from thinflow.transforms.shared.constants import const_tensor, side_outputs
 from thinflow.transforms.shared.effects import in_loops
@@ -71,7 +71,7 @@ class ToNhwc(Transform):
             raise Refuse("it is asked for by name and has several outputs")
         # The new axis i is the old axis last[i]: batch, height, width, channels.
         last = (0, *range(2, rank), 1)
-        inputs: list[Value | Made] = list(node.inputs)
+        inputs: list[Value | NewConstant] = list(node.inputs)
         # The sizes of what comes out; of a pool that takes them as inputs, window and strides.
         per_axis = [0] if transposed else range(1, len(inputs)) if has(node.op, Trait.POOL) else ()
         for index in per_axis:
@@ -85,7 +85,7 @@ class ToNhwc(Transform):
         sweep(sinker.graph, loose)
 
 
-def _sizes(sinker: Sinker, node: Node, index: int, order: Perm) -> Value | Made:
+def _sizes(sinker: Sinker, node: Node, index: int, order: Perm) -> Value | NewConstant:
     """One number per axis, in the new order."""
     value = node.inputs[index]
     tensor = const_tensor(value)

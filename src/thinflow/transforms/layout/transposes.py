@@ -128,9 +128,9 @@ class Sinker:
         attrs: dict[str, Attr] = {"Tperm": INT32} if element is None else {"T": element, "Tperm": INT32}
         constant = self._perm(before, perm)
         site, name = Site(self.graph, before, self.origin), f"{before.name}/transposed"
-        made = site.add("Transpose", value, constant, name=name, attrs=attrs, device=before.device)
-        made.spec = value.spec.with_shape(permuted(value.shape, perm))
-        return made
+        transposed = site.add("Transpose", value, constant, name=name, attrs=attrs, device=before.device)
+        transposed.spec = value.spec.with_shape(permuted(value.shape, perm))
+        return transposed
 
     def picked(self, before: Node, value: Value, order: Perm) -> Value:
         """The elements of a vector in another order, computed right before a node."""
@@ -140,9 +140,9 @@ class Sinker:
         if value.dtype is not None:
             attrs["Tparams"] = value.dtype
         places = self._perm(before, order)
-        made = site.add("GatherV2", value, places, axis, name=name, attrs=attrs, device=before.device)
-        made.spec = value.spec.with_shape((len(order),))
-        return made
+        elements = site.add("GatherV2", value, places, axis, name=name, attrs=attrs, device=before.device)
+        elements.spec = value.spec.with_shape((len(order),))
+        return elements
 
     def _sink(self, node: Node) -> None:
         """Move the transposes in front of a node behind it, if all of them are alike."""
@@ -196,20 +196,20 @@ class Sinker:
 
     def _perm(self, before: Node, perm: Perm) -> Value:
         """A constant with a permutation; one for all."""
-        found = next((v for v in self._perms.get(perm, ()) if v.node.graph is self.graph), None)
-        if found is None:
+        value = next((v for v in self._perms.get(perm, ()) if v.node.graph is self.graph), None)
+        if value is None:
             name = f"{before.name}/perm"
             array = np.asarray(perm, np.int32)
-            found = Site(self.graph, before, self.origin).constant(Tensor.from_array(array, INT32), name)
-            self._perms.setdefault(perm, []).append(found)
-        return found
+            value = Site(self.graph, before, self.origin).constant(Tensor.from_array(array, INT32), name)
+            self._perms.setdefault(perm, []).append(value)
+        return value
 
     def _constant(self, site: Site, node: Node, array: Array, like: Value, what: str) -> Value:
         tensor = const_tensor(like)
         content = Tensor.from_array(array, tensor.dtype) if tensor is not None else Tensor.from_array(array)
-        made = site.constant(content, f"{node.name}/{what}")
-        made.node.set_control_inputs(awaited_by_constant(like) if tensor is not None else ())
-        return made
+        value = site.constant(content, f"{node.name}/{what}")
+        value.node.set_control_inputs(awaited_by_constant(like) if tensor is not None else ())
+        return value
 
 
 def _reshape_sizes(transpose: Node) -> list[int] | None:
@@ -222,8 +222,8 @@ def _reshape_sizes(transpose: Node) -> list[int] | None:
     if target is None or 0 in target or sum(d is None for d in target) > 1:
         return None
     # Axes larger than 1 keep their order, and with it the elements in memory theirs.
-    moved, kept = [a for a in perm if shape[a] != 1], [a for a, d in enumerate(shape) if d != 1]
-    return [-1 if d is None else d for d in target] if moved == kept else None
+    moved, larger = [a for a in perm if shape[a] != 1], [a for a, d in enumerate(shape) if d != 1]
+    return [-1 if d is None else d for d in target] if moved == larger else None
 
 
 class UnitTransposes(Rewrite):

@@ -27,7 +27,7 @@ from thinflow.transforms.quantized.ops import (
     WidenRanges,
     measuring,
 )
-from thinflow.transforms.quantized.values import MIN_FIRST, Coded, coded_source, constant, source_of
+from thinflow.transforms.quantized.values import MIN_FIRST, Quantized, constant, quantized_source, source_of
 from thinflow.transforms.shared.constants import const_tensor
 
 
@@ -106,7 +106,7 @@ def _changes_values(node: Node) -> str | None:
     if node.op == "Requantize":
         return None if node.get("out_type") is QUINT8 else "it does not make quint8"
     plain = node.get("T") is QINT32 and node.get("mode") == "MIN_FIRST"
-    return None if plain and coded_source(node.inputs[0]) is not None else "it quantizes in another way"
+    return None if plain and quantized_source(node.inputs[0]) is not None else "it quantizes in another way"
 
 
 @transform("merge_adjacent_requantizes")
@@ -183,7 +183,7 @@ def _codes_anew(quantize: Node) -> str | None:
     """Why a QuantizeV2 over Min and Max does not make the codes that its input was decoded from."""
     x, low, high = quantize.inputs
     is_plain = quantize.get("T") is QUINT8 and quantize.get("mode") == "MIN_FIRST"
-    if coded_source(x) is not None and is_plain and _measures(low, x) and _measures(high, x):
+    if quantized_source(x) is not None and is_plain and _measures(low, x) and _measures(high, x):
         return None
     return "it makes other codes"
 
@@ -228,13 +228,13 @@ class RemoveRedundantQuantizations(Rewrite):
             raise Refuse("it is asked for by name")
         if m.quantize.control_inputs or m.quantize.control_outputs:
             raise Refuse("it waits for other nodes, or they for it")
-        m.bind("coded", coded_source(m.x))
+        m.bind("coded", quantized_source(m.x))
 
     def describe(self, m: Match) -> str:
         return f"'{m.coded[0].name}' has these codes"
 
-    def build(self, m: Match, site: Site) -> Coded:
-        coded: Coded = m.coded
+    def build(self, m: Match, site: Site) -> Quantized:
+        coded: Quantized = m.coded
         return coded
 
 

@@ -49,8 +49,8 @@ def logged_ranges(paths: Sequence[str]) -> dict[str, Bounds]:
             # A range per channel is of no use for an activation, which gets one.
             if len(record[0]) == 1 and np.isfinite([*record[0], *record[1]]).all():
                 records.setdefault(name.removesuffix(_SUFFIX), []).append(record)
-    found = {name: percentiles(runs, 5.0, 5.0) for name, runs in records.items()}
-    return {name: (low[0], high[0]) for name, (low, high) in found.items() if low[0] <= high[0]}
+    ranges = {name: percentiles(runs, 5.0, 5.0) for name, runs in records.items()}
+    return {name: (low[0], high[0]) for name, (low, high) in ranges.items() if low[0] <= high[0]}
 
 
 def sampled_ranges(graph: Graph, path: str) -> dict[str, Bounds]:
@@ -62,7 +62,7 @@ def sampled_ranges(graph: Graph, path: str) -> dict[str, Bounds]:
     samples, count = _read_samples(graph, path)
     values = [n.output() for n in graph if _is_float(n)]
     plan = Plan(graph, values, graph.inputs)
-    found: dict[str, Bounds] = {}
+    ranges: dict[str, Bounds] = {}
     for number in range(count):
         try:
             results = plan.run({v: samples[v.name][number : number + 1] for v in graph.inputs})
@@ -71,9 +71,9 @@ def sampled_ranges(graph: Graph, path: str) -> dict[str, Bounds]:
         for value, array in zip(values, results, strict=True):
             # A sample with a NaN would make the range of all of them NaN.
             if array.size and np.isfinite(array).all():
-                low, high = found.get(value.node.name, (np.inf, -np.inf))
-                found[value.node.name] = min(low, float(array.min())), max(high, float(array.max()))
-    return found
+                low, high = ranges.get(value.node.name, (np.inf, -np.inf))
+                ranges[value.node.name] = min(low, float(array.min())), max(high, float(array.max()))
+    return ranges
 
 
 def _read_samples(graph: Graph, path: str) -> tuple[dict[str, Any], int]:
@@ -138,15 +138,15 @@ class FakeQuantizer:
                 raise Refuse(f"the constant '{source.name}' is empty or not finite")
             # Not BatchMatMul: its second operand may be an activation as well, and is quantized as one.
             is_weight = node.op == "MatMul" or has(node.op, Trait.CONVOLUTION | Trait.CONV_TRANSPOSE)
-            made = self._fake(source, (float(values.min()), float(values.max())), is_weight)
-            self.trace.changed(source.node, f"'{made.name}' quantizes it")
+            fake = self._fake(source, (float(values.min()), float(values.max())), is_weight)
+            self.trace.changed(source.node, f"'{fake.name}' quantizes it")
             # Every reader that a converter makes an eight-bit op of; others keep the exact constant.
             for reader in source.readers:
-                if reader is not made.node and reader.op in _QUANTIZED and reader.op not in self.ignored:
+                if reader is not fake.node and reader.op in _QUANTIZED and reader.op not in self.ignored:
                     for index, value in enumerate(reader.inputs):
                         if value is source:
-                            reader.set_input(index, made)
-            node.set_input(use.index, made)
+                            reader.set_input(index, fake)
+            node.set_input(use.index, fake)
 
     def _result(self, node: Node) -> None:
         value = node.output()
@@ -165,9 +165,9 @@ class FakeQuantizer:
         if node.name not in self.ranges:
             raise Refuse("its range is not known: give samples or min_max_log_file")
         others = [r for r in readers if has(r.op, Trait.FAKE_QUANT)]
-        made = self._fake(value, self.ranges[node.name], False)
-        self.trace.changed(node, f"'{made.name}' quantizes it")
-        value.replace_uses(made, keep=[made.node, *others])
+        fake = self._fake(value, self.ranges[node.name], False)
+        self.trace.changed(node, f"'{fake.name}' quantizes it")
+        value.replace_uses(fake, keep=[fake.node, *others])
 
     def _fake(self, value: Value, bounds: Bounds, narrow: bool) -> Value:
         """Fake quantization of a value; nobody reads it yet."""
@@ -188,8 +188,8 @@ class FakeQuantizer:
             for which, end in (("min", low), ("max", high))
         ]
         attrs: dict[str, Attr] = {"num_bits": 8, "narrow_range": narrow}
-        made = site.add(
+        fake = site.add(
             "FakeQuantWithMinMaxVars", value, *ends, name=name, attrs=attrs, device=value.node.device
         )
-        made.spec = value.spec
-        return made
+        fake.spec = value.spec
+        return fake

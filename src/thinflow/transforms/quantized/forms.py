@@ -18,7 +18,7 @@ from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.quantized.values import source_of
 from thinflow.transforms.shared.constants import const_tensor
 
-# Sums of products of codes have 32 bits, which a Requantize brings back to eight.
+# Sums of products of quantized values have 32 bits, which a Requantize brings back to eight.
 _TO_32_BITS: dict[str, Attr] = {"T1": QUINT8, "T2": QUINT8, "Toutput": QINT32}
 _POOL = ("ksize", "strides", "padding")
 
@@ -34,7 +34,7 @@ class EightBit:
         types: attributes that tell types.
         check: raises Refuse where the eight-bit form would compute something else.
         copied: attributes that both forms have.
-        plain: input that stays what it is, such as a shape; None if all are coded.
+        plain: input that stays what it is, such as a shape; None if all are quantized.
         arity: number of inputs, None for any number.
     """
 
@@ -47,13 +47,13 @@ class EightBit:
 
     @property
     def widens(self) -> bool:
-        """Whether the result has 32 bits and must be brought back to eight."""
+        """True if the result has 32 bits and must be brought back to eight."""
         return QINT32 in self.types.values()
 
 
 EIGHT_BIT: dict[str, EightBit] = {}
-"""Float op -> its eight-bit form. Pools, joins and moves of codes stay in eight bits and hand the range of
-their input on."""
+"""Float op -> its eight-bit form. Pools, joins and moves stay in eight bits and hand the range of their input
+on."""
 
 
 def _form(
@@ -83,10 +83,10 @@ def _check_layout(node: Node) -> None:
 
 def _numbers(node: Node, attr: str) -> tuple[int, ...]:
     """A list attribute with one number for each of the four axes."""
-    found = node.get(attr)
-    if not isinstance(found, tuple) or len(found) != 4:
+    numbers = node.get(attr)
+    if not isinstance(numbers, tuple) or len(numbers) != 4:
         raise Refuse(f"its attribute {attr} has no number for each axis")
-    return tuple(int(n) for n in found)
+    return tuple(int(n) for n in numbers)
 
 
 def _check_padding(node: Node) -> None:
@@ -211,7 +211,7 @@ def _text(shape: Sequence[int | None]) -> str:
 
 
 def _is_trailing(x: Sequence[int | None], y: Sequence[int | None]) -> bool:
-    """Whether, whatever the unknown sizes are, one operand is the last axes of the other and ones."""
+    """True if, whatever the unknown sizes are, one operand is the last axes of the other and ones."""
     rank = max(len(x), len(y))
     pairs = list(zip((1,) * (rank - len(x)) + tuple(x), (1,) * (rank - len(y)) + tuple(y), strict=True))
     # Known and equal at the end: the common last axes.
@@ -293,7 +293,7 @@ NO_KERNEL["DepthwiseConv2dNative"] = (
 
 
 def data_inputs(node: Node) -> tuple[Value, ...]:
-    """The inputs that are to be coded, in order."""
+    """The inputs that are to be quantized, in order."""
     if node.op == "Concat":
         return node.inputs[1:]
     if node.op == "ConcatV2":

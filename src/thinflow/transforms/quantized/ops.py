@@ -36,8 +36,8 @@ from thinflow.transforms.quantized.forms import (
 )
 from thinflow.transforms.quantized.values import (
     MIN_FIRST,
-    Coded,
-    Coder,
+    InputQuantizer,
+    Quantized,
     constant,
     element_of,
     has_loops,
@@ -84,10 +84,10 @@ class OpQuantizer:
     ignored: Collection[str]
     fallback: Bounds | None
     origin: str
-    coder: Coder = field(init=False)
+    quantizer: InputQuantizer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.coder = Coder(self.graph, has_loops(self.graph))
+        self.quantizer = InputQuantizer(self.graph, has_loops(self.graph))
 
     def run(self) -> None:
         """Replace what can be, and record why the rest stays."""
@@ -100,10 +100,10 @@ class OpQuantizer:
         for node in execution_order(self.graph):
             if node in chosen:
                 self.replace(node)
-        sweep(self.graph, self.coder.loose)
+        sweep(self.graph, self.quantizer.loose)
 
     def _is_chosen(self, node: Node) -> bool:
-        """Whether a node becomes an eight-bit one. If not, the ledger says why, where one may ask."""
+        """True if a node becomes an eight-bit one. If not, the ledger says why, where one may ask."""
         if node.op in NO_KERNEL and element_of(node, node.output()) is FLOAT:
             self.trace.leave(node, NO_KERNEL[node.op])
         if node.op not in EIGHT_BIT:
@@ -111,7 +111,7 @@ class OpQuantizer:
         try:
             check_node(node, self.ignored)
             for value in data_inputs(node):
-                self.coder.check(value)
+                self.quantizer.check(value)
         except Refuse as refusal:
             self.trace.leave(node, refusal.reason)
             return False
@@ -121,9 +121,9 @@ class OpQuantizer:
         """Put the eight-bit form in the place of a node that passed the checks."""
         form = EIGHT_BIT[node.op]
         site = Site(self.graph, node, self.origin)
-        coded = [self.coder.codes(value, site) for value in data_inputs(node)]
+        operands = [self.quantizer.quantized(value, site) for value in data_inputs(node)]
         name = f"{node.name}/eightbit"
-        inputs = _arranged(form, node, coded, site)
+        inputs = _arranged(form, node, operands, site)
         main = site.add(form.op, *inputs, name=name, attrs=attrs_of(node), device=node.device).node
         # The first node of the new chain waits for what the old one waited for.
         for awaited in node.control_inputs:
@@ -135,7 +135,7 @@ class OpQuantizer:
         decoded = site.add("Dequantize", *result, name=f"{name}/dequantize", attrs=MIN_FIRST)
         decoded.node.device = node.device
         # Floats that had no other reader, and decoded values that nobody reads as floats.
-        self.coder.loose += [*(v.node for v in node.inputs), decoded.node]
+        self.quantizer.loose += [*(v.node for v in node.inputs), decoded.node]
         self.graph.replace(node, decoded.node)
 
     def _narrowed(self, main: Node, name: str, site: Site) -> Node:
@@ -143,12 +143,14 @@ class OpQuantizer:
         device = site.before.device
         # Measured in each run, by an op that looks at the whole 32-bit result.
         if self.fallback is None:
-            found = site.add("RequantizationRange", *ports(main), name=f"{name}/requant_range", device=device)
-            found.node.attrs["Tinput"] = QINT32
-            low, high = found, found.node.output(1)
+            measured = site.add(
+                "RequantizationRange", *ports(main), name=f"{name}/requant_range", device=device
+            )
+            measured.node.attrs["Tinput"] = QINT32
+            low, high = measured, measured.node.output(1)
         else:
-            # In a loop a constant has to wait for something inside, to be there in every turn.
-            near = (main,) if self.coder.in_loops else ()
+            # In a loop a constant has to wait for something inside, to be there in every iteration.
+            near = (main,) if self.quantizer.in_loops else ()
             low, high = (
                 constant(site, np.array(bound, np.float32), f"{name}/fallback_{which}", near)
                 for which, bound in zip(("min", "max"), self.fallback, strict=True)
@@ -159,25 +161,26 @@ class OpQuantizer:
         ).node
 
 
-def _arranged(form: EightBit, node: Node, coded: list[Coded], site: Site) -> list[Value]:
-    """All inputs of the eight-bit form: codes and what stays as it is, then the ranges."""
-    codes = [c for c, _, _ in coded]
+def _arranged(form: EightBit, node: Node, operands: list[Quantized], site: Site) -> list[Value]:
+    """All inputs of the eight-bit form: quantized values and what stays as it is, then the ranges."""
+    inputs = [values for values, _, _ in operands]
     if form.op == "QuantizedConcat":
         # Unlike the others it takes all lower ends before all upper ones.
-        return [_axis(node, site), *codes, *(low for _, low, _ in coded), *(high for _, _, high in coded)]
+        lows, highs = [low for _, low, _ in operands], [high for _, _, high in operands]
+        return [_axis(node, site), *inputs, *lows, *highs]
     if form.plain is not None:
-        codes.insert(form.plain, node.inputs[form.plain])
-    return [*codes, *(end for _, low, high in coded for end in (low, high))]
+        inputs.insert(form.plain, node.inputs[form.plain])
+    return [*inputs, *(end for _, low, high in operands for end in (low, high))]
 
 
 def _axis(node: Node, site: Site) -> Value:
     """The axis as QuantizedConcat takes it, int32 and not negative: the one that is there, if it is."""
-    given, axis = node.inputs[0 if node.op == "Concat" else -1], concat_axis(node)
-    tensor = const_tensor(given)
+    operand, axis = node.inputs[0 if node.op == "Concat" else -1], concat_axis(node)
+    tensor = const_tensor(operand)
     assert tensor is not None
     if tensor.dtype.name == "int32" and tensor.shape == () and int(tensor.numpy()) == axis:
-        return given
-    near = given.node.control_inputs
+        return operand
+    near = operand.node.control_inputs
     return constant(site, np.array(axis, np.int32), f"{node.name}_eightbit/axis", near)
 
 
@@ -203,22 +206,22 @@ def measuring(requantize: Node) -> Node | None:
     """The RequantizationRange that gives a Requantize its range; None if it does not have one to itself."""
     if requantize.op != "Requantize" or len(requantize.inputs) != 5:
         return None
-    found = requantize.inputs[3].node
-    is_whole = requantize.inputs[3:] == (found.output(0), found.output(1))
+    range_node = requantize.inputs[3].node
+    is_whole = requantize.inputs[3:] == (range_node.output(0), range_node.output(1))
     # One that serves several ops, or measures something else, cannot be changed for this one alone.
-    if found.op != "RequantizationRange" or not is_whole or found.inputs != requantize.inputs[:3]:
+    if range_node.op != "RequantizationRange" or not is_whole or range_node.inputs != requantize.inputs[:3]:
         return None
-    return found
+    return range_node
 
 
 def _may_be_uniform(requantize: Node) -> bool:
-    """Whether all values may well be the same: there are few, or one channel of perhaps one colour."""
+    """True if all values may well be the same: there are few, or one channel of perhaps one colour."""
     spec = requantize.output().spec
     return not spec.shape or spec.shape[-1] in (1, None) or (spec.size or 0) <= _FEW
 
 
 def _reach_range_around_zero(requantize: Node, *, is_uniform: bool) -> bool:
-    """Whether quantized values reach an op that needs a range around zero. O(nodes that pass the range on).
+    """True if quantized values reach an op that needs a range around zero. O(nodes that pass the range on).
 
     Args:
         is_uniform: the measured range may be empty.
@@ -270,14 +273,14 @@ class ClampFirst(Rewrite):
             raise Refuse("one of them is needed for itself")
 
     def build(self, m: Match, site: Site) -> None:
-        relu, requantize, found = m.relu, m.requantize, m.range
+        relu, requantize, range_node = m.relu, m.requantize, m.range
         wide = requantize.inputs[:3]
         for value, narrow in zip(ports(relu), ports(requantize), strict=True):
             value.replace_uses(narrow)
         relu.set_inputs(wide)
         relu.attrs.update({"Tinput": QINT32, "out_type": QINT32})
-        found.set_inputs(ports(relu))
-        requantize.set_inputs([*ports(relu), found.output(0), found.output(1)])
+        range_node.set_inputs(ports(relu))
+        requantize.set_inputs([*ports(relu), range_node.output(0), range_node.output(1)])
 
 
 class WidenRanges(Rewrite):
@@ -293,20 +296,22 @@ class WidenRanges(Rewrite):
         return {"in_loops": has_loops(graph)}
 
     def check(self, m: Match) -> None:
-        found = measuring(m.requantize)
-        assert found is not None
+        range_node = measuring(m.requantize)
+        assert range_node is not None
         # A range of zeros only is measured as a little more: only values below zero can be trouble.
-        is_clamped = has(found.inputs[0].node.op, Trait.RECTIFIER)
+        is_clamped = has(range_node.inputs[0].node.op, Trait.RECTIFIER)
         if is_clamped or not _reach_range_around_zero(m.requantize, is_uniform=_may_be_uniform(m.requantize)):
             raise Refuse("no op needs more")
-        m.bind("range", found)
+        m.bind("range", range_node)
 
     def build(self, m: Match, site: Site) -> None:
-        found: Node = m.range
-        # In a loop a constant has to wait for something inside, to be there in every turn.
-        near = (found,) if m.in_loops else ()
-        least = constant(site, np.array(_LEAST, np.float32), f"{found.name}/least", near)
-        high = site.add("Maximum", found.output(1), least, name=f"{found.name}/max", attrs={"T": FLOAT})
+        range_node: Node = m.range
+        # In a loop a constant has to wait for something inside, to be there in every iteration.
+        near = (range_node,) if m.in_loops else ()
+        least = constant(site, np.array(_LEAST, np.float32), f"{range_node.name}/least", near)
+        high = site.add(
+            "Maximum", range_node.output(1), least, name=f"{range_node.name}/max", attrs={"T": FLOAT}
+        )
         high.node.device = m.requantize.device
         m.requantize.set_input(4, high)
 

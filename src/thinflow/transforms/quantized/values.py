@@ -1,5 +1,5 @@
-"""Eight-bit codes for float values: found where a Dequantize made the float, computed for constants, and
-measured in each run for the rest.
+"""Quantized values for floats: read where a Dequantize made the float, computed for constants, and made in
+each run for the rest, over the range that they have there.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.quantized.quantize_weights import PerTensor
 from thinflow.transforms.shared.constants import const_tensor, is_finite, stored_once
 
-# The mode in which the eight-bit kernels read codes; the others divide the range in another way.
+# The mode in which the eight-bit kernels read quantized values; the others divide the range in another way.
 MIN_FIRST: dict[str, Attr] = {"T": QUINT8, "mode": b"MIN_FIRST"}
 
-Coded = tuple[Value, Value, Value]
-"""Codes of type quint8, and the two ends of the range they divide."""
+Quantized = tuple[Value, Value, Value]
+"""Values of type quint8, and the two ends of the range they divide."""
 
 
-def ports(node: Node) -> Coded:
+def ports(node: Node) -> Quantized:
     """The three outputs of an eight-bit op."""
     return node.output(0), node.output(1), node.output(2)
 
@@ -54,20 +54,20 @@ def source_of(value: Value) -> Value:
     return value
 
 
-def coded_source(value: Value) -> Coded | None:
-    """The codes that a float value was decoded from by a Dequantize MIN_FIRST; None if it was not."""
+def quantized_source(value: Value) -> Quantized | None:
+    """The quantized values that a float was made of by a Dequantize MIN_FIRST; None if it was not."""
     source = source_of(value)
     node = source.node
     if node.op != "Dequantize" or source.is_graph_input or len(node.inputs) != 3 or source.port != 0:
         return None
-    # Newer attributes of Dequantize that give codes another meaning.
+    # Newer attributes of Dequantize that give quantized values another meaning.
     is_plain = node.get("axis", -1) == -1 and not node.get("narrow_range", False)
     if node.get("T") is not QUINT8 or node.get("mode") != "MIN_FIRST" or not is_plain:
         return None
     if node.control_inputs or node.get("dtype", FLOAT) is not FLOAT:
         return None
-    codes, low, high = node.inputs
-    return codes, low, high
+    values, low, high = node.inputs
+    return values, low, high
 
 
 def constant_numbers(value: Value) -> Tensor | None:
@@ -79,9 +79,9 @@ def constant_numbers(value: Value) -> Tensor | None:
     if not has(source.node.op, Trait.FAKE_QUANT) or source.is_graph_input or source.node.control_inputs:
         return None
     # All inputs, the ends of the range included.
-    found = [const_tensor(v) for v in source.node.inputs]
-    inputs = [tensor.numpy() for tensor in found if tensor is not None]
-    if len(inputs) < len(found):
+    tensors = [const_tensor(v) for v in source.node.inputs]
+    inputs = [tensor.numpy() for tensor in tensors if tensor is not None]
+    if len(inputs) < len(tensors):
         return None
     try:
         (result,) = registry.call_kernel(registry.get(source.node.op), inputs, source.node.attrs)
@@ -91,8 +91,8 @@ def constant_numbers(value: Value) -> Tensor | None:
 
 
 @dataclass
-class Coder:
-    """Makes codes for the values that eight-bit ops read, each once.
+class InputQuantizer:
+    """Makes the quantized values that eight-bit ops read, each once.
 
     Attributes:
         in_loops: whether the graph has loops made of frames, so that constants must be tied to them.
@@ -102,29 +102,29 @@ class Coder:
     graph: Graph
     in_loops: bool = False
     loose: list[Node] = field(default_factory=list)
-    _known: dict[Value, Coded] = field(default_factory=dict)
+    _known: dict[Value, Quantized] = field(default_factory=dict)
     _plans: dict[Value, PerTensor | None] = field(default_factory=dict)
 
     def check(self, value: Value) -> None:
-        """Raise Refuse if the value cannot be coded."""
-        tensor = None if coded_source(value) else constant_numbers(value)
+        """Raise Refuse if the value cannot be quantized."""
+        tensor = None if quantized_source(value) else constant_numbers(value)
         if tensor is not None and not tensor.size:
             raise Refuse(f"the constant '{value.name}' is empty")
         if tensor is not None and not is_finite(tensor.numpy()):
             raise Refuse(f"the constant '{value.name}' has values that are not finite")
 
-    def codes(self, value: Value, site: Site) -> Coded:
-        """Codes of a float value and their range; new nodes stand at the site."""
+    def quantized(self, value: Value, site: Site) -> Quantized:
+        """The quantized form of a float value, with its range; new nodes stand at the site."""
         self.loose.append(value.node)
-        found = coded_source(value)
-        if found is not None:
-            return found
+        codes = quantized_source(value)
+        if codes is not None:
+            return codes
         source = source_of(value)
         if source not in self._known:
-            # Constants are coded once and for all, other values in each run.
+            # Constants are quantized once and for all, other values in each run.
             plan = self._plan(source)
-            made = self._measured(source, site) if plan is None else self._stored(source, plan, site)
-            self._known[source] = made
+            new = self._measured(source, site) if plan is None else self._stored(source, plan, site)
+            self._known[source] = new
         return self._known[source]
 
     def _plan(self, source: Value) -> PerTensor | None:
@@ -136,8 +136,8 @@ class Coder:
         except Refuse:  # too narrow a range for 255 steps; when measured it is widened
             return None
 
-    def _stored(self, source: Value, plan: PerTensor, site: Site) -> Coded:
-        """A constant's codes, stored instead of it."""
+    def _stored(self, source: Value, plan: PerTensor, site: Site) -> Quantized:
+        """A constant's quantized values, stored instead of it."""
         base = f"{site.before.name}_eightbit/{_part(source)}"
         near = source.node.control_inputs
         content = stored_once(Tensor.from_array(plan.quantized, QUINT8))
@@ -147,8 +147,8 @@ class Coder:
             constant(site, np.asarray(plan.high, np.float32), f"{base}/max", near),
         )
 
-    def _measured(self, source: Value, site: Site) -> Coded:
-        """Codes over the range that the values have in each run."""
+    def _measured(self, source: Value, site: Site) -> Quantized:
+        """Quantized over the range that the values have in each run."""
         base = f"{site.before.name}_eightbit/{_part(source)}"
         near = (source.node,) if self.in_loops else ()
         device = site.before.device
@@ -179,8 +179,8 @@ def _part(value: Value) -> str:
 
 
 def has_loops(graph: Graph) -> bool:
-    """Whether there are loops in the way TensorFlow 1 wrote them, by frames."""
-    return any(node.op in {"Enter", "RefEnter"} for node in graph)
+    """True if there are loops in the way TensorFlow 1 wrote them, by frames."""
+    return any(has(node.op, Trait.ENTER) for node in graph)
 
 
 def element_of(node: Node, value: Value) -> DType | None:

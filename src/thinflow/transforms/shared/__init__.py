@@ -1,1 +1,2 @@
-"""Helpers of several transforms: constants behind values, effects of nodes, nodes that compute nothing."""
+"""Helpers of several transforms: constants behind values, effects of nodes, nodes that compute nothing or a
+constant."""

@@ -45,7 +45,7 @@ def numbers(tensor: Tensor, node: Node) -> Array:
 
 
 def is_sole_reader(reader: Node, value: Value) -> bool:
-    """Whether a constant may be changed in place: only `reader` reads it, once, and nobody asked for it.
+    """True if a constant may be changed in place: only `reader` reads it, once, and nobody asked for it.
 
     Nodes that merely wait for it do not count.
     """
@@ -96,14 +96,14 @@ def other_than_floating(node: Node) -> str | None:
 
 
 def is_finite(values: Array) -> bool:
-    """Whether no element is infinite or NaN."""
+    """True if no element is infinite or NaN."""
     if values.dtype.kind != "f":  # bfloat16 and the like, which numpy does not know as floats
         values = values.astype(np.float32)
     return bool(np.isfinite(values).all())
 
 
 def all_equal(values: Array) -> bool:
-    """Whether every element has the bits of the first, so that 0.0 and -0.0 differ."""
+    """True if every element has the bits of the first, so that 0.0 and -0.0 differ."""
     if values.size < 2:
         return True
     flat = values.reshape(-1)

@@ -10,7 +10,7 @@ from thinflow.ops.traits import Trait, has
 
 
 def is_stateless(node: Node) -> bool:
-    """Whether the node itself does nothing but compute. Unknown ops, function calls and control flow are
+    """True if the node itself does nothing but compute. Unknown ops, function calls and control flow are
     not trusted.
     """
     # A placeholder computes nothing, but its value is the caller's and has no effect.

@@ -61,7 +61,7 @@ def single(value: Value) -> float | None:
 
 
 def broadcasts_into(tensor: Tensor, shape: Shape) -> bool:
-    """Whether combining a constant with a tensor of that shape gives that shape."""
+    """True if combining a constant with a tensor of that shape gives that shape."""
     if not tensor.shape:
         return True
     if shape is None or len(tensor.shape) > len(shape):
@@ -71,7 +71,7 @@ def broadcasts_into(tensor: Tensor, shape: Shape) -> bool:
 
 
 def same_shape(a: Shape, b: Shape) -> bool:
-    """Whether two tensors with equally many elements have the same shape for sure.
+    """True if two tensors with equally many elements have the same shape for sure.
 
     One size may be unknown in both: the others and the number of elements settle it, unless one is 0.
     """
@@ -197,10 +197,10 @@ def _squeeze(node: Node) -> Value | None:
 def _reshape(node: Node) -> Value | None:
     """Back to a shape that the tensor had before a chain of reshapes."""
     value = node.inputs[0] if node.inputs else None
-    found = None
+    earlier = None
     while value is not None:
         if same_shape(value.shape, node.output().shape):
-            found = value
+            earlier = value
         value = source_of(value)
         inner = value.node
         value = (
@@ -208,7 +208,7 @@ def _reshape(node: Node) -> Value | None:
             if has(inner.op, Trait.RESHAPE) and inner.inputs and not value.is_graph_input
             else None
         )
-    return found
+    return earlier
 
 
 @_RULES.rule("Tile")

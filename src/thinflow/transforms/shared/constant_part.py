@@ -90,7 +90,7 @@ class ConstantPart:
             self.from_shapes.add(node)
 
     def _follows_from_shapes(self, node: Node) -> bool:
-        # Inside a frame a node runs once a turn; a constant in its place would be there just once.
+        # Inside a frame a node runs in each iteration; a constant in its place would be there just once.
         if not is_stateless(node) or node in self.in_control_flow:
             return False
         read = [v for v in node.outputs if v.uses or v.is_graph_output]
