@@ -1,4 +1,4 @@
-"""Dead arguments and results of functions: narrower functions, copied where others call them, and their calls."""
+"""Dead arguments and results of functions: narrower functions, copied where others call them; and calls."""
 
 from __future__ import annotations
 
