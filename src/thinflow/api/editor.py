@@ -12,7 +12,7 @@ from thinflow.ir.order import execution_order
 from thinflow.ir.types import DType, Shape
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.pattern import Match, NodePattern, constant_node
+from thinflow.rewrite.pattern import Match, NodePattern, constant_tensor
 from thinflow.rewrite.rule import Trace
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class Editor:
 
     def const(self, reference: Reference) -> np.ndarray[Any, Any] | None:
         """The numbers of a constant, also behind an Identity; None if it is none. A view: do not write."""
-        source = constant_node(self.value(reference))
-        return None if source is None or source.tensor is None else source.tensor.numpy()
+        tensor = constant_tensor(self.value(reference))
+        return None if tensor is None else tensor.numpy()
 
     def add_const(self, name: str, array: Any, like: Node | None = None) -> Value:
         """A new constant under that name or one like it, in front of the node `like` and on its device."""

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.graph import Node, Value
+from thinflow.ir.tensor import Tensor
 from thinflow.ops.traits import Trait, has, ops_with
 
 
@@ -210,10 +211,9 @@ class Match:
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
         """The numbers of a bound constant."""
-        tensor = constant_node(self.bound[name])
+        tensor = constant_tensor(self.bound[name])
         assert tensor is not None
-        assert tensor.tensor is not None
-        return tensor.tensor.numpy()
+        return tensor.numpy()
 
 
 @dataclass(frozen=True)
@@ -236,6 +236,12 @@ def constant_node(value: Value) -> Node | None:
     """The Const node a value comes from, looking through pass-through ops; None if it may be fed."""
     source = source_of(value)
     return source.node if source.node.tensor is not None and not source.is_graph_input else None
+
+
+def constant_tensor(value: Value) -> Tensor | None:
+    """What the constant behind a value holds; None if there is none, or it may be fed."""
+    node = constant_node(value)
+    return None if node is None else node.tensor
 
 
 def match(pattern: HeadPattern, head: Node, facts: Mapping[str, object] | None = None) -> Match | Miss:

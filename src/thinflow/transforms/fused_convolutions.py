@@ -15,7 +15,7 @@ from thinflow.ir.types import FLOAT, INT32, DType
 from thinflow.ops.traits import Trait
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.pattern import Match, any_value, constant_node, node, optional
+from thinflow.rewrite.pattern import Match, any_value, constant_node, constant_tensor, node, optional
 from thinflow.rewrite.rule import Refuse, Trace, transform
 from thinflow.typing import Array
 
@@ -243,8 +243,7 @@ def check_mirror(m: Match) -> None:
     """Raise Refuse if the matched `pad`, a MirrorPad with `paddings`, is not one of height and width."""
     if m.pad.get("mode") not in {"REFLECT", "SYMMETRIC"}:
         raise Refuse(f"'{m.pad.name}' has the mode {m.pad.get('mode')}", m.conv)
-    source = constant_node(m.paddings)
-    if source is None:
+    if constant_node(m.paddings) is None:
         raise Refuse(f"the paddings of '{m.pad.name}' are not constant", m.conv)
     margins = pairs(m.array("paddings"), m.conv)
     if len(margins) != 4 or any(margins[0]) or any(margins[3]):
@@ -264,10 +263,8 @@ def check_resize(m: Match) -> None:
 
 def paddings_int32(m: Match, site: Site) -> Value:
     """The matched `paddings` as the fused kernels take them, which is int32."""
-    source = constant_node(m.paddings)
-    assert source is not None
-    assert source.tensor is not None
-    if source.tensor.dtype is INT32:
+    tensor = constant_tensor(m.paddings)
+    if tensor is not None and tensor.dtype is INT32:
         return m.paddings
     return site.constant(m.array("paddings").astype(np.int32), f"{m.pad.name}/paddings_int32")
 

@@ -15,9 +15,9 @@ from thinflow.ir.types import INT32, INT64, DType
 from thinflow.ops.traits import RuleTable, Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.pattern import Match, any_value, node
+from thinflow.rewrite.pattern import Match, any_value, constant_node, constant_tensor, node
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
-from thinflow.transforms.shared.constants import awaited_by_constant, const_node, const_tensor, side_outputs
+from thinflow.transforms.shared.constants import awaited_by_constant, side_outputs
 from thinflow.transforms.shared.effects import in_loops
 from thinflow.transforms.shared.identities import broadcasts_into, handed_on, known_shapes, single
 
@@ -205,7 +205,7 @@ def _parts(node: Node) -> tuple[Value, Tensor, bool] | None:
     """Data, constant, and whether the constant comes first; None unless just one input is constant."""
     if len(node.inputs) != 2:
         return None
-    left, right = (const_tensor(v) for v in node.inputs)
+    left, right = (constant_tensor(v) for v in node.inputs)
     if right is not None and left is None:
         return node.inputs[0], right, False
     if left is not None and right is None:
@@ -233,7 +233,7 @@ def _chain(node: Node, site: Site, family: Trait) -> Value | None:
     op, array = result
     tensor = Tensor.from_array(array.astype(element.numpy()), element)
     constant = site.constant(tensor, f"{node.name}/merged")
-    old = [v for n in (inner, node) for v in n.inputs if const_tensor(v) is not None]
+    old = [v for n in (inner, node) for v in n.inputs if constant_tensor(v) is not None]
     constant.node.set_control_inputs(dict.fromkeys(n for v in old for n in awaited_by_constant(v)))
     return _with_constant(site, op, x, constant, element)
 
@@ -305,7 +305,7 @@ def _scaled(inner: str, outer: str, a: Any, b: Any, first: tuple[bool, bool]) ->
 def _power(node: Node, site: Site) -> Value | None:
     """x ** 2 and the like, of floats."""
     element = _element(node)
-    exponent = const_tensor(node.inputs[1]) if len(node.inputs) == 2 else None
+    exponent = constant_tensor(node.inputs[1]) if len(node.inputs) == 2 else None
     if element is None or not element.is_floating or exponent is None:
         return None
     # None counts as 0, which is no power that has an op either.
@@ -321,7 +321,7 @@ def _product(node: Node, site: Site) -> Value | None:
     element = _element(node)
     left, right = node.inputs if len(node.inputs) == 2 else (None, None)
     # A constant times itself is folding's business.
-    if left is not None and left is right and element is not None and const_node(left) is None:
+    if left is not None and left is right and element is not None and constant_node(left) is None:
         return site.add("Square", left, attrs={"T": element})
     return _chain(node, site, _FACTORS)
 

@@ -17,7 +17,7 @@ from thinflow.ir.types import BOOL, DType
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.pattern import Match, NodePattern, any_of, any_value, constant_node, node, source_of
+from thinflow.rewrite.pattern import Match, NodePattern, any_of, any_value, constant_tensor, node, source_of
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.constant_branches import resolve_calls, resolve_switches
 
@@ -150,11 +150,9 @@ def _require_constant(value: Value, wanted: float) -> None:
 
 def _scalar(value: Value) -> float | None:
     """The number a scalar constant holds."""
-    found = constant_node(value)
-    if found is None or found.tensor is None or found.tensor.size != 1:
-        return None
+    tensor = constant_tensor(value)
     # One element of any rank.
-    return float(found.tensor.numpy().ravel()[0])
+    return None if tensor is None or tensor.size != 1 else float(tensor.numpy().ravel()[0])
 
 
 def _needs_uniform(index: int) -> Callable[[Node], str | None]:

@@ -12,7 +12,7 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import INT32, INT64
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.pattern import Match, any_value, constant_node, many, node
+from thinflow.rewrite.pattern import Match, any_value, constant_node, constant_tensor, many, node
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.shared.effects import in_loops
 
@@ -46,9 +46,8 @@ class BackportConcatV2(Rewrite):
 def _is_int64(m: Match) -> bool:
     """Whether the axis is of a type that Concat does not take."""
     # The constant's own type goes first: the attribute may be absent, and then means int32.
-    source = constant_node(m.axis)
-    if source is not None and source.tensor is not None:
-        return source.tensor.dtype is INT64
+    if (tensor := constant_tensor(m.axis)) is not None:
+        return tensor.dtype is INT64
     return m.concat.attrs.get("Tidx", INT32) is INT64
 
 

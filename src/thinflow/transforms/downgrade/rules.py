@@ -20,7 +20,7 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT, INT32, DType
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.pattern import constant_node
+from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse
 
 
@@ -67,10 +67,10 @@ class DowngradeSite:
         Raises:
             Refuse: it is not.
         """
-        source = constant_node(self.input(index))
-        if source is None or source.tensor is None:
+        tensor = constant_tensor(self.input(index))
+        if tensor is None:
             raise Refuse(f"its {what} is not constant", self.node)
-        return source.tensor.numpy()
+        return tensor.numpy()
 
     def rank(self, index: int) -> int:
         """The number of axes of an input.

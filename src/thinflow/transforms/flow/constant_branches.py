@@ -15,9 +15,9 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site
+from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.flow.dependence import is_pure_call
-from thinflow.transforms.shared.constants import const_tensor
 from thinflow.typing import Array
 
 
@@ -26,7 +26,7 @@ def resolve_calls(graph: Graph, trace: Trace) -> None:
     for node in list(graph):
         if not has(node.op, Trait.IF | Trait.CASE) or not node.inputs:
             continue
-        tensor = const_tensor(node.inputs[0])
+        tensor = constant_tensor(node.inputs[0])
         if tensor is None:
             continue
         branch = _branch(node, tensor.numpy())
@@ -86,7 +86,7 @@ def _taken(switch: Node) -> int | None:
     """The output that a Switch always uses; None if nobody knows, or if it is asked for by name."""
     if len(switch.inputs) != 2 or switch.is_protected:
         return None
-    tensor = const_tensor(switch.inputs[1])
+    tensor = constant_tensor(switch.inputs[1])
     # A number chooses among more than two outputs (_SwitchN).
     if tensor is None or tensor.size != 1 or tensor.dtype is not BOOL:
         return None

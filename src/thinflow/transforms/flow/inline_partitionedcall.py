@@ -16,7 +16,7 @@ from thinflow.ir.order import ancestors
 from thinflow.ir.types import DType
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import adapt_moved_class, drop_lost_classes
-from thinflow.rewrite.pattern import constant_node
+from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.library import endless, prune
 from thinflow.transforms.shared.effects import effect_free, in_loops, is_stateless
@@ -140,10 +140,10 @@ def _taken_branch(node: Node) -> str:
     Raises:
         Refuse: the condition is not constant.
     """
-    source = constant_node(node.inputs[0])
-    if source is None or source.tensor is None:
+    tensor = constant_tensor(node.inputs[0])
+    if tensor is None:
         raise Refuse(f"its condition '{node.inputs[0].name}' is not constant")
-    condition = source.tensor.numpy()
+    condition = tensor.numpy()
     # A scalar holds if it is not zero, anything else if it has elements.
     holds = bool(condition[()]) if condition.ndim == 0 else condition.size > 0
     return "then_branch" if holds else "else_branch"

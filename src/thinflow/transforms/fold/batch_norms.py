@@ -21,7 +21,7 @@ from thinflow.ir.types import FLOAT, DType
 from thinflow.ops.traits import Trait
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.pattern import Match, node
+from thinflow.rewrite.pattern import Match, constant_tensor, node
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.library import note_functions
 from thinflow.transforms.fold.chains import fold_all
@@ -29,7 +29,7 @@ from thinflow.transforms.fold.forward import fold_forward
 from thinflow.transforms.fold.pieces import Mode
 from thinflow.transforms.fold.producers import store
 from thinflow.transforms.fold.steps import LowerNorms, channels_first, is_training
-from thinflow.transforms.shared.constants import const_tensor, side_outputs
+from thinflow.transforms.shared.constants import side_outputs
 from thinflow.typing import Array
 
 
@@ -151,7 +151,7 @@ class FreezeBatchNorms(Rewrite):
         if norm.name not in m.measured:
             raise Refuse(f"the statistics have no '{norm.name}/mean'")
         mean, variance = m.measured[norm.name]
-        gamma = const_tensor(norm.inputs[1])
+        gamma = constant_tensor(norm.inputs[1])
         if gamma is not None and gamma.shape != mean.shape:
             raise Refuse(f"the statistics are for {mean.size} channels, it has {gamma.size}")
         # From version 2 on statistics have a type of their own, U, which is float even for half data.

@@ -22,6 +22,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.pattern import constant_node
 from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.fold.pieces import Mode, Piece, Pieces, below
 from thinflow.transforms.fold.producers import (
@@ -32,13 +33,7 @@ from thinflow.transforms.fold.producers import (
     weights_of,
 )
 from thinflow.transforms.fold.steps import Step, data_input, is_factor, is_sum, read_step
-from thinflow.transforms.shared.constants import (
-    awaited_by_constant,
-    const_node,
-    is_sole_reader,
-    numbers,
-    side_outputs,
-)
+from thinflow.transforms.shared.constants import awaited_by_constant, is_sole_reader, numbers, side_outputs
 from thinflow.transforms.shared.effects import is_stateless
 from thinflow.typing import Array
 
@@ -208,7 +203,7 @@ class Fold:
         before = self.head.node if target.slot is None else target.slot[0]
         site = Site(self.graph, before, self.mode.origin)
         if reusable is not None:
-            source = const_node(reusable)
+            source = constant_node(reusable)
             assert source is not None
             source.attrs["value"] = target.bias
             bias = reusable

@@ -15,6 +15,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.pattern import constant_node, constant_tensor
 from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.fold.producers import (
     Producer,
@@ -25,13 +26,7 @@ from thinflow.transforms.fold.producers import (
     weights_of,
 )
 from thinflow.transforms.fold.steps import Norm, read_norm
-from thinflow.transforms.shared.constants import (
-    awaited_by_constant,
-    const_node,
-    const_tensor,
-    is_sole_reader,
-    numbers,
-)
+from thinflow.transforms.shared.constants import awaited_by_constant, is_sole_reader, numbers
 from thinflow.typing import Array
 
 
@@ -59,7 +54,7 @@ def _fold(graph: Graph, node: Node, trace: Trace, origin: str) -> None:
     held = _following_bias(reader, producer) if bias is not None else None
     total = None
     if held is not None and bias is not None:
-        old = const_tensor(held)
+        old = constant_tensor(held)
         assert old is not None
         total = store(numbers(old, reader) + bias.numpy().astype(np.float64), old, node)
     trace.changed(node, f"folded forward into '{reader.name}'")
@@ -69,7 +64,7 @@ def _fold(graph: Graph, node: Node, trace: Trace, origin: str) -> None:
     for waited in node.control_inputs:
         reader.add_control_input(waited)
     if total is not None and held is not None:
-        constant = const_node(held)
+        constant = constant_node(held)
         assert constant is not None
         constant.attrs["value"] = total
     elif bias is not None:
@@ -145,7 +140,7 @@ def _following_bias(node: Node, producer: Producer) -> Value | None:
     if len(readers) != 1 or node.is_protected or readers[0].node.op != "BiasAdd" or readers[0].index != 0:
         return None
     value = readers[0].node.inputs[1]
-    tensor = const_tensor(value)
+    tensor = constant_tensor(value)
     if (
         tensor is None
         or tensor.shape != (producer.channels.count,)

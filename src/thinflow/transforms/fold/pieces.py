@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, execution_order
 from thinflow.ops.traits import Trait, has
+from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.fold.producers import Channels, Producer, find_producer, weights_of
 from thinflow.transforms.fold.steps import Step, data_input, is_factor, is_step, read_step
-from thinflow.transforms.shared.constants import const_tensor, side_outputs
+from thinflow.transforms.shared.constants import side_outputs
 
 
 @dataclass(frozen=True)
@@ -189,10 +190,10 @@ class Pieces:
 
     def _look_at_batch_to_space(self, node: Node) -> None:
         child = self._child(node.inputs[0], node)
-        block = const_tensor(node.inputs[1])
+        block = constant_tensor(node.inputs[1])
         if child is None:
             return
-        if block is None or const_tensor(node.inputs[2]) is None:
+        if block is None or constant_tensor(node.inputs[2]) is None:
             raise Refuse(f"the block or crops of '{node.name}' are not constant")
         # Blocks move along axes 1 and on, which are height and width only if channels come last.
         if child.channels.first or child.channels.rank is None or block.size > child.channels.rank - 2:
@@ -237,7 +238,7 @@ class Pieces:
         )
 
     def _is_channel_axis(self, value: Value, node: Node, channels: Channels) -> bool:
-        tensor = const_tensor(value)
+        tensor = constant_tensor(value)
         if tensor is None or tensor.size != 1 or not tensor.dtype.is_integer:
             raise Refuse(f"the axis of '{node.name}' is not constant")
         axis = int(tensor.numpy().reshape(()))

@@ -14,14 +14,9 @@ from thinflow.ops import registry
 from thinflow.ops.registry import Weights
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.pattern import constant_node, constant_tensor
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms.shared.constants import (
-    awaited_by_constant,
-    const_node,
-    const_tensor,
-    is_sole_reader,
-    numbers,
-)
+from thinflow.transforms.shared.constants import awaited_by_constant, is_sole_reader, numbers
 from thinflow.typing import Array
 
 FLOATING = frozenset({"float", "double", "half", "bfloat16"})
@@ -108,7 +103,7 @@ def find_producer(node: Node) -> Producer:
     if len(node.inputs) <= max(kind.input, kind.data):
         raise Refuse(f"'{node.name}' has only {len(node.inputs)} inputs", node)
     weights = node.inputs[kind.input]
-    tensor = const_tensor(weights)
+    tensor = constant_tensor(weights)
     if tensor is None:
         source = f"'{weights.node.name}' ({weights.node.op})"
         raise Refuse(f"the weights of '{node.name}' are not constant: they come from {source}", node)
@@ -156,7 +151,7 @@ def _refuse_grouped_transposed(node: Node, channels: Channels) -> None:
     """A grouped transposed convolution has more output channels than its filter says."""
     if not has(node.op, Trait.CONV_TRANSPOSE):
         return
-    sizes = const_tensor(node.inputs[0])
+    sizes = constant_tensor(node.inputs[0])
     if sizes is None or len(sizes.shape) != 1 or sizes.size < 4:
         return
     # Of grouped ones the result has the channels of all groups, the filter those of one.
@@ -197,7 +192,7 @@ def finite(tensor: Tensor, node: Node) -> Array:
 def put_weights(graph: Graph, producer: Producer, weights: Tensor, origin: str) -> None:
     """Set the weights of a producer: in place if nobody else reads the old ones, else anew."""
     node = producer.node
-    source = const_node(producer.weights)
+    source = constant_node(producer.weights)
     assert source is not None
     if is_sole_reader(node, producer.weights):
         source.attrs["value"] = weights

@@ -21,17 +21,11 @@ from thinflow.ir.types import FLOAT, DType
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.pattern import Match
+from thinflow.rewrite.pattern import Match, constant_node, constant_tensor
 from thinflow.rewrite.pattern import node as any_node
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.fold.producers import Channels, finite, store
-from thinflow.transforms.shared.constants import (
-    awaited_by_constant,
-    const_node,
-    const_tensor,
-    numbers,
-    side_outputs,
-)
+from thinflow.transforms.shared.constants import awaited_by_constant, numbers, side_outputs
 from thinflow.typing import Array
 
 DEFAULT_EPSILON = 1e-4  # of the attribute epsilon of TensorFlow's FusedBatchNorm ops
@@ -118,7 +112,7 @@ def _epsilon(node: Node) -> float:
 
 
 def _vector(node: Node, value: Value, what: str) -> Array:
-    tensor = const_tensor(value)
+    tensor = constant_tensor(value)
     if tensor is None:
         raise Refuse(f"{what} is not constant: it comes from '{value.node.name}' ({value.node.op})", node)
     if len(tensor.shape) != 1 or not tensor.size or not tensor.dtype.is_floating:
@@ -214,9 +208,8 @@ class Step:
 def data_input(node: Node) -> int:
     """The input of a step that is not the constant; 0 if that cannot be told."""
     commutes = (node.op == "Mul" or is_sum(node.op)) and len(node.inputs) == 2
-    return (
-        1 if commutes and const_node(node.inputs[0]) is not None and const_node(node.inputs[1]) is None else 0
-    )
+    fixed = [constant_node(value) is not None for value in node.inputs] if commutes else []
+    return 1 if fixed == [True, False] else 0
 
 
 def read_step(node: Node, x: int, channels: Channels) -> Step:
@@ -230,7 +223,7 @@ def read_step(node: Node, x: int, channels: Channels) -> Step:
     if len(node.inputs) != 2:
         raise Refuse(f"it has {len(node.inputs)} inputs, not 2", node)
     other = node.inputs[1 - x]
-    tensor = const_tensor(other)
+    tensor = constant_tensor(other)
     if tensor is None:
         raise Refuse(
             f"its other input is not constant: it comes from '{other.node.name}' ({other.node.op})", node

@@ -15,7 +15,7 @@ import numpy as np
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Node, Value
 from thinflow.ops.traits import RuleTable, Trait, has
-from thinflow.transforms.shared.constants import const_tensor
+from thinflow.rewrite.pattern import constant_tensor
 from thinflow.typing import Array
 
 Perm = tuple[int, ...]
@@ -58,7 +58,7 @@ _RULES: RuleTable[Rule] = RuleTable()
 
 
 def _ints(value: Value) -> tuple[int, ...] | None:
-    tensor = const_tensor(value)
+    tensor = constant_tensor(value)
     if tensor is None or not tensor.dtype.is_integer:
         return None
     return tuple(int(n) for n in tensor.numpy().reshape(-1))
@@ -75,7 +75,7 @@ def _elementwise(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | Non
         if index in raw:
             inputs.append(raw[index])
             continue
-        tensor = const_tensor(value)
+        tensor = constant_tensor(value)
         # One element is the same in every order.
         if value.spec.rank == 0 or (tensor is not None and tensor.size == 1 and len(tensor.shape) <= 1):
             inputs.append(value)
@@ -107,7 +107,7 @@ def _per_axis(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
 
 
 def _moved_rows(node: Node, index: int, perm: Perm) -> NewConstant | None:
-    tensor = const_tensor(node.inputs[index]) if len(node.inputs) > index else None
+    tensor = constant_tensor(node.inputs[index]) if len(node.inputs) > index else None
     if tensor is None or not tensor.shape or tensor.shape[0] != len(perm):
         return None
     return np.ascontiguousarray(tensor.numpy()[np.argsort(perm)]), node.inputs[index], f"input{index}"
@@ -158,7 +158,7 @@ def _axis(axis: int, perm: Perm) -> int | None:
 
 
 def _like(content: Any, value: Value) -> Array:
-    tensor = const_tensor(value)
+    tensor = constant_tensor(value)
     assert tensor is not None
     return np.asarray(content, tensor.numpy().dtype).reshape(tensor.shape)
 

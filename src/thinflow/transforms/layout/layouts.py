@@ -9,10 +9,11 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import sweep
+from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.layout.axes import NewConstant, Perm, Plan
 from thinflow.transforms.layout.transposes import Sinker, reshape_unit_transposes, transposes
-from thinflow.transforms.shared.constants import const_tensor, side_outputs
+from thinflow.transforms.shared.constants import side_outputs
 from thinflow.transforms.shared.effects import in_loops
 from thinflow.transforms.shared.identities import known_shapes
 
@@ -88,7 +89,7 @@ class ToNhwc(Transform):
 def _sizes(sinker: Sinker, node: Node, index: int, order: Perm) -> Value | NewConstant:
     """One number per axis, in the new order."""
     value = node.inputs[index]
-    tensor = const_tensor(value)
+    tensor = constant_tensor(value)
     if tensor is None and value.spec.shape == (len(order),):
         return sinker.picked(node, value, order)
     if tensor is None or tensor.shape != (len(order),):

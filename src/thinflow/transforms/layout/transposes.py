@@ -21,11 +21,11 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import INT32, Shape
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.pattern import Match
+from thinflow.rewrite.pattern import Match, constant_tensor
 from thinflow.rewrite.pattern import node as any_node
 from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.layout.axes import Perm, Plan, plan_for
-from thinflow.transforms.shared.constants import awaited_by_constant, const_tensor, side_outputs
+from thinflow.transforms.shared.constants import awaited_by_constant, side_outputs
 from thinflow.transforms.shared.effects import in_loops
 from thinflow.typing import Array
 
@@ -35,7 +35,7 @@ def perm_of(node: Node) -> Perm | None:
     # One that is fed, or waits for something, is more than a permutation.
     if node.op != "Transpose" or len(node.inputs) != 2 or node.control_inputs or node.output().is_graph_input:
         return None
-    tensor = const_tensor(node.inputs[1])
+    tensor = constant_tensor(node.inputs[1])
     if tensor is None or not tensor.dtype.is_integer:
         return None
     perm = tuple(int(n) for n in tensor.numpy().reshape(-1))
@@ -205,7 +205,7 @@ class Sinker:
         return value
 
     def _constant(self, site: Site, node: Node, array: Array, like: Value, what: str) -> Value:
-        tensor = const_tensor(like)
+        tensor = constant_tensor(like)
         content = Tensor.from_array(array, tensor.dtype) if tensor is not None else Tensor.from_array(array)
         value = site.constant(content, f"{node.name}/{what}")
         value.node.set_control_inputs(awaited_by_constant(like) if tensor is not None else ())

@@ -13,7 +13,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT, QINT32, QUINT8, TensorSpec
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.pattern import Match, any_value, node, output_of
+from thinflow.rewrite.pattern import Match, any_value, constant_tensor, node, output_of
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.merge_duplicate_nodes import MergeDuplicateNodes
 from thinflow.transforms.quantized.fake_quant import FakeQuantizer, logged_ranges, sampled_ranges
@@ -27,8 +27,13 @@ from thinflow.transforms.quantized.ops import (
     WidenRanges,
     measuring,
 )
-from thinflow.transforms.quantized.values import MIN_FIRST, Quantized, constant, quantized_source, source_of
-from thinflow.transforms.shared.constants import const_tensor
+from thinflow.transforms.quantized.values import (
+    MIN_FIRST,
+    Quantized,
+    constant,
+    quantized_source,
+    source_without_waits,
+)
 
 
 def check_range(name: str, low: float | None, high: float | None) -> None:
@@ -175,7 +180,7 @@ class MergeAdjacentRequantizes(Rewrite):
 
 
 def _scalar(value: Value) -> float | None:
-    tensor = const_tensor(value)
+    tensor = constant_tensor(value)
     return None if tensor is None or tensor.size != 1 else float(tensor.numpy().reshape(()))
 
 
@@ -193,12 +198,12 @@ def _measures(value: Value, x: Value) -> bool:
     node = value.node
     if value.is_graph_input or not node.inputs:
         return False
-    read = source_of(node.inputs[0])
+    read = source_without_waits(node.inputs[0])
     # Measuring is done on the flattened value where the rank was not known.
     if read.node.op == "Reshape" and not read.is_graph_input:
-        read = source_of(read.node.inputs[0])
+        read = source_without_waits(read.node.inputs[0])
     # Reduced over all axes, as the result's rank shows.
-    return read is source_of(x) and value.shape in (None, ())
+    return read is source_without_waits(x) and value.shape in (None, ())
 
 
 @transform("remove_redundant_quantizations")

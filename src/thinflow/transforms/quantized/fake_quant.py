@@ -27,7 +27,7 @@ from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.quantized.forms import EIGHT_BIT
 from thinflow.transforms.quantized.freeze_requantization_ranges import percentiles, read_lines, read_records
 from thinflow.transforms.quantized.quantize_weights import is_parameter
-from thinflow.transforms.quantized.values import constant, element_of, has_loops, source_of
+from thinflow.transforms.quantized.values import constant, element_of, has_loops, source_without_waits
 from thinflow.transforms.shared.constants import is_finite
 
 Bounds = tuple[float, float]
@@ -129,7 +129,7 @@ class FakeQuantizer:
 
     def _constants(self, node: Node) -> None:
         for use in [use for v in dict.fromkeys(node.inputs) for use in v.uses if use.node is node]:
-            source = source_of(node.inputs[use.index])
+            source = source_without_waits(node.inputs[use.index])
             tensor = source.node.tensor
             if tensor is None or tensor.dtype is not FLOAT or is_parameter(use) or source.is_graph_input:
                 continue

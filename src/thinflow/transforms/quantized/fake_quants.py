@@ -17,18 +17,18 @@ from thinflow.ops.fake_quant import nudged_range
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.pattern import Match, any_value, const, many, node
+from thinflow.rewrite.pattern import Match, any_value, const, constant_tensor, many, node
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.quantized.ops import TO_EIGHT_BITS
 from thinflow.transforms.quantized.values import MIN_FIRST, constant, has_loops, ports
-from thinflow.transforms.shared.constants import const_tensor, is_finite, stored_once
+from thinflow.transforms.shared.constants import is_finite, stored_once
 
 Bounds = tuple[float, float]
 
 
 def _bounds(fake: Node) -> Bounds | None:
     """The range of a fake quantization, if it is constant."""
-    ends = [const_tensor(v) for v in fake.inputs[1:]]
+    ends = [constant_tensor(v) for v in fake.inputs[1:]]
     numbers = [float(t.numpy().reshape(())) for t in ends if t is not None and t.size == 1]
     return (numbers[0], numbers[1]) if len(numbers) == 2 else None
 
@@ -77,7 +77,7 @@ def _commutes(node: Node, bounds: Bounds) -> bool:
 def _pads_zeros(node: Node) -> bool:
     if node.op == "Pad":
         return True
-    value = const_tensor(node.inputs[2]) if len(node.inputs) == 3 else None
+    value = constant_tensor(node.inputs[2]) if len(node.inputs) == 3 else None
     return value is not None and not np.any(value.numpy())
 
 
@@ -199,7 +199,7 @@ def _written(node: Node) -> tuple[float, float]:
         return float(np.float32(node.get("min", -6.0))), float(np.float32(node.get("max", 6.0)))
     if node.op == "FakeQuantWithMinMaxVarsPerChannel":
         raise Refuse("it has a range for each channel, eight-bit ops have one")
-    ends = [const_tensor(v) for v in node.inputs[1:]]
+    ends = [constant_tensor(v) for v in node.inputs[1:]]
     numbers = [float(t.numpy().reshape(())) for t in ends if t is not None and t.size == 1]
     if len(numbers) != 2:
         raise Refuse("its range is not constant")
@@ -225,7 +225,7 @@ class ConvertFakeQuants(Rewrite):
         return {"in_loops": has_loops(graph)}
 
     def check(self, m: Match) -> None:
-        weights = const_tensor(m.x)
+        weights = constant_tensor(m.x)
         m.bind("levels", levels_of(m.fake, weights is not None))
         if m.fake.output().is_graph_input:
             raise Refuse("it is an input of the graph")
@@ -236,7 +236,7 @@ class ConvertFakeQuants(Rewrite):
         return f"quantizes to {m.levels.low:.6g} to {m.levels.high:.6g}"
 
     def build(self, m: Match, site: Site) -> Value:
-        weights = const_tensor(m.x)
+        weights = constant_tensor(m.x)
         if weights is not None:
             result = _stored(m.fake, weights, m.levels, site)
         else:

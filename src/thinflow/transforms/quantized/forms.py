@@ -14,9 +14,9 @@ from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import INT32, QINT32, QUINT8, Shape
 from thinflow.ops._defaults import defaults_of
 from thinflow.ops.traits import Trait, has
+from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms.quantized.values import source_of
-from thinflow.transforms.shared.constants import const_tensor
+from thinflow.transforms.quantized.values import source_without_waits
 
 # Sums of products of quantized values have 32 bits, which a Requantize brings back to eight.
 _TO_32_BITS: dict[str, Attr] = {"T1": QUINT8, "T2": QUINT8, "Toutput": QINT32}
@@ -192,7 +192,7 @@ def _check_broadcast(node: Node) -> None:
     """Equal shapes, a single number, or an operand that matches the last axes of the other."""
     # x + x and x * x need no broadcasting, whatever the shape.
     x, y = node.inputs
-    if source_of(x) is source_of(y) or _is_one(x.shape) or _is_one(y.shape):
+    if source_without_waits(x) is source_without_waits(y) or _is_one(x.shape) or _is_one(y.shape):
         return
     if x.shape is None or y.shape is None:
         unknown = x if x.shape is None else y
@@ -248,7 +248,7 @@ def concat_axis(node: Node) -> int:
         Refuse: it is not known, or cannot be counted.
     """
     at = 0 if node.op == "Concat" else -1
-    tensor = const_tensor(node.inputs[at])
+    tensor = constant_tensor(node.inputs[at])
     if tensor is None or tensor.size != 1 or not tensor.dtype.is_integer:
         raise Refuse(f"its axis '{node.inputs[at].name}' is not constant")
     axis = int(tensor.numpy().reshape(()))

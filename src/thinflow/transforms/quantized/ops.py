@@ -23,7 +23,7 @@ from thinflow.ops._quantized import QuantizedOp
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.pattern import Match, any_value, output_of
+from thinflow.rewrite.pattern import Match, any_value, constant_tensor, output_of
 from thinflow.rewrite.pattern import node as any_node
 from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.quantized.forms import (
@@ -43,7 +43,7 @@ from thinflow.transforms.quantized.values import (
     has_loops,
     ports,
 )
-from thinflow.transforms.shared.constants import const_tensor, stored_once
+from thinflow.transforms.shared.constants import stored_once
 
 Bounds = tuple[float, float]
 TO_EIGHT_BITS: dict[str, Attr] = {"Tinput": QINT32, "out_type": QUINT8}
@@ -176,7 +176,7 @@ def _arranged(form: EightBit, node: Node, operands: list[Quantized], site: Site)
 def _axis(node: Node, site: Site) -> Value:
     """The axis as QuantizedConcat takes it, int32 and not negative: the one that is there, if it is."""
     operand, axis = node.inputs[0 if node.op == "Concat" else -1], concat_axis(node)
-    tensor = const_tensor(operand)
+    tensor = constant_tensor(operand)
     assert tensor is not None
     if tensor.dtype.name == "int32" and tensor.shape == () and int(tensor.numpy()) == axis:
         return operand

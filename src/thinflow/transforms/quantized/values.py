@@ -18,9 +18,10 @@ from thinflow.ir.types import FLOAT, INT32, QUINT8, DType
 from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site
+from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.quantized.quantize_weights import PerTensor
-from thinflow.transforms.shared.constants import const_tensor, is_finite, stored_once
+from thinflow.transforms.shared.constants import is_finite, stored_once
 
 # The mode in which the eight-bit kernels read quantized values; the others divide the range in another way.
 MIN_FIRST: dict[str, Attr] = {"T": QUINT8, "mode": b"MIN_FIRST"}
@@ -45,7 +46,7 @@ def constant(
     return value
 
 
-def source_of(value: Value) -> Value:
+def source_without_waits(value: Value) -> Value:
     """The value behind ops that hand it on; one that waits for something is not looked through."""
     while value.port == 0 and has(value.node.op, Trait.IDENTITY) and value.node.inputs:
         if value.is_graph_input or value.node.control_inputs:
@@ -56,7 +57,7 @@ def source_of(value: Value) -> Value:
 
 def quantized_source(value: Value) -> Quantized | None:
     """The quantized values that a float was made of by a Dequantize MIN_FIRST; None if it was not."""
-    source = source_of(value)
+    source = source_without_waits(value)
     node = source.node
     if node.op != "Dequantize" or source.is_graph_input or len(node.inputs) != 3 or source.port != 0:
         return None
@@ -72,14 +73,14 @@ def quantized_source(value: Value) -> Quantized | None:
 
 def constant_numbers(value: Value) -> Tensor | None:
     """The float constant behind a value, fake quantization of constants included; None if there is none."""
-    source = source_of(value)
+    source = source_without_waits(value)
     tensor = source.node.tensor
     if tensor is not None:
         return None if source.is_graph_input or tensor.dtype is not FLOAT else tensor
     if not has(source.node.op, Trait.FAKE_QUANT) or source.is_graph_input or source.node.control_inputs:
         return None
     # All inputs, the ends of the range included.
-    tensors = [const_tensor(v) for v in source.node.inputs]
+    tensors = [constant_tensor(v) for v in source.node.inputs]
     inputs = [tensor.numpy() for tensor in tensors if tensor is not None]
     if len(inputs) < len(tensors):
         return None
@@ -119,7 +120,7 @@ class InputQuantizer:
         codes = quantized_source(value)
         if codes is not None:
             return codes
-        source = source_of(value)
+        source = source_without_waits(value)
         if source not in self._known:
             # Constants are quantized once and for all, other values in each run.
             plan = self._plan(source)

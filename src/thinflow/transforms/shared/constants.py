@@ -7,29 +7,8 @@ import numpy as np
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
-from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
 from thinflow.typing import Array
-
-
-def const_node(value: Value) -> Node | None:
-    """The Const node behind a value, through pass-through ops; None if there is none, or the value is fed."""
-    while True:
-        # What is fed has the caller's value, whatever constant stands behind it.
-        if value.is_graph_input or value.port != 0:
-            return None
-        node = value.node
-        if node.tensor is not None:
-            return node
-        if not has(node.op, Trait.IDENTITY) or not node.inputs:
-            return None
-        value = node.inputs[0]
-
-
-def const_tensor(value: Value) -> Tensor | None:
-    """The constant behind a value."""
-    node = const_node(value)
-    return None if node is None else node.tensor
 
 
 def numbers(tensor: Tensor, node: Node) -> Array:

@@ -12,8 +12,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, Shape
 from thinflow.ops.traits import RuleTable, Trait, has
-from thinflow.rewrite.pattern import source_of
-from thinflow.transforms.shared.constants import const_tensor
+from thinflow.rewrite.pattern import constant_tensor, source_of
 
 Identity = Callable[[Node], Value | None]
 """The value a node hands on; None if it does something."""
@@ -52,7 +51,7 @@ def handed_on(node: Node) -> Value | None:
 
 def single(value: Value) -> float | None:
     """The number that every element of a numeric constant is; None for any other value."""
-    tensor = const_tensor(value)
+    tensor = constant_tensor(value)
     if tensor is None or not tensor.size or not (tensor.dtype.is_floating or tensor.dtype.is_integer):
         return None
     array = tensor.numpy()
@@ -85,7 +84,7 @@ def same_shape(a: Shape, b: Shape) -> bool:
 
 def ints(value: Value) -> tuple[int, ...] | None:
     """The elements of a small integer value, when all of them are known."""
-    tensor = const_tensor(value)
+    tensor = constant_tensor(value)
     if tensor is not None and tensor.dtype.is_integer and tensor.size <= 64:
         return tuple(int(n) for n in tensor.numpy().reshape(-1))
     return None if value.is_graph_input else value.spec.ints
@@ -102,10 +101,10 @@ def axes_of(value: Value, rank: int) -> tuple[int, ...] | None:
 def _beside(node: Node, number: float, sides: Sequence[int]) -> Value | None:
     """The other input, where one of the inputs on these sides is the number."""
     for side in sides if len(node.inputs) == 2 else ():
-        tensor = const_tensor(node.inputs[side])
+        tensor = constant_tensor(node.inputs[side])
         other = node.inputs[1 - side]
         # Both constant: that is folding's business, which gives the result a name.
-        if tensor is None or single(node.inputs[side]) != number or const_tensor(other) is not None:
+        if tensor is None or single(node.inputs[side]) != number or constant_tensor(other) is not None:
             continue
         # Otherwise the constant would make the result larger than the data.
         if broadcasts_into(tensor, other.shape):
