@@ -10,7 +10,7 @@ import pytest
 from tests.engines.eight_bit import frozen
 from tests.lower.eight_bit import fed, measured, narrowed, reals, stored, two
 from tests.lower.tflite.harness import Net
-from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.shapes import infer_with_loops
 from thinflow.api import load
 from thinflow.engines._cost_model import EXACT_FLOPS, better_exact
 from thinflow.engines.session import Session

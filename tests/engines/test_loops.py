@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.loops import entered, while_loop
-from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.shapes import infer_with_loops
 from thinflow.engines import find
 from thinflow.engines._units import divide
 from thinflow.interpreter import Plan

@@ -164,7 +164,7 @@ def test_the_flag_takes_the_words_of_the_loader() -> None:
     from argparse import ArgumentParser
 
     from thinflow.cli._options import add_state
-    from thinflow.load.keeping import CHOICES
+    from thinflow.load.frozen import CHOICES
 
     parser = ArgumentParser()
     add_state(parser)

@@ -10,7 +10,7 @@ import pytest
 from tests.engines.eight_bit import RECIPE, frozen
 from tests.lower.eight_bit import fed, narrowed, reals, stored, two
 from tests.lower.tflite.harness import Net
-from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.shapes import infer_with_loops
 from thinflow.api import load, transform
 from thinflow.api.converting import convert_verified
 from thinflow.errors import VerificationError

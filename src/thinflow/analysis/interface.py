@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
-from thinflow.analysis.reader_shapes import asked_shape
+from thinflow.analysis.neighbor_specs import asked_shape
 from thinflow.analysis.shapes import port_count
-from thinflow.analysis.switches import inference_setting, setting_text
 from thinflow.analysis.training import answers, variables
+from thinflow.analysis.training_mode import inference_setting, setting_text
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors

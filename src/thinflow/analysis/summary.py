@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thinflow.analysis import foreign
-from thinflow.analysis.cost import GraphCost, Parameters, graph_cost, parameters
+from thinflow.analysis.cost import GraphCost, Parameters, Peak, graph_cost, parameters, peak_activations
 from thinflow.analysis.interface import Candidate, Interface, guess_interface
-from thinflow.analysis.liveness import Peak, peak_activations
 from thinflow.analysis.precision import precision
-from thinflow.analysis.sample_norms import is_sample_norm, uses_batch_statistics
 from thinflow.analysis.shapes import infer_shapes, port_count
-from thinflow.analysis.switches import in_training_branch
+from thinflow.analysis.training_mode import in_training_branch, is_sample_norm, uses_batch_statistics
 from thinflow.errors import FeedError, closest
 from thinflow.errors.plain_text import one_line
 from thinflow.ir.brief import brief_repr

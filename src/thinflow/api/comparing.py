@@ -66,11 +66,11 @@ def verify(
         GraphError: a name or signature does not exist.
         FeedError: the feeds do not fit, or made-up ones do not go through.
     """
-    from thinflow.analysis.narrow_floats import usual_tolerance
+    from thinflow.analysis.precision import usual_tolerance
     from thinflow.compare.boundaries import named_pairs
     from thinflow.compare.verify import verify as verify_models
     from thinflow.engines._files import is_file
-    from thinflow.load.keeping import AUTO
+    from thinflow.load.frozen import AUTO
 
     named = named_pairs(inputs, "input"), named_pairs(outputs, "output")
     options, given = opening(tags, signature, checkpoint), dict(shapes or {})

@@ -138,9 +138,9 @@ def convert_verified(
         EngineCrashed: running it crashed or took too long; nothing is written.
         ParameterError: senseless options.
     """
-    from thinflow.analysis.opened import opening_notes
-    from thinflow.analysis.switches import switch_notes
+    from thinflow.analysis.training_mode import switch_notes
     from thinflow.engines._child import checked_timeout
+    from thinflow.load.frozen import opening_notes
     from thinflow.lower.targets import target_for
     from thinflow.optimize.conversion import Conversion, Converter
     from thinflow.optimize.litert import LiteRTMaker
@@ -185,7 +185,7 @@ def state_for(state: str | None, path: str) -> str:
     Raises:
         ParameterError: its format has no variables to keep state in.
     """
-    from thinflow.load.keeping import AUTO, FREEZE, KEEP
+    from thinflow.load.frozen import AUTO, FREEZE, KEEP
 
     if path.endswith(".tflite"):
         return state or AUTO
@@ -206,8 +206,7 @@ def _kept_else_frozen(
     Raises:
         StateNotKept: the file cannot, and that was asked for.
     """
-    from thinflow.analysis.opened import tell_unkept
-    from thinflow.load.keeping import AUTO, FREEZE
+    from thinflow.load.frozen import AUTO, FREEZE, tell_unkept
 
     graph, settings = load_for_inference(source, shapes=shapes, **names)
     require_tensorflow(graph, "converted")

@@ -11,9 +11,8 @@ from thinflow.load.graphs import Source
 
 if TYPE_CHECKING:
     from thinflow.formats.checkpoint import Checkpoint
-    from thinflow.load.describing import ModelInfo
+    from thinflow.load.describing import ModelInfo, VariableState
     from thinflow.load.frozen import Frozen
-    from thinflow.load.variable_states import VariableState
 
 
 def freeze(
@@ -119,9 +118,9 @@ def opening_notes(graph: Graph) -> list[str]:
     """What opening a model decided that its user must know: which of several signatures was taken, and what
     became of state.
     """
-    from thinflow.analysis import opened
+    from thinflow.load import frozen
 
-    return opened.opening_notes(graph)
+    return frozen.opening_notes(graph)
 
 
 def _names(given: Sequence[str] | str | None) -> list[str] | None:
@@ -165,9 +164,9 @@ def variable_states(checkpoint: Checkpoint, *, with_stats: bool = False) -> Iter
         checkpoint: open; every byte of it is read.
         with_stats: look at the numbers, too.
     """
-    from thinflow.load import variable_states
+    from thinflow.load import describing
 
-    return variable_states.variable_states(checkpoint, with_stats=with_stats)
+    return describing.variable_states(checkpoint, with_stats=with_stats)
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from thinflow.analysis.switches import training_switches
+from thinflow.analysis.training_mode import training_switches
 from thinflow.compare.differences import NO_CHANGE, Difference, allowed, difference
 from thinflow.compare.equivalence import prove
 from thinflow.errors import GraphError, ThinflowError, VerificationError

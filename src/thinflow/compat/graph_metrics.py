@@ -1,20 +1,23 @@
-"""The figures of TensorFlow's graph_metrics."""
+"""The figures of TensorFlow's graph_metrics: operations and weights by its rules.
+
+They count a multiply-add as two operations and some ops coarsely; `analysis.cost` counts exactly.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from thinflow.api.files import stored_graph
 from thinflow.errors import ParameterError, closest
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.graph import Graph, Value
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.load.graphs import Source
 
 if TYPE_CHECKING:
-    from thinflow.analysis.graph_metrics import Metrics
     from thinflow.ir.types import Shape
 
 
@@ -62,10 +65,7 @@ def graph_metrics(
         GraphError: no such input.
         ParameterError: an unknown statistic, or a batch size below 1.
     """
-    from thinflow.analysis.cost import parameters
-    from thinflow.analysis.graph_metrics import STATISTICS
-    from thinflow.analysis.graph_metrics import graph_metrics as count
-    from thinflow.analysis.liveness import peak_activations
+    from thinflow.analysis.cost import parameters, peak_activations
     from thinflow.analysis.shapes import infer_shapes
     from thinflow.ir.order import runnable
 
@@ -109,3 +109,192 @@ def _input(graph: Graph, name: str | None) -> Value:
 
 def _with_batch(shape: Shape, batch_size: int) -> Shape:
     return (batch_size, *shape[1:]) if shape else shape
+
+
+# ---- Operations and weights by the rules of TensorFlow's graph_metrics, so that its figures can be
+# compared.
+#
+# They count a multiply-add as two operations and some ops coarsely; `analysis.cost` counts exactly.
+
+
+STATISTICS = ("weight_parameters", "flops")
+UNKNOWN = "unknown"
+"""Value of a statistic where a rule exists and sizes are missing."""
+
+Count = int | str | None
+"""None: no rule for this op."""
+
+Sizes = Sequence[TensorSpec]
+Rule = Callable[[Node, Sizes, TensorSpec], int]
+
+
+@brief_repr
+@dataclass
+class Metrics:
+    """Statistics of a graph.
+
+    Attributes:
+        totals: statistic -> sum over the nodes it is known of; None if there is none.
+        by_node: node -> statistic -> count.
+        unknown: nodes whose sizes are not known.
+    """
+
+    totals: dict[str, int | None] = field(default_factory=dict)
+    by_node: dict[str, dict[str, Count]] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+
+
+def count(graph: Graph, statistics: Sequence[str] = STATISTICS) -> Metrics:
+    """Count over all nodes of the main graph; needs `infer_shapes` to have set the specs."""
+    result = Metrics(dict.fromkeys(statistics))
+    for node in graph:
+        counts = {name: _count(_RULES[name], node) for name in statistics}
+        result.by_node[node.name] = counts
+        if UNKNOWN in counts.values():
+            result.unknown.append(node.name)
+        for name, count in counts.items():
+            if isinstance(count, int):
+                result.totals[name] = (result.totals[name] or 0) + count
+    return result
+
+
+def _count(rules: dict[str, Rule], node: Node) -> Count:
+    rule = rules.get(node.op)
+    if rule is None:
+        return None
+    inputs = [value.spec for value in node.inputs]
+    output = node.output(0).spec
+    if not inputs or not all(spec.is_static for spec in (*inputs, output)):
+        return UNKNOWN
+    try:
+        return rule(node, inputs, output)
+    except (IndexError, TypeError, ZeroDivisionError):  # inputs or attributes that do not fit the op
+        return UNKNOWN
+
+
+def _size(spec: TensorSpec) -> int:
+    return math.prod(_dims(spec))
+
+
+def _dims(spec: TensorSpec) -> tuple[int, ...]:
+    return tuple(d or 0 for d in spec.shape or ())
+
+
+def _sizes(node: Node, attr: str) -> list[int]:
+    return [int(v) for v in node.get(attr)]
+
+
+# --- operations ---------------------------------------------------------------------------------------------
+
+_FLOPS: dict[str, Rule] = {}
+
+
+def _flops(names: str) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        _FLOPS.update(dict.fromkeys(names.split(), rule))
+        return rule
+
+    return register
+
+
+@_flops("BiasAdd Reciprocal Square Log Neg Assign AssignSub AssignAdd Mean")
+def _once(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return _size(inputs[0])
+
+
+@_flops("Rsqrt")
+def _twice(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return 2 * _size(inputs[0])
+
+
+@_flops("L2Loss")
+def _l2_loss(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return 3 * _size(inputs[0]) - 1
+
+
+@_flops("Softmax")
+def _softmax(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return 5 * _size(inputs[0])
+
+
+@_flops("Add AddV2 Sub Mul RealDiv Maximum Minimum Pow Greater GreaterEqual Less LessEqual Equal NotEqual")
+def _per_output(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return _size(output)
+
+
+@_flops("SquaredDifference")
+def _squared_difference(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return 2 * _size(output)
+
+
+@_flops("RsqrtGrad")
+def _rsqrt_gradient(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return 4 * _size(output)
+
+
+@_flops("Conv2D Conv3D")
+def _convolution(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    # A kernel is HWIO: all axes but the last add up to one output value.
+    return 2 * _size(output) * math.prod(_dims(inputs[1])[:-1])
+
+
+@_flops("DepthwiseConv2dNative Dilation2D")
+def _depthwise(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return 2 * _size(output) * math.prod(_dims(inputs[1])[:2])
+
+
+@_flops("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3")
+def _product(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    is_transposed = bool(node.get("transpose_a") or node.get("adj_x"))
+    return 2 * _size(output) * _dims(inputs[0])[-2 if is_transposed else -1]
+
+
+@_flops("Sum ArgMax ArgMin BiasAddGrad")
+def _reduction(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return _size(inputs[0]) - _size(output)
+
+
+@_flops("AvgPool MaxPool")
+def _pool(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return math.prod(_sizes(node, "ksize")) * _size(output)
+
+
+@_flops("AvgPoolGrad")
+def _average_pool_gradient(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return 2 * math.prod(_sizes(node, "ksize")) * _size(inputs[1])
+
+
+@_flops("MaxPoolGrad")
+def _max_pool_gradient(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return (math.prod(_sizes(node, "ksize")) + 1) * _size(inputs[1])
+
+
+def _backpropagation(picture: TensorSpec, kernel: TensorSpec, node: Node) -> int:
+    # A gradient multiplies as often as the convolution that it belongs to.
+    channels = _dims(picture)[1 if node.get("data_format", "NHWC") == "NCHW" else -1]
+    return 2 * _size(picture) * _size(kernel) // (channels * math.prod(_sizes(node, "strides")))
+
+
+@_flops("Conv2DBackpropInput")
+def _to_input(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return _backpropagation(output, inputs[1], node)
+
+
+@_flops("Conv2DBackpropFilter")
+def _to_filter(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return _backpropagation(inputs[0], output, node)
+
+
+@_flops("AddN")
+def _sum_of_many(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return _size(inputs[0]) * (len(inputs) - 1)
+
+
+# --- weights ------------------------------------------------------------------------------------------------
+
+_WEIGHTED = (
+    "Conv2D Conv3D DepthwiseConv2dNative Dilation2D MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 BiasAdd"
+)
+_WEIGHTS: dict[str, Rule] = dict.fromkeys(_WEIGHTED.split(), lambda node, inputs, output: _size(inputs[1]))
+
+_RULES = {"flops": _FLOPS, "weight_parameters": _WEIGHTS}

@@ -91,7 +91,7 @@ def _cut(
     is_body: bool = False,
 ) -> _Compiled:
     """One graph, or one body of those that it calls, cut into regions."""
-    from thinflow.analysis.loops import infer_with_loops
+    from thinflow.analysis.shapes import infer_with_loops
     from thinflow.engines import _cost_model
     from thinflow.engines._units import divide
     from thinflow.interpreter import Plan

@@ -1,14 +1,58 @@
-"""Options of freezing, and its result."""
+"""Options of freezing and its result, and the state that is kept.
+
+A variable that runs change becomes an input, and what a run leaves in it an output:
+
+    v.assign(f(v, x));  y = g(v)     ->     v/next = f(v, x);  y = g(v/next)     with v, v/next as a state
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from thinflow.errors import ParameterError
+from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.graph import Graph
-from thinflow.load.keeping import Kept
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.interface import declare_states
+from thinflow.ir.metadata import StateVariable
+from thinflow.ir.tensor import Tensor
+from thinflow.ir.types import DType, TensorSpec
+from thinflow.load.read_ops import ORIGIN
 from thinflow.load.restoring import Key
+
+
+class Kept:
+    """The states of a graph on its way to being frozen.
+
+    Attributes:
+        left: variable -> the node of what a run leaves in it.
+    """
+
+    def __init__(self) -> None:
+        self.left: dict[str, Node] = {}
+        self._ends: list[tuple[str, Node, Node, Tensor]] = []
+
+    def replaced(self, graph: Graph, starts: Mapping[str, Tensor]) -> None:
+        """Take note that inputs stand for the variables by now."""
+        for name, node in self.left.items():
+            if name in starts:
+                node.output().spec = TensorSpec(starts[name].dtype, starts[name].shape)
+                self._ends.append((name, graph.node(name), node, starts[name]))
+
+    def declare(self, graph: Graph, *, ends: bool = True) -> None:
+        """Tell the graph of them, by the names that they have now.
+
+        Args:
+            graph: the frozen one.
+            ends: whether the other inputs are known, so that those of the states can follow.
+        """
+        graph.states = tuple(
+            StateVariable(name, fed.output().name, left.output().name, start)
+            for name, fed, left, start in self._ends
+        )
+        if ends:
+            declare_states(graph)
 
 
 @brief_repr
@@ -28,7 +72,7 @@ class Options:
         initializers: names of nodes that prepare tables and variables that no checkpoint holds, besides
             those the model names.
         restore_op: the node that restores everything, of several savers the one to believe; "": the model's.
-        state: what becomes of variables that runs change, one of `keeping.CHOICES`.
+        state: what becomes of variables that runs change, one of `CHOICES`.
     """
 
     only: Sequence[str] = ()
@@ -68,3 +112,77 @@ class Frozen:
     notes: list[str] = field(default_factory=list)
     state: list[str] = field(default_factory=list)
     kept: Kept = field(default_factory=Kept, repr=False)
+
+
+# ---- State that is kept: a variable that runs change becomes an input, and what a run leaves in it an
+# output.
+#
+# v.assign(f(v, x));  y = g(v)     ->     v/next = f(v, x);  y = g(v/next)     with v, v/next as a state
+
+
+KEEP, FREEZE, INPUTS, AUTO = "keep", "freeze", "inputs", "auto"
+CHOICES = (AUTO, KEEP, FREEZE, INPUTS)
+"""Treatments of state: kept from run to run, frozen as it was saved, given to the caller as inputs and
+outputs, or kept where that is possible."""
+
+
+def require_choice(state: str) -> None:
+    """Refuse another word for what becomes of state.
+
+    Raises:
+        ParameterError: it is none of `CHOICES`.
+    """
+    if state not in CHOICES:
+        raise ParameterError(f"state cannot be '{state}'", hint=f"choose one of {', '.join(CHOICES)}")
+
+
+def add_left(graph: Graph, left: Mapping[Node, Value]) -> dict[str, Node]:
+    """Outputs for what a run leaves in variables; variable -> the node of its output."""
+    made = {}
+    for variable, value in left.items():
+        element = variable.attrs.get("dtype")
+        attrs: dict[str, Attr] = {"T": element} if isinstance(element, DType) else {}
+        # A node of its own: the value may be an output already, or be left in several variables.
+        node = graph.add("Identity", [value], f"{variable.name}/next", attrs=attrs)
+        node.origin = ORIGIN
+        made[variable.name] = node
+    graph.outputs = [*graph.outputs, *(node.output() for node in made.values())]
+    return made
+
+
+def place_for(graph: Graph, variable: Node, start: Tensor) -> Node:
+    """The input that stands for what a variable holds when a run begins, in front of it."""
+    attrs: dict[str, Attr] = {"dtype": start.dtype, "shape": ShapeAttr(start.shape)}
+    node = graph.add("Placeholder", name=variable.name, attrs=attrs, before=variable)
+    node.output().spec = TensorSpec(start.dtype, start.shape)
+    return node
+
+
+def kept_note(names: Collection[str]) -> str:
+    """Note that a graph carries state, whose inputs and outputs it has."""
+    return f"the model keeps state from one run to the next in {listed(names)}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """A few variables in words."""
+    known = list(names)
+    shown = ", ".join(f"'{name}'" for name in known[:3]) + (", ..." if len(known) > 3 else "")
+    return f"{len(known)} variables, {shown}" if len(known) > 1 else f"a variable, {shown}"
+
+
+# ---- Decisions of opening a model that its user must know.
+
+
+SIGNATURE, STATE = "signature taken", "state"
+"""Topics of a graph's facts."""
+
+
+def tell_unkept(graph: Graph, why: str) -> None:
+    """Note why state that the model keeps between runs is frozen in a graph."""
+    if STATE in graph.facts:
+        graph.facts[STATE] += f" (it cannot be kept: {why})"
+
+
+def opening_notes(graph: Graph) -> list[str]:
+    """Notes on the signature that was taken of several, and on state that the model kept between runs."""
+    return [graph.facts[topic] for topic in (SIGNATURE, STATE) if topic in graph.facts]

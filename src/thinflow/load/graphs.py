@@ -87,7 +87,7 @@ def load_for_inference(
         The graph, and what was set: "is_training is false now".
     """
     from thinflow.analysis.shapes import infer_shapes
-    from thinflow.analysis.switches import inference_setting
+    from thinflow.analysis.training_mode import inference_setting
     from thinflow.transforms.training import set_switches
 
     graph, guessed = _opened(source, inputs, outputs, shapes, options)
@@ -210,7 +210,7 @@ def _require_fed(graph: Graph) -> None:
     Raises:
         GraphError: names the placeholder that nobody feeds, and the inputs with which nothing is open.
     """
-    from thinflow.analysis.switches import inference_setting
+    from thinflow.analysis.training_mode import inference_setting
     from thinflow.transforms.strip_unused_nodes import needed_nodes
 
     sources = [n for n in needed_nodes(graph) if n.op in {"Placeholder", "PlaceholderV2"}]

@@ -1,7 +1,7 @@
 """From a model with variables to a graph without: what to keep, where the values are, what it is called.
 
 Nothing is run and no number is read: a frozen graph's constants are views of the checkpoint. Only variables
-that no checkpoint holds and an initialiser fills are computed: see `initial_values`.
+that no checkpoint holds and an initialiser fills are computed: see `variable_values`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from thinflow.analysis.opened import STATE
 from thinflow.errors import ThinflowError
 from thinflow.formats.checkpoint import Checkpoint, open_checkpoint
 from thinflow.formats.metagraph import MetaGraph, Signature
@@ -22,14 +21,12 @@ from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import INT64
 from thinflow.load import naming, restoring
-from thinflow.load.frozen import Frozen, Options
-from thinflow.load.initial_values import InitialValues
-from thinflow.load.keeping import KEEP, add_left, kept_note, listed
+from thinflow.load.frozen import KEEP, STATE, Frozen, Options, add_left, kept_note, listed
 from thinflow.load.read_ops import GENERATOR_SIZE
 from thinflow.load.state import forward_writes, is_write, kept_variables, state_note, written_state
 from thinflow.load.tables import fillers_of
 from thinflow.load.variable_handles import replace_variables
-from thinflow.load.variable_values import fill_tables, table_contents, variable_values
+from thinflow.load.variable_values import InitialValues, fill_tables, table_contents, variable_values
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import drop_lost_classes
 from thinflow.rewrite.rule import Trace

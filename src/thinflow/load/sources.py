@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thinflow.analysis.interface import guess_interface
-from thinflow.analysis.opened import SIGNATURE, tell_unkept
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import GraphError, ParameterError, UnsupportedOp
 from thinflow.formats import load, metagraph, recognise, savedmodel
@@ -15,8 +14,17 @@ from thinflow.formats.checkpoint import find_prefix, open_checkpoint
 from thinflow.formats.metagraph import MetaGraph
 from thinflow.ir.graph import Graph, paused_gc
 from thinflow.ir.interface import declare_states
-from thinflow.load.frozen import Frozen, Options
-from thinflow.load.keeping import AUTO, FREEZE, INPUTS, KEEP, require_choice
+from thinflow.load.frozen import (
+    AUTO,
+    FREEZE,
+    INPUTS,
+    KEEP,
+    SIGNATURE,
+    Frozen,
+    Options,
+    require_choice,
+    tell_unkept,
+)
 from thinflow.load.model import freeze_graph, freeze_metagraph
 
 PathLike = str | os.PathLike[str]

@@ -1,5 +1,5 @@
 """State: variables that a run changes. What a run reads back after it has written is what it wrote; what it
-leaves for the next run becomes an output where state is to be kept, see `keeping`, or else is told.
+leaves for the next run becomes an output where state is to be kept, see `frozen`, or else is told.
 
     v.assign(f(x));  y = g(v)     ->     y = g(f(x))
 """
@@ -17,7 +17,7 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import INT32, DType, TensorSpec
-from thinflow.load.keeping import kept_note
+from thinflow.load.frozen import kept_note
 from thinflow.load.read_ops import ORIGIN, READERS, handed_on
 from thinflow.load.restoring import variables
 from thinflow.ops.traits import Trait, has

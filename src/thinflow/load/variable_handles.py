@@ -16,7 +16,7 @@ from thinflow.ir.function import Edited, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec
-from thinflow.load.keeping import place_for
+from thinflow.load.frozen import place_for
 from thinflow.load.read_ops import ORIGIN, READERS, drop_references, handed_on
 from thinflow.ops.traits import Trait, has
 

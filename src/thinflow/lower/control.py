@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
-from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.shapes import infer_with_loops
 from thinflow.control_flow.frames import Loop
 from thinflow.control_flow.functionalize import branch_functions, loop_functions
 from thinflow.control_flow.steps import Branching, Step, nodes_of, steps_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.shapes import infer_with_loops
 from thinflow.control_flow.steps import Step
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.brief import brief_repr

@@ -1,7 +1,7 @@
 """Control flow of TF1 graphs, and calls of functions.
 
 What these do is the interpreter's business; here are only their types and shapes. What a call gives depends
-on the function: `analysis.calls` looks into it, the rules here do without.
+on the function: `analysis.function_shapes` looks into it, the rules here do without.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
-from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.shapes import infer_with_loops
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec

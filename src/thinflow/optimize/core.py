@@ -15,8 +15,7 @@ import numpy as np
 
 from thinflow.analysis.cost import graph_cost
 from thinflow.analysis.interface import heavy_ops
-from thinflow.analysis.loops import infer_with_loops
-from thinflow.analysis.shapes import declared_spec
+from thinflow.analysis.shapes import declared_spec, infer_with_loops
 from thinflow.analysis.tables import fixed_tables
 from thinflow.engines._units import Division, UnsupportedUnit, divide
 from thinflow.engines.partition import Region, partition

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from thinflow.analysis.opened import tell_unkept
 from thinflow.analysis.summary import Summary, summarize
 from thinflow.errors import GraphError, ParameterError, WriteError
 from thinflow.formats import graphdef
@@ -17,8 +16,8 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import shape_text
+from thinflow.load.frozen import AUTO, tell_unkept
 from thinflow.load.graphs import load_for_inference, require_tensorflow
-from thinflow.load.keeping import AUTO
 from thinflow.ops.traits import Trait, has
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples
 from thinflow.quantize.recipe import Recipe, chosen_recipe

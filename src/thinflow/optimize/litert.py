@@ -11,8 +11,7 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
-from thinflow.analysis.loops import infer_with_loops
-from thinflow.analysis.shapes import declared_spec, infer_shapes
+from thinflow.analysis.shapes import declared_spec, infer_shapes, infer_with_loops
 from thinflow.engines.litert import Model
 from thinflow.errors import ThinflowError
 from thinflow.formats._files import write_file

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.analysis.narrow_floats import usual_tolerance
+from thinflow.analysis.precision import usual_tolerance
 from thinflow.compare.differences import difference
 from thinflow.engines._child import TIMEOUT_SECONDS, run_file
 from thinflow.errors import FeedError, UnsupportedOp, VerificationError

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from thinflow.analysis.opened import opening_notes
 from thinflow.analysis.summary import Summary
-from thinflow.analysis.switches import switch_notes
+from thinflow.analysis.training_mode import switch_notes
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
+from thinflow.load.frozen import opening_notes
 from thinflow.optimize.float_graph import (
     float_graph,
     is_ready_for_litert,

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from thinflow.analysis.opened import opening_notes
-from thinflow.analysis.switches import switch_notes
+from thinflow.analysis.training_mode import switch_notes
 from thinflow.errors import ParameterError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
+from thinflow.load.frozen import opening_notes
 from thinflow.load.graphs import load_for_inference, require_tensorflow
 from thinflow.onnx.program import DEFAULT_OPSET
 from thinflow.optimize.float_graph import float_graph, reopened

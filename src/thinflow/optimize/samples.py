@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.analysis.shapes import declared_spec
-from thinflow.analysis.switches import inference_setting
+from thinflow.analysis.training_mode import inference_setting
 from thinflow.errors import FeedError, ParameterError
 from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr

@@ -1,6 +1,5 @@
 """Made-up inputs: numbers, text, and the files and messages that models take apart."""
 
-from thinflow.synthetic.amounts import amounts_for
 from thinflow.synthetic.feeds import (
     DEFAULT_SIZE,
     MAX_BYTES,
@@ -12,6 +11,7 @@ from thinflow.synthetic.feeds import (
     synthetic_feeds,
 )
 from thinflow.synthetic.files import synthetic_png, synthetic_wav
+from thinflow.synthetic.integers import amounts_for
 from thinflow.synthetic.open_sizes import explain_open_sizes, naming_open_sizes, open_sizes
 
 __all__ = [

@@ -11,14 +11,20 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from thinflow.analysis.shapes import declared_spec
-from thinflow.analysis.switches import inference_setting
+from thinflow.analysis.training_mode import inference_setting
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.graph import Value, graph_of
 from thinflow.ir.interface import states_of
 from thinflow.ir.types import BOOL, RESOURCE, STRING, DType, TensorSpec, shape_text
-from thinflow.synthetic.amounts import amounts_for, sound_shape
 from thinflow.synthetic.files import SIZE as DEFAULT_SIZE
-from thinflow.synthetic.indices import index_limit, is_divisor, is_segmentation, known_keys
+from thinflow.synthetic.integers import (
+    amounts_for,
+    index_limit,
+    is_divisor,
+    is_segmentation,
+    known_keys,
+    sound_shape,
+)
 from thinflow.synthetic.strings import known_maker, maker_for
 from thinflow.typing import Array
 

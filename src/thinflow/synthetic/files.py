@@ -1,12 +1,24 @@
-"""Small files of the kinds that models decode."""
+"""Small files and messages of the kinds that models decode: sounds, pictures, tensorflow.Example messages.
+
+Source of the messages: TensorFlow's `example.proto`, `feature.proto`.
+"""
 
 from __future__ import annotations
 
 import io
+import math
 import struct
 import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
+
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.types import FLOAT, INT64, DType
+from thinflow.wire.fields import encode_varint, field_header
 
 SIZE = 96
 """Pixels for an unknown height or width."""
@@ -66,3 +78,116 @@ def synthetic_png(rng: np.random.Generator, size: int = SIZE) -> bytes:
     ):
         out.write(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)))
     return out.getvalue()
+
+
+# ---- tensorflow.Example messages that a parsing node accepts.
+#
+# Source: TensorFlow's `example.proto`, `feature.proto`.
+
+
+Maker = Callable[[np.random.Generator], bytes]
+_BYTES = 2
+_ANY = 3
+"""Values of a feature that may have any number of them."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A feature that a node parses.
+
+    Attributes:
+        count: how many values.
+        value: what becomes of them; None where that cannot be told.
+    """
+
+    key: bytes
+    kind: DType
+    count: int
+    value: Value | None
+
+
+def example_maker(node: Node, maker_for: Callable[[Value], Maker]) -> Maker | None:
+    """Makes Examples for a ParseExample, ParseExampleV2 or ParseSingleExample; None if it names no key.
+
+    Args:
+        maker_for: what makes the strings that a value holds.
+    """
+    features = list(_features(node))
+    if not features:
+        return None
+
+    def make(rng: np.random.Generator) -> bytes:
+        # Example.features, Features.feature (a map: entries of key 1 and value 2), Feature: 1 bytes, 2
+        # floats, 3 integers.
+        entries = [_field(1, _field(1, f.key) + _field(2, _feature(f, rng, maker_for))) for f in features]
+        return _field(1, b"".join(entries))
+
+    return make
+
+
+def _features(node: Node) -> Iterator[Wanted]:
+    sparse, dense, ragged = _keys(node)
+    kinds = {name: _types(node, name) for name in ("sparse_types", "Tdense", "ragged_value_types")}
+    shapes = node.get("dense_shapes") or ()
+    # The outputs of all three ops: indices, values and shapes of the sparse features (as many each), then the
+    # dense ones.
+    for port, key, kind, shape in zip(count(3 * len(sparse)), dense, kinds["Tdense"], shapes, strict=False):
+        sizes = shape.dims if isinstance(shape, ShapeAttr) else shape
+        number = math.prod(1 if size is None else size for size in sizes or ())
+        yield Wanted(key, kind, number, _port(node, port))
+    for port, key, kind in zip(count(len(sparse)), sparse, kinds["sparse_types"], strict=False):
+        yield Wanted(key, kind, _ANY, _port(node, port))
+    for key, kind in zip(ragged, kinds["ragged_value_types"], strict=False):
+        yield Wanted(key, kind, _ANY, None)
+
+
+def _keys(node: Node) -> tuple[list[bytes], list[bytes], list[bytes]]:
+    """Names of the sparse, dense and ragged features; empty where they are computed."""
+    if node.op == "ParseSingleExample":
+        names = [[_bytes(k) for k in node.get(a) or ()] for a in ("sparse_keys", "dense_keys")]
+        return names[0], names[1], []
+    if node.op == "ParseExampleV2":
+        # Behind the messages and their names. ParseExampleV2 has one vector of keys for each kind of feature,
+        # ParseExample one scalar for each key.
+        lists = [_constant(v) for v in node.inputs[2:5]]
+        return lists[0], lists[1], lists[2]
+    sparse = len(_types(node, "sparse_types"))
+    end = 2 + sparse + len(_types(node, "Tdense"))
+    keys = [key for v in node.inputs[2:end] for key in _constant(v)]
+    return keys[:sparse], keys[sparse:], []
+
+
+def _types(node: Node, name: str) -> list[DType]:
+    return [kind for kind in node.get(name) or () if isinstance(kind, DType)]
+
+
+def _constant(value: Value) -> list[bytes]:
+    tensor = value.node.tensor
+    return [] if tensor is None else [_bytes(k) for k in tensor.numpy().ravel().tolist()]
+
+
+def _bytes(key: object) -> bytes:
+    return key if isinstance(key, bytes) else str(key).encode("utf-8", "surrogateescape")
+
+
+def _port(node: Node, port: int) -> Value | None:
+    return next((v for v in node.outputs if v.port == port), None)
+
+
+def _feature(wanted: Wanted, rng: np.random.Generator, maker_for: Callable[[Value], Maker]) -> bytes:
+    if wanted.kind is FLOAT:
+        # Numbers are packed: one field with all of them.
+        packed = rng.uniform(-1, 1, wanted.count).astype("<f4").tobytes()
+        return _field(2, _field(1, packed))
+    if wanted.kind is INT64:
+        return _field(3, _field(1, b"".join(encode_varint(int(n)) for n in rng.integers(0, 4, wanted.count))))
+    make = maker_for(wanted.value) if wanted.value is not None else _letter
+    return _field(1, b"".join(_field(1, make(rng)) for _ in range(wanted.count)))
+
+
+def _letter(rng: np.random.Generator) -> bytes:
+    return bytes([rng.integers(ord("a"), ord("z") + 1)])
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return field_header(number, _BYTES) + encode_varint(len(content)) + content

@@ -16,8 +16,7 @@ from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Node, Value, library_of
 from thinflow.ir.types import STRING, DType
 from thinflow.ops.traits import Trait, has
-from thinflow.synthetic.files import synthetic_png, synthetic_wav
-from thinflow.synthetic.messages import example_maker
+from thinflow.synthetic.files import example_maker, synthetic_png, synthetic_wav
 
 Maker = Callable[[np.random.Generator], bytes]
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thinflow.analysis.switches import inference_setting, setting_text
+from thinflow.analysis.training_mode import inference_setting, setting_text
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, DType

@@ -7,7 +7,7 @@ import pytest
 
 from tests.lower.builders import floats
 from tests.lower.tflite.harness import Net, run_litert
-from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.shapes import infer_with_loops
 from thinflow.engines.litert import ENGINE
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT, dtype

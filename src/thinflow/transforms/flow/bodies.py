@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.shapes import infer_with_loops
 from thinflow.errors import ThinflowError
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import ARGUMENT, Function

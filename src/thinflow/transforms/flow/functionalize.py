@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.shapes import infer_with_loops
 from thinflow.control_flow.frames import Loop
 from thinflow.control_flow.functionalize import branch_functions, loop_functions
 from thinflow.control_flow.steps import Branching, all_steps, are_tangled, nodes_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.shapes import infer_with_loops
 from thinflow.errors import ThinflowError, TransformError
 from thinflow.ir.attrs import Attr
 from thinflow.ir.function import Selection, mentioned, reachable

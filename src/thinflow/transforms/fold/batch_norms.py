@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thinflow.analysis.sample_norms import is_sample_norm
+from thinflow.analysis.training_mode import is_sample_norm
 from thinflow.errors import ParameterError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Node, Value

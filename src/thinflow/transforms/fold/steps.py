@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thinflow.analysis.sample_norms import is_sample_norm
+from thinflow.analysis.training_mode import is_sample_norm
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType

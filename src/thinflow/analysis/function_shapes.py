@@ -1,23 +1,73 @@
-"""Static shapes of what library functions give, from their bodies and what is known of the arguments."""
+"""Static shapes of what library functions give, from their bodies and what is known of the arguments.
+
+Results of shape rules are remembered, so that nodes that are alike are asked about once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import zip_longest
+from typing import Any
 
-from thinflow.analysis.rule_results import RuleResults
 from thinflow.errors import ThinflowError
 from thinflow.ir.attrs import Attr, FunctionAttr, attr_key
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value, library_of
 from thinflow.ir.types import UNKNOWN, TensorSpec, common_shape
+from thinflow.ops import registry
+from thinflow.ops.registry import OpDef
+
+MAX_RESULTS = 1 << 16
+"""Results remembered; a graph without repetition gains nothing from more."""
+
+
+Specs = tuple[TensorSpec, ...]
+
+
+class RuleResults:
+    """Results of shape rules by op, attributes that the rule reads, and input specs.
+
+    A rule sees nothing else, so the same again gives the same. Inputs are told apart by identity, which is
+    cheap: equal results are one object, so nodes in a row soon have the very same inputs.
+    """
+
+    def __init__(self) -> None:
+        # With each result its inputs: as long as they live, no other spec has their identity.
+        self._results: dict[Hashable, tuple[Specs, Sequence[TensorSpec]]] = {}
+        self._specs: dict[TensorSpec, TensorSpec] = {}
+        self._read: dict[type[OpDef], tuple[str, ...]] = {}
+
+    def of(
+        self, definition: type[OpDef], inputs: Sequence[TensorSpec], attrs: Mapping[str, Any]
+    ) -> tuple[TensorSpec, ...]:
+        """As `registry.call_infer`, which raises what the rule raises; failures are not remembered."""
+        read = self._read.get(definition)
+        if read is None:
+            rule = definition.infer
+            read = self._read[definition] = () if rule is None else tuple(registry.signature(rule).attrs)
+        key = (definition, *map(id, inputs), *map(attrs.get, read))
+        try:
+            known = self._results.get(key)
+        except TypeError:  # an attribute that has no hash
+            return registry.call_infer(definition, inputs, attrs)
+        if known is not None:
+            return known[0]
+        found = registry.call_infer(definition, inputs, attrs)
+        if len(self._results) < MAX_RESULTS:
+            # Equal results as one object, since keys go by identity.
+            found = tuple(self._specs.setdefault(spec, spec) for spec in found)
+            self._results[key] = found, inputs
+        return found
+
+
+# ---- Static shapes of what library functions give, from their bodies and what is known of the arguments.
+
 
 MAX_BODIES = 1000
 """Bodies looked into for one graph; what further calls give stays unknown."""
 _MAX_DEPTH = 20
 _MAX_ITERATIONS = 5  # of a while loop, until the shapes of its variables settle
 
-Specs = tuple[TensorSpec, ...]
 InferBody = Callable[[Graph, Mapping[Value, TensorSpec], "CallShapes"], None]
 
 

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from thinflow.load import variable_states
-from thinflow.load.variable_states import NumberStats, number_stats
+from thinflow.load import describing
+from thinflow.load.describing import NumberStats, number_stats
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_number_stats(values: Any, expected: NumberStats | None) -> None:
 
 
 def test_large_arrays_are_looked_at_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variable_states, "_CHUNK", 7)
+    monkeypatch.setattr(describing, "_CHUNK", 7)
     values = np.random.default_rng(0).normal(size=(5, 11))
     found = number_stats(values)
     assert found is not None
