@@ -16,8 +16,8 @@ from pathlib import Path
 from thinflow.compare.differences import NO_CHANGE
 from thinflow.rewrite.rule import Transform, options
 from thinflow.transforms import ALIASES, find, names
-from thinflow.transforms.catalogue.describing import meanings, purpose
-from thinflow.transforms.catalogue.pipelines import PIPELINES
+from thinflow.transforms.describing import meanings, purpose
+from thinflow.transforms.pipelines import PIPELINES
 
 PAGE = Path(__file__).with_name("transforms.md")
 OLD_TOOL = Path(__file__).with_name("coming-from-graph-transform-tool.md")

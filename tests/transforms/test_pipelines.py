@@ -15,7 +15,7 @@ from thinflow.ir.text import graph_text
 from thinflow.rewrite.rule import Trace, Transform
 from thinflow.rewrite.runner import Rounds, Step, run
 from thinflow.transforms import names, resolve
-from thinflow.transforms.catalogue.pipelines import PIPELINES, order_names
+from thinflow.transforms.pipelines import PIPELINES, order_names
 
 NETWORK = """
     x = Placeholder() {dtype=float, shape=shape[?,6,6,2]}

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from thinflow.transforms.catalogue.describing import Description
+    from thinflow.transforms.describing import Description
 
 
 def describe_transforms() -> list[Description]:
     """Every transform with its purpose, parameters and example, those of plug-ins last."""
-    from thinflow.transforms.catalogue.describing import describe_all
+    from thinflow.transforms.describing import describe_all
 
     return describe_all()
 
@@ -23,14 +23,14 @@ def describe_transform(name: str) -> Description:
     Raises:
         ParameterError: there is none of that name; the hint has the closest.
     """
-    from thinflow.transforms.catalogue.describing import describe
+    from thinflow.transforms.describing import describe
 
     return describe(name)
 
 
 def named_orders() -> dict[str, str]:
     """Names that stand for several transforms -> what they stand for."""
-    from thinflow.transforms.catalogue.describing import several
+    from thinflow.transforms.describing import several
 
     return several()
 

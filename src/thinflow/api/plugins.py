@@ -11,7 +11,7 @@ from pathlib import Path
 from thinflow.errors import ParameterError, ThinflowError, TransformError
 from thinflow.rewrite import rule
 from thinflow.transforms import ALIASES, names
-from thinflow.transforms.catalogue.pipelines import order_names
+from thinflow.transforms.pipelines import order_names
 
 
 def load_plugin(path: str | os.PathLike[str]) -> list[str]:

@@ -17,8 +17,8 @@ from thinflow.optimize.batch_sizes import is_open
 from thinflow.optimize.samples import Samples
 from thinflow.rewrite.runner import Result, run
 from thinflow.transforms import resolve
-from thinflow.transforms.catalogue.pipelines import AS_IT_CAME
 from thinflow.transforms.layout.layouts import LAYOUTS
+from thinflow.transforms.pipelines import AS_IT_CAME
 from thinflow.transforms.widen_floats import OTHER_FLOATS, mentions_type
 from thinflow.typing import Progress
 

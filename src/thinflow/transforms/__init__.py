@@ -15,7 +15,7 @@ from thinflow.rewrite.discovery import shipped_transforms
 from thinflow.rewrite.rule import Transform, configure, options, read_value, registered, registered_names
 from thinflow.rewrite.runner import Rounds, Step
 from thinflow.rewrite.spec import Call, parse_transforms
-from thinflow.transforms.catalogue.pipelines import order_for, order_names
+from thinflow.transforms.pipelines import order_for, order_names
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "obsfucate_names": ("obfuscate_names",),

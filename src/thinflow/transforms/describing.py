@@ -15,7 +15,7 @@ from typing import Any
 
 from thinflow.rewrite.rule import Transform, options
 from thinflow.transforms import ALIASES, find, names, plugin_names
-from thinflow.transforms.catalogue.pipelines import order_names
+from thinflow.transforms.pipelines import order_names
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,1 +1,0 @@
-"""Named orders of transforms, and what each transform says of itself."""
