@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph
 from thinflow.lower import rules
+from thinflow.ops import registry
+from thinflow.ops.registry import signature
 
 
 def test_find():
@@ -57,3 +61,30 @@ def test_a_malformed_node_is_refused_with_its_name(rule, message):
     with pytest.raises(UnsupportedOp, match=message) as caught:
         apply(rule, 1)
     assert caught.value.where == "node 'n' (Op)"
+
+
+def test_defaults_of_attributes_are_those_of_the_op():
+    """A rule for several ops leaves a default open (None or empty) where theirs differ."""
+    served: dict[object, set[str]] = {}
+    for target in ("tflite", "onnx"):
+        for op in rules.supported(target):
+            served.setdefault(rules.find(op, target), set()).add(op)
+    for rule, ops in served.items():
+        for attr, default in signature(rule).attrs.items():
+            if attr.startswith("_") or default is inspect.Parameter.empty:
+                continue
+            stated = {value for op in ops for value in _stated(op, attr)}
+            assert stated, f"{rule.__name__}: none of {ops} has an attribute {attr}"
+            # Of a layout all that a rule asks is whether channels come first.
+            is_last = default == "NHWC" and stated <= {repr("NHWC"), repr("NDHWC")}
+            assert default in (None, ()) or is_last or stated == {repr(default)}, (rule.__name__, ops, attr)
+
+
+def _stated(op: str, attr: str) -> set[str]:
+    """The defaults of an attribute in the functions of an op's class."""
+    definition = registry.get(op)
+    functions = [getattr(definition, name, None) for name in ("infer", "kernel", "cost")]
+    attrs = [signature(function).attrs for function in functions if function is not None]
+    return {
+        repr(a[attr]) for a in attrs if a.get(attr, inspect.Parameter.empty) is not inspect.Parameter.empty
+    }

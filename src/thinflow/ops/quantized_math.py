@@ -130,7 +130,7 @@ def _code_level(low: np.float32, high: np.float32, q: Array) -> np.float32:
     return level(low, high, q.dtype, 254 if q.dtype == np.int8 else None)
 
 
-def _origin_pads(size: int, k: int, stride: int, padding: str) -> tuple[int, int, int]:
+def origin_pads(size: int, k: int, stride: int, padding: str) -> tuple[int, int, int]:
     """Pixels before, pixels after (negative: cut off) and output size along one axis.
 
     This is not the geometry of the float convolution: when the stride leaves pixels over, windows move to the
@@ -218,8 +218,7 @@ class QuantizedConv2D(_QuantizedConvolution):
         # Padding is real zero, but a zero code above 255 is written into a byte on the way.
         border = (zero % 256) - zero if zero > 255 else 0
         axes = [
-            _origin_pads(n, k, s, padding)
-            for n, k, s in zip(x.shape[1:3], win.size, win.strides, strict=True)
+            origin_pads(n, k, s, padding) for n, k, s in zip(x.shape[1:3], win.size, win.strides, strict=True)
         ]
         if min(out for _, _, out in axes) == 0:
             return np.zeros((x.shape[0], *(out for _, _, out in axes), w.shape[3]), np.int32), *limits
@@ -296,7 +295,7 @@ class QuantizedBiasAdd(QuantizedOp):
         return total, np.asarray(-most), np.asarray(most)
 
 
-def _widened(q: Array, low: np.float32, high: np.float32, most: np.float32, as_scalar: bool) -> Array:
+def widened(q: Array, low: np.float32, high: np.float32, most: np.float32, as_scalar: bool) -> Array:
     """Codes moved to the 32-bit range -most..most, int32."""
     if as_scalar:
         return code_of(real_of(q, low, high, q.dtype), -most, most, np.int32).astype(np.int32)
@@ -337,7 +336,7 @@ class QuantizedAdd(_Binary):
             most = F32(max(abs(min(lx, ly)), abs(max(hx, hy))) * F32(1 << 14))
         x_alone = x.size == 1
         total = np.add(
-            _widened(x, lx, hx, most, x_alone), _widened(y, ly, hy, most, y.size == 1 and not x_alone)
+            widened(x, lx, hx, most, x_alone), widened(y, ly, hy, most, y.size == 1 and not x_alone)
         )
         return total, np.asarray(-most), np.asarray(most)
 

@@ -266,7 +266,7 @@ def test_resizing_by_other_weights_is_refused():
     net = Net()
     y = one(net, "QuantizedResizeBilinear", fed(net, (1, 4, 6, 2), -1, 2), np.int32([7, 11]))
     with pytest.raises(
-        UnsupportedOp, match="resizing 4 to 7 pixels by weights of 7 bits is more than a code"
+        UnsupportedOp, match="resizing 4 to 7 pixels by weights of 7 bits is more than a step"
     ):
         operators(net, y[0])
 
@@ -384,9 +384,9 @@ def test_wide_codes_are_not_handed_out():
     x, w = fed(net, (1, 5, 5, 3), -1, 2), stored(net, (3, 3, 3, 4), -1, 1)
     wide = two(net, "QuantizedConv2D", x, w, strides=(1, 1, 1, 1), padding="SAME")
     narrow = narrowed(net, wide, -3, 3)
-    with pytest.raises(UnsupportedOp, match="its 32-bit codes are wanted as such"):
+    with pytest.raises(UnsupportedOp, match="its 32-bit values are wanted as such"):
         operators(net, narrow[0], wide[0])
-    with pytest.raises(UnsupportedOp, match="32-bit codes are not made by an op that LiteRT rounds"):
+    with pytest.raises(UnsupportedOp, match="32-bit values are not made by an op that LiteRT rounds"):
         lower_graph(net.graph, [wide[0]], [narrow[0]])
 
 
@@ -422,5 +422,5 @@ def test_computed_weights_and_other_modes_are_refused():
     x, w = fed(net, (4, 3), -1, 1), fed(net, (3, 4), -1, 1, "w")
     with pytest.raises(UnsupportedOp, match="its weights are computed while the model runs"):
         operators(net, narrowed(net, two(net, "QuantizedMatMul", x, w, **WIDE), -3, 3)[0])
-    with pytest.raises(UnsupportedOp, match="LiteRT's codes are those of the mode MIN_FIRST, not SCALED"):
+    with pytest.raises(UnsupportedOp, match="LiteRT quantizes as the mode MIN_FIRST does, not SCALED"):
         operators(net, net.op("Dequantize", *x, T=QUINT8, mode="SCALED"))

@@ -163,7 +163,7 @@ class Layer:
         )
         code = "com.microsoft.QLinearConv" if b.extended else "QLinearConv"
         w = b.const(values, "weights", INT8)
-        y = conv.emit(b, code, w, *rest, of_x=(self.x.scale, self.x.zero), element=UINT8)
+        y = conv.emit(b, code, w, *rest, x_params=(self.x.scale, self.x.zero), element=UINT8)
         return y if found is None else b.reshaped(y, self.conv.shape)
 
     def _with_copies(self, b: Builder, copies: tuple[tuple[int, int], ...]) -> Tensor:
@@ -224,7 +224,7 @@ def convolution(
             return found
         rest = (w.scale, w.zero, to.scale, to.zero, *_bias(b, x, w, to, conv.shape[3]))
         code = "com.microsoft.QLinearConv" if b.extended else "QLinearConv"
-        return conv.emit(b, code, w.values, *rest, of_x=(x.scale, x.zero), element=UINT8)
+        return conv.emit(b, code, w.values, *rest, x_params=(x.scale, x.zero), element=UINT8)
 
     def reals() -> Tensor:
         if is_product(conv, w.values):

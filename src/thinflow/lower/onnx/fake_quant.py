@@ -93,9 +93,9 @@ def noted_grid(
     require(bool((steps > 0).all()), "the range is empty")
     if not x.is_constant:
         return b.emit("FakeQuant", x, low=float(np.max(steps)) * least, high=float(np.max(steps)) * most)
-    codes = x.array() / steps
-    codes = np.floor(codes + 0.5) if half_up else np.rint(codes)
-    return b.const((np.clip(codes, least, most) * steps).astype(x.array().dtype), "rounded")
+    in_steps = x.array() / steps
+    in_steps = np.floor(in_steps + 0.5) if half_up else np.rint(in_steps)
+    return b.const((np.clip(in_steps, least, most) * steps).astype(x.array().dtype), "rounded")
 
 
 def _noted(b: Builder, x: Tensor, low: Array, high: Array, num_bits: int, narrow_range: bool) -> Tensor:
@@ -105,8 +105,8 @@ def _noted(b: Builder, x: Tensor, low: Array, high: Array, num_bits: int, narrow
     half = np.float32(0.5)
     shifted = np.maximum(np.minimum(x.array(), high), low) - low
     # As in `_fake_quant`, in its order of float32 operations.
-    codes = np.floor(shifted * inverse - np.floor(-low * inverse + half) + half)
-    return b.const((codes * scale).astype(np.float32), "rounded")
+    in_steps = np.floor(shifted * inverse - np.floor(-low * inverse + half) + half)
+    return b.const((in_steps * scale).astype(np.float32), "rounded")
 
 
 def _fake_quant(
@@ -124,16 +124,16 @@ def _fake_quant(
     No QuantizeLinear: that rounds halves to even, where a FakeQuant rounds them up.
     """
     low, high, inverse, scale = _steps(low, high, num_bits, narrow_range)
-    codes = _clamped(b, x, low, high)
+    in_steps = _clamped(b, x, low, high)
     # For a low end of 0 there is nothing to take off, neither here nor for the zero.
     if low.any():
-        codes = b.step("Sub", codes, b.const(low, "low"))
-    codes = b.step("Div", codes, b.const(scale, "scale")) if divides else codes
-    codes = codes if divides else b.step("Mul", codes, b.const(inverse, "steps"))
+        in_steps = b.step("Sub", in_steps, b.const(low, "low"))
+    in_steps = b.step("Div", in_steps, b.const(scale, "scale")) if divides else in_steps
+    in_steps = in_steps if divides else b.step("Mul", in_steps, b.const(inverse, "steps"))
     if low.any():  # first the zero and then the half: another order rounds in other places
         offset = np.floor(-low * inverse + np.float32(0.5))
-        codes = b.step("Sub", codes, b.const(offset, "zero"))
-    whole = b.step("Floor", b.step("Add", codes, b.const(np.float32(0.5), "half")))
+        in_steps = b.step("Sub", in_steps, b.const(offset, "zero"))
+    whole = b.step("Floor", b.step("Add", in_steps, b.const(np.float32(0.5), "half")))
     return b.emit("Mul", whole, b.const(scale, "scale"), like=x)
 
 
@@ -176,7 +176,7 @@ def _rounded(
     """x rounded to the steps that some bits make of the range, in the type of x."""
     # TensorFlow's own limits.
     require(1 <= bits <= (61 if signed else 62), f"num_bits is {bits}")
-    require(x.dtype.name in ("float", "double"), f"a grid of {x.dtype} has no ONNX form")
+    require(x.dtype.name in ("float", "double"), f"rounding {x.dtype} to a range has no ONNX form")
     value = Term(b, x)
     if note and given and low.is_constant and high.is_constant:
         ends_now = [along(b, t, x, axis).tensor.array() for t in (low, high)]

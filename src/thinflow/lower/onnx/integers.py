@@ -54,16 +54,16 @@ class Conv:
         code: str,
         w: Tensor,
         *rest: Tensor | None,
-        of_x: Sequence[Tensor] = (),
+        x_params: Sequence[Tensor] = (),
         element: DType,
     ) -> Tensor:
         """The op over x, what it wants to know of x, the filters and the rest: [n,oh,ow,k]."""
         n, rows, columns, count = self.shape
         # Its own form of the op reads channels-last images: no Transpose around it.
         if code.startswith("com.microsoft."):
-            inputs = (self.x, *of_x, self.filters(b, w), *rest)
+            inputs = (self.x, *x_params, self.filters(b, w), *rest)
             return b.step(code, *inputs, shape=self.shape, element=element, channels_last=1, **self.options)
-        inputs = (b.channels_first(self.x), *of_x, self.filters(b, w), *rest)
+        inputs = (b.channels_first(self.x), *x_params, self.filters(b, w), *rest)
         y = b.step(code, *inputs, shape=(n, count, rows, columns), element=element, **self.options)
         return b.transposed(y, (0, 2, 3, 1))
 
@@ -254,13 +254,13 @@ def inside_border(b: Builder, x: Tensor) -> tuple[Tensor, Border | None]:
     return pad.inputs[0], border
 
 
-def with_border(b: Builder, codes: Tensor, zero: Tensor, border: Border | None, shape: Dims) -> Tensor:
+def with_border(b: Builder, values: Tensor, zero: Tensor, border: Border | None, shape: Dims) -> Tensor:
     """Values with their zero point around them, which a convolution that reads them may add itself."""
     if border is None:
-        return codes
+        return values
     pads = b.ints([0, *border[:2], 0, 0, *border[2:], 0], "pads")
-    whole = b.step("Pad", codes, pads, zero, shape=shape, mode="constant")
-    b.notes["border", whole] = codes, border
+    whole = b.step("Pad", values, pads, zero, shape=shape, mode="constant")
+    b.notes["border", whole] = values, border
     return whole
 
 

@@ -216,7 +216,7 @@ def _is_for_layers(node: Node) -> bool:
 
 def _measured(b: Builder, q: Tensor, r: Range) -> tuple[Term, Term]:
     """The real values of the least and the greatest sum; 0 is kept in reach from below only."""
-    axes = range(len(shape_of(q, "the codes")))
+    axes = range(len(shape_of(q, "the quantized values")))
     least, most = (real_value(Term(b, q).reduced(code, *axes), r) for code in ("ReduceMin", "ReduceMax"))
     return least.least(0), most
 
@@ -323,7 +323,7 @@ def requantize_per_channel(
 def requantization_range_per_channel(
     b: Builder, node: Node, q: Tensor, low: Tensor, high: Tensor, *, clip_value_max: float
 ) -> tuple[Tensor, Tensor]:
-    rank = len(shape_of(q, "the codes"))
+    rank = len(shape_of(q, "the quantized values"))
     largest = Term(b, b.cast(q, INT64)).magnitude().reduced("ReduceMax", *range(rank - 1)).cast(FLOAT)
     each = Term(b, low).magnitude().most(Term(b, high).magnitude())
     used = (each * largest / float(2**31)).reduced("ReduceMax", 0)

@@ -68,8 +68,8 @@ def quantized_mat_mul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> Three:
-    of_x, of_w = range_of(b, min_x, max_x, x.dtype), range_of(b, min_w, max_w, w.dtype)
-    limits = _product_range(scale_of(of_x), scale_of(of_w))
+    x_range, w_range = range_of(b, min_x, max_x, x.dtype), range_of(b, min_w, max_w, w.dtype)
+    limits = _product_range(scale_of(x_range), scale_of(w_range))
     params, weights = quantized_of(b, x, min_x, max_x), weights_of(b, w, min_w, max_w)
     if params is not None and weights is not None:
         params, weights = (
@@ -78,7 +78,7 @@ def quantized_mat_mul(
         )
         y, sums = matrix_product(b, params, weights, *(t.tensor for t in limits))
         return three(b, Term(b, note_accumulators(b, y, sums)), *limits)
-    left, right = _centred(b, x, of_x).tensor, _centred(b, w, of_w).tensor
+    left, right = _centred(b, x, x_range).tensor, _centred(b, w, w_range).tensor
     left = b.transposed(left, (1, 0)) if transpose_a else left
     right = b.transposed(right, (1, 0)) if transpose_b else right
     product = Term(b, b.step("MatMul", left, right, shape=b.result_spec().shape))
@@ -109,16 +109,16 @@ def quantized_conv_2d(
 
     Zero points are 0 next to signed filters, and where filters are per channel.
     """
-    of_x, of_w = range_of(b, min_x, max_x, x.dtype), range_of(b, min_w, max_w, w.dtype)
+    x_range, w_range = range_of(b, min_x, max_x, x.dtype), range_of(b, min_w, max_w, w.dtype)
     kh, kw, depth, count = (n or 0 for n in shape_of(w, "the filter", 4))
     require(depth > 0, "the size of the filter is not known")
-    limits = _product_range(_code_level(of_x), _code_level(of_w))
+    limits = _product_range(_code_level(x_range), _code_level(w_range))
     per_channel = node.op == "QuantizedDepthwiseConv2D"
     is_plain = per_channel or w.dtype.name == "int8"
     require(is_plain or tuple(dilations) == (1, 1, 1, 1), "quantized convolutions have no dilations")
     both: tuple[QuantizedTensor | None, QuantizedTensor | None]
     if is_plain:
-        both = _raw(b, x, of_x), _raw(b, w, of_w)
+        both = _raw(b, x, x_range), _raw(b, w, w_range)
     else:
         both = quantized_of(b, x, min_x, max_x), weights_of(b, w, min_w, max_w)
     gaps = dilations if is_plain else None
@@ -131,8 +131,8 @@ def quantized_conv_2d(
         weights = Term(b, b.cast(w, DOUBLE))
     else:
         flat, inside = _moved_plane(x, (kh, kw), strides, padding)
-        zero = zero_point(of_x)
-        values, weights = _centred(b, x, of_x), _centred(b, w, of_w)
+        zero = zero_point(x_range)
+        values, weights = _centred(b, x, x_range), _centred(b, w, w_range)
         # The border is the zero point cut to eight bits, which for one beyond 255 is another value.
         border = choose(zero > 255, zero.apply("Mod", 256) - zero, 0).cast(DOUBLE)
     seen = choose(
@@ -217,14 +217,14 @@ def quantized_bias_add(
     min_b: Tensor,
     max_b: Tensor,
 ) -> Three:
-    of_x, of_b = range_of(b, min_x, max_x, x.dtype), range_of(b, min_b, max_b, bias.dtype)
+    x_range, b_range = range_of(b, min_x, max_x, x.dtype), range_of(b, min_b, max_b, bias.dtype)
     # TensorFlow's headroom: in a range 2**17 times as wide no sum of two operands saturates.
-    most = of_x.high.most(-of_x.low).most(of_b.high).most(-of_b.low) * float(1 << 17)
+    most = x_range.high.most(-x_range.low).most(b_range.high).most(-b_range.low) * float(1 << 17)
     sums = range_of(b, -most, most, INT32)
     zero = quantized_value(Term(b, b.const(np.float64(0), "zero")), sums)
     parts = [
         quantize_exactly(dequantize_exactly(Term(b, q), r), sums).cast(INT64)
-        for q, r in ((x, of_x), (bias, of_b))
+        for q, r in ((x, x_range), (bias, b_range))
     ]
     total = wrapped(parts[0] + parts[1] + zero)
     params = _to_join(node, quantized_of(b, x, min_x, max_x))
@@ -282,9 +282,9 @@ def _addends(
 def quantized_mul(
     b: Builder, node: Node, x: Tensor, y: Tensor, min_x: Tensor, max_x: Tensor, min_y: Tensor, max_y: Tensor
 ) -> Three:
-    of_x, of_y = range_of(b, min_x, max_x, x.dtype), range_of(b, min_y, max_y, y.dtype)
-    product = wrapped(_centred(b, x, of_x) * _centred(b, y, of_y))
-    limits = range_of(b, *_product_range(scale_of(of_x), scale_of(of_y)), INT32)
+    x_range, y_range = range_of(b, min_x, max_x, x.dtype), range_of(b, min_y, max_y, y.dtype)
+    product = wrapped(_centred(b, x, x_range) * _centred(b, y, y_range))
+    limits = range_of(b, *_product_range(scale_of(x_range), scale_of(y_range)), INT32)
     _note_combined(
         b, "Mul", product, quantized_of(b, x, min_x, max_x), quantized_of(b, y, min_y, max_y), limits
     )
@@ -296,12 +296,14 @@ def quantized_add(
     b: Builder, node: Node, x: Tensor, y: Tensor, min_x: Tensor, max_x: Tensor, min_y: Tensor, max_y: Tensor
 ) -> Three:
     require(all(t.shape is not None and None not in t.shape for t in (x, y)), "the sizes are not known")
-    of_x, of_y = range_of(b, min_x, max_x, x.dtype), range_of(b, min_y, max_y, y.dtype)
+    x_range, y_range = range_of(b, min_x, max_x, x.dtype), range_of(b, min_y, max_y, y.dtype)
     # As above, with the 14 bits that TensorFlow's QuantizedAdd leaves.
-    most = of_x.low.least(of_y.low).magnitude().most(of_x.high.most(of_y.high).magnitude()) * float(1 << 14)
+    most = x_range.low.least(y_range.low).magnitude().most(
+        x_range.high.most(y_range.high).magnitude()
+    ) * float(1 << 14)
     sums = range_of(b, -most, most, INT32)
     x_alone, y_alone = (int(np.prod([n or 0 for n in shape_of(t)])) == 1 for t in (x, y))
-    parts = _widened(b, x, of_x, sums, x_alone), _widened(b, y, of_y, sums, y_alone and not x_alone)
+    parts = _widened(b, x, x_range, sums, x_alone), _widened(b, y, y_range, sums, y_alone and not x_alone)
     total = wrapped(parts[0] + parts[1])
     params = [
         _to_join(node, quantized_of(b, q, least, most), number)

@@ -213,7 +213,7 @@ def quantized_instance_norm(
     min_separation: float = 1e-3,
 ) -> Three:
     """(x - mean) / sqrt(variance + epsilon) per image and channel."""
-    shape_of(q, "the codes", 4)
+    shape_of(q, "the quantized values", 4)
     r = range_of(b, low, high, q.dtype)
     scale = (r.high - r.low) / float(r.codes.high - r.codes.low)
     values = Term(b, b.cast(q, DOUBLE))

@@ -22,8 +22,9 @@ from thinflow.lower.onnx.quantized_context import (
     real_values_of,
 )
 from thinflow.lower.onnx.terms import Term
-from thinflow.lower.quantized.accumulators import COARSEST_OPERAND, NEGLIGIBLE, TOLERANCE
+from thinflow.lower.quantized.accumulators import COARSEST_OPERAND, NEGLIGIBLE
 from thinflow.lower.quantized.addends import STRAIGHT, Addend, middle_of
+from thinflow.lower.quantized.int8_weights import TOLERANCE
 from thinflow.onnx.program import Tensor
 from thinflow.typing import Array
 
@@ -225,8 +226,8 @@ def _moved(pair: Pair, to: TargetTensors, offset: float) -> tuple[Pair, TargetTe
         found = _zero_moved(pair.b, operand.scale, operand.zero, -offset)
         if found is not None and found[1] < left:
             changed = replace(operand, zero=found[0])
-            of_x = operand is pair.x
-            best, left = (replace(pair, x=changed) if of_x else replace(pair, y=changed), to), found[1]
+            is_x = operand is pair.x
+            best, left = (replace(pair, x=changed) if is_x else replace(pair, y=changed), to), found[1]
     return *best, left
 
 

@@ -32,10 +32,10 @@ def transpose_bytes(program: Program) -> None:
         # A scale for each channel goes along an axis, which the Transpose would move.
         if found is None or any(t is None or t.shape != () for t in found.inputs[1:]):
             continue
-        codes, output = found.inputs[0], operator.outputs[0]
-        assert codes is not None
-        moved = Tensor(f"{codes.name}/moved", output.shape, codes.dtype)
-        wiring.set_input(operator, 0, codes)
+        values, output = found.inputs[0], operator.outputs[0]
+        assert values is not None
+        moved = Tensor(f"{values.name}/moved", output.shape, values.dtype)
+        wiring.set_input(operator, 0, values)
         wiring.set_output(operator, 0, moved)
         wiring.set_input(found, 0, moved)
         wiring.set_output(found, 0, output)

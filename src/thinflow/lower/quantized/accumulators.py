@@ -20,10 +20,7 @@ from thinflow.lower.quantized.int8_weights import Int8Weights
 from thinflow.ops._quantized import codes_of
 from thinflow.typing import Array
 
-# Tolerances are in steps of the result's scale. What is promised is a quantized result at most one step off
-# TensorFlow's: values less than one step apart are rounded to the same or to neighbouring ones.
-TOLERANCE = 0.9
-"""Steps that a real value may be off before it is rounded; a tenth is left for float32 arithmetic."""
+# Shares of the one step that a result may be off, see TOLERANCE.
 NEGLIGIBLE = 0.05
 """Steps that a real value may be off with nothing done: one result in twenty becomes its neighbour."""
 MAX_BLUR = 0.6

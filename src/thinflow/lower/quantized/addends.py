@@ -18,7 +18,7 @@ from thinflow.analysis.quant_params import QuantParams
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.quantized.accumulators import NEGLIGIBLE
 from thinflow.ops._quantized import F32, code_of, codes_of, decode, encode
-from thinflow.ops.quantized_math import _widened
+from thinflow.ops.quantized_math import widened
 from thinflow.typing import Array
 
 BIAS_FACTOR, SUM_FACTOR = 2.0**17, 2.0**14
@@ -198,4 +198,4 @@ def _in_32_bits(op: str, params: QuantParams, most: np.float32, alone: bool) -> 
         # Kernels have different helpers: this one decodes and encodes whole tensors in float32, QuantizedAdd
         # draws a line through the 32-bit values of 0 and 1.
         return encode(decode(values, low, high), -most, most, np.int32).astype(np.float64)
-    return _widened(values, low, high, most, alone).astype(np.float64)
+    return widened(values, low, high, most, alone).astype(np.float64)

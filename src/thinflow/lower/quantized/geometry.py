@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.ops.quantized_math import _origin_pads
+from thinflow.ops.quantized_math import origin_pads
 from thinflow.typing import Array
 
 
@@ -102,7 +102,7 @@ def centred_windows(
     for axis, (size, k, stride) in enumerate(zip(sizes, window, strides, strict=True)):
         # The op sees the image with its border and centres the windows on that.
         low, high = border[axis], border[axis + 2]
-        before, after, count = _origin_pads(size + low + high, k, stride, padding)
+        before, after, count = origin_pads(size + low + high, k, stride, padding)
         # Negative numbers are pixels that no window sees; a border that is seen becomes padding.
         before, after = before + low, after + high
         crop = max(-before, 0), size - max(-after, 0)

@@ -24,8 +24,10 @@ _DEVIATION = 256 / math.sqrt(12)
 """Standard deviation of an input all of whose 256 values are equally likely."""
 _LIKELY = 2.5
 """Deviations that the sum of many rounding errors rarely exceeds: one in 80 of a normal distribution."""
-_SLACK = 0.9
-"""Steps that a result may move by: rounding adds up to half a step on both sides, so it stays within one."""
+# What is promised is a quantized result at most one step of its scale off TensorFlow's: real values less than
+# one step apart are rounded to the same quantized value or to neighbouring ones.
+TOLERANCE = 0.9
+"""Steps that a real value may be off before it is rounded; a tenth is left for float32 arithmetic."""
 _RARE = 2e-5
 """Share of the results that may be two steps off, inputs being random."""
 _FINEST = 2.0**-16
@@ -198,10 +200,10 @@ def is_close(weights: RoundedWeights, step: float) -> bool:
         weights: rounded.
         step: of the result, in reals per step of the input.
     """
-    if (weights.worst() <= _SLACK * step).all():
+    if (weights.worst() <= TOLERANCE * step).all():
         return True
     # Errors of single weights cancel over inputs that differ. Those of a flat area do not, and it is seen.
-    is_even = bool((weights.worst_of_equal_inputs() <= _SLACK * step).all())
+    is_even = bool((weights.worst_of_equal_inputs() <= TOLERANCE * step).all())
     return is_even and weights.share_beyond(step) <= _RARE
 
 

@@ -20,12 +20,11 @@ from thinflow.lower.building import Dims
 from thinflow.lower.quantized.accumulators import (
     COARSEST_OPERAND,
     NEGLIGIBLE,
-    TOLERANCE,
     LayerPlan,
     RequantTarget,
 )
 from thinflow.lower.quantized.addends import Addend
-from thinflow.lower.quantized.int8_weights import INT8_MOST, Int8Weights, in_channels, split
+from thinflow.lower.quantized.int8_weights import INT8_MOST, TOLERANCE, Int8Weights, in_channels, split
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.dynamic_ranges import DynamicallyQuantized, FloatAccumulators
 from thinflow.lower.tflite.formulas import Float
@@ -42,7 +41,7 @@ _FEW_CHANNELS = 0.05
 """Share of the channels whose weights may be rounded to scales of their own, where copies of input channels
 would move nothing: copies cost a pass over the whole input, however few weights they are for."""
 _TOP = {"NONE": np.inf, "RELU": np.inf, "RELU6": 6.0}
-"""Activation -> the greatest value it leaves."""
+"""Activation -> the greatest value it leaves, from the mildest to the strictest."""
 
 Finish: TypeAlias = Callable[[Builder, Tensor, Array, Array, Tensor, Tensor, str], None]
 """Emits a layer, given input, weights int8 [taps,c',m], their scales [1] or [m], bias int32 [m], the result
@@ -81,7 +80,7 @@ class Accumulators:
             ):
                 raise unfixed_range(node.output())
         raise UnsupportedOp(
-            "its 32-bit codes are wanted as such, and LiteRT's kernels round them to eight bits at once",
+            "its 32-bit values are wanted as such, and LiteRT's kernels round them to eight bits at once",
             hint="ask for the result of the Requantize behind it",
         )
 
@@ -91,8 +90,7 @@ class Accumulators:
 
     def activated(self, b: Builder, code: str) -> Accumulators:
         """Clamped from below, and with RELU6 from above."""
-        # Alphabetical order is that of strictness: NONE, RELU, RELU6.
-        return replace(self, activation=max(self.activation, code))
+        return replace(self, activation=max(self.activation, code, key=list(_TOP).index))
 
     def clamped(self, to: RequantTarget) -> RequantTarget:
         """The target with the ends of the activation."""
@@ -140,7 +138,7 @@ class LayerAccumulators(Accumulators):
         if plan.is_real:
             found = in_channels(plan.columns, plan.input_zero, step, step, all_channels=True)
             if found is None:
-                raise UnsupportedOp("its weights do not fit into eight bits within one code of its result")
+                raise UnsupportedOp("its weights do not fit into eight bits within one step of its result")
             return found
         step -= plan.blur / plan.scale  # what joined ops have left of it
         # Copies of channels move no result, but cost a pass over the input; scales per channel cost nothing.

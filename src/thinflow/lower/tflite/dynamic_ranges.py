@@ -154,13 +154,13 @@ def quantize_dynamically(
     per = per_step(first, last)
     scaled = Float(b, x) * per
     if dtype is QUINT8 and not is_native():
-        codes = (scaled + -first * per).rounded()  # oneDNN's kernel, for which 0 need not be exact
+        values = (scaled + -first * per).rounded()  # oneDNN's kernel, for which 0 need not be exact
     else:
         # x and the low end are rounded one by one, so that real 0 is one of the values.
-        codes = scaled.rounded_away() + (-first * per + 0.5).floor()
+        values = scaled.rounded_away() + (-first * per + 0.5).floor()
     # Values within the measured range cannot leave 0 ... 255: two operators less for each tensor.
-    codes = codes if is_within else codes.most(0.0).least(_LAST)
-    return DynamicallyQuantized(codes.tensor, first.tensor, last.tensor, dtype)
+    values = values if is_within else values.most(0.0).least(_LAST)
+    return DynamicallyQuantized(values.tensor, first.tensor, last.tensor, dtype)
 
 
 # --- sums ---------------------------------------------------------------------------------------------------

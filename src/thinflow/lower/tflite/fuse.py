@@ -51,9 +51,9 @@ _APART = frozenset(("ADD", "MUL"))
 
 
 def fuse(subgraph: Subgraph, *, matrix_unit: bool | None = None) -> None:
-    """Apply every rule until none finds anything, then the last ones; then what concerns codes, and ERF.
+    """Apply every rule until none finds anything, then the last ones; then quantized values and ERF.
 
-    Operators on codes, which are no reals, stay for the rules about them.
+    Operators on quantized values stay for the rules about them.
 
     Args:
         matrix_unit: see `merge_columns`; None for any processor or accelerator, where layers keep their form.

@@ -65,29 +65,31 @@ def _place(wiring: Wiring, reader: Operator) -> _Place | None:
     # A border between both is the zero point, which is the same real 0 whatever the scales.
     pad = wiring.sole_producer(reader.inputs[0], "PAD")
     add = wiring.sole_producer((pad or reader).inputs[0], "ADD")
-    if add is None or reader.options.get("depth_multiplier", 1) != 1 or not _has_codes(reader):
+    if add is None or reader.options.get("depth_multiplier", 1) != 1 or not _is_quantized(reader):
         return None
-    x, codes = with_constant(add)
+    x, values = with_constant(add)
     front = wiring.sole_producer(x, *_CONVOLUTIONS)
     constant = add.inputs[1] if add.inputs[0] is x else add.inputs[0]
-    if front is None or codes is None or activation(front) != "NONE" or not _has_codes(front):
+    if front is None or values is None or activation(front) != "NONE" or not _is_quantized(front):
         return None
     count = len(_numbers(front))
-    grid = None if constant is None else constant.quantization
+    params = None if constant is None else constant.quantization
     # One number per channel along the last axis, or one for all; other shapes differ by pixel.
-    if grid is None or codes.size not in (1, count) or codes.size != (codes.shape or (1,))[-1]:
+    if params is None or values.size not in (1, count) or values.size != (values.shape or (1,))[-1]:
         return None
-    reals = (codes.astype(np.float64).reshape(-1) - float(grid.zero_point[0])) * float(grid.scale[0])
-    return _Place(front, add, reader, np.broadcast_to(reals, (count,)))
+    real_values = (values.astype(np.float64).reshape(-1) - float(params.zero_point[0])) * float(
+        params.scale[0]
+    )
+    return _Place(front, add, reader, np.broadcast_to(real_values, (count,)))
 
 
-def _has_codes(operator: Operator) -> bool:
+def _is_quantized(operator: Operator) -> bool:
     """True for an integer convolution with constants."""
     x, filters, bias = (*operator.inputs, None)[:3]
     y = operator.outputs[0]
     known = filters is not None and bias is not None and filters.is_constant and bias.is_constant
-    coded = all(t is not None and t.dtype is INT8 and t.quantization is not None for t in (x, filters, y))
-    return known and coded
+    quantized = all(t is not None and t.dtype is INT8 and t.quantization is not None for t in (x, filters, y))
+    return known and quantized
 
 
 def _grid(x: Tensor | None) -> tuple[float, int]:
@@ -174,9 +176,9 @@ class _Scaled:
         assert bias is not None
         scales = (filters.quantization.scale * self.factors).astype(np.float32)
         zeros = np.zeros(len(scales), np.int64)
-        grid = Quantization(scales, zeros, _CONVOLUTIONS[self.operator.code] if len(scales) > 1 else 0)
-        weights = Tensor(f"{filters.name}/steps", filters.shape, filters.dtype, filters.data, grid)
+        params = Quantization(scales, zeros, _CONVOLUTIONS[self.operator.code] if len(scales) > 1 else 0)
+        weights = Tensor(f"{filters.name}/steps", filters.shape, filters.dtype, filters.data, params)
         wiring.set_input(self.operator, 1, weights)
         units = Quantization(_units(self.operator).astype(np.float32), zeros)
-        codes = np.rint(self.bias).astype(np.int32)
-        wiring.set_input(self.operator, 2, Tensor(f"{bias.name}/steps", codes.shape, INT32, codes, units))
+        values = np.rint(self.bias).astype(np.int32)
+        wiring.set_input(self.operator, 2, Tensor(f"{bias.name}/steps", values.shape, INT32, values, units))

@@ -41,10 +41,13 @@ def quantize_v2(
     ensure_minimum_range: float = 0.01,
 ) -> Three:
     """QUANTIZE where the range is known, or the layer in front in integers; else in float."""
-    require(mode == "MIN_FIRST" and axis < 0, f"LiteRT's codes are those of the mode MIN_FIRST, not {mode}")
+    require(
+        mode == "MIN_FIRST" and axis < 0,
+        f"LiteRT quantizes as the mode MIN_FIRST does, not {mode}",
+    )
     params = b.quantized.params(node.output())
     if params is None:
-        require(T is QUINT8 or T.name == "qint8", f"codes of {T} need a range that is fixed")
+        require(T is QUINT8 or T.name == "qint8", f"values of {T} need a range that is fixed")
         is_within = _is_end(node, "Min", 1) and _is_end(node, "Max", 2)
         return (quantize_dynamically(b, x, low, high, T, ensure_minimum_range, is_within=is_within),)
     if T.name in _EIGHT:
@@ -104,7 +107,7 @@ def requantize(
     if isinstance(q, FloatAccumulators):
         return with_range(b, _quantized(b, q.tensor, RequantTarget.of(params)))
     if not isinstance(q, Accumulators):
-        raise UnsupportedOp("its 32-bit codes are not made by an op that LiteRT rounds in the same step")
+        raise UnsupportedOp("its 32-bit values are not made by an op that LiteRT rounds in the same step")
     return with_range(b, q.requantized(b, RequantTarget.of(params, _steps_off(params))))
 
 
@@ -123,7 +126,7 @@ def _steps_off(params: QuantParams) -> float:
 def requantization_range(b: Builder, node: Node, q: QuantizedValue, low: Tensor, high: Tensor) -> Tensor:
     """Refused: what is measured in every run would need 32-bit tensors."""
     params_of(b, node.output())
-    raise UnsupportedOp("LiteRT has no 32-bit codes to measure")
+    raise UnsupportedOp("LiteRT has no 32-bit quantized values to measure")
 
 
 @lower("Dequantize", to="tflite")
@@ -138,8 +141,11 @@ def dequantize(
     axis: int = -1,
     dtype: DType = FLOAT,
 ) -> Tensor:
-    require(mode == "MIN_FIRST" and axis < 0, f"LiteRT's codes are those of the mode MIN_FIRST, not {mode}")
-    require(dtype is FLOAT, f"LiteRT makes float of codes, not {dtype}")
+    require(
+        mode == "MIN_FIRST" and axis < 0,
+        f"LiteRT quantizes as the mode MIN_FIRST does, not {mode}",
+    )
+    require(dtype is FLOAT, f"LiteRT makes float of quantized values, not {dtype}")
     return dequantized(b, q, node.inputs[0])
 
 

@@ -33,13 +33,13 @@ Three = tuple[Any, ...]
 _ONES = (1, 1, 1, 1)
 
 
-def with_range(b: Builder, codes: QuantizedValue) -> Three:
+def with_range(b: Builder, values: QuantizedValue) -> Three:
     """A node's outputs: quantized values, and the ends of their range as constants where they are known."""
     params = b.quantized.params(b.node.output())
     # Ends that are measured while the model runs are no tensors of their own: they go with the values.
     if params is None:
-        return (codes,)
-    return codes, b.const(np.float32(params.low), "min"), b.const(np.float32(params.high), "max")
+        return (values,)
+    return values, b.const(np.float32(params.low), "min"), b.const(np.float32(params.high), "max")
 
 
 def dequantized(b: Builder, x: QuantizedValue, value: Value) -> Tensor:
@@ -51,10 +51,10 @@ def dequantized(b: Builder, x: QuantizedValue, value: Value) -> Tensor:
     x = stored_tensor(b, x, value)
     params = params_of(b, value, b.node)
     if x.is_constant:
-        codes = np.asarray(x.array())
+        values = np.asarray(x.array())
         # Constants are decoded here by TensorFlow's arithmetic; DEQUANTIZE may
         # differ from it in the last bit.
-        return b.const(decode(codes, np.float32(params.low), np.float32(params.high)), "reals", FLOAT)
+        return b.const(decode(values, np.float32(params.low), np.float32(params.high)), "reals", FLOAT)
     y = b.step("DEQUANTIZE", as_int8(b, x, params), shape=x.shape, element=FLOAT)
     beside = decoded_zero(params)
     return b.step("ADD", y, b.const(np.float32(beside), "zero"), shape=x.shape) if beside else y
@@ -102,32 +102,32 @@ def quantized_conv_2d(
 ) -> Three:
     """A CONV_2D with int8 weights; a float one where the range of x is measured while the model runs."""
     options = geometry(strides, dilations, "NHWC")
-    codes, of_w = _weights(b, w, node.inputs[1])
+    values, w_params = _weights(b, w, node.inputs[1])
     require(
-        of_w.dtype.name == "quint8" and tuple(dilations) == _ONES,
-        "LiteRT's kernel has codes of 0, which signed filters and dilations of this op do not know",
+        w_params.dtype.name == "quint8" and tuple(dilations) == _ONES,
+        "LiteRT's kernel has zero points, which signed filters and dilations of this op do not know",
     )
-    weights = centred(codes, of_w)
+    weights = centred(values, w_params)
     kh, kw, depth, count = weights.shape
     if isinstance(x, DynamicallyQuantized):
         real, padding = _windowed(b, x.centred(b), (kh, kw), strides, padding)
-        filters = _real_weights(b, codes, of_w, (3, 0, 1, 2))
+        filters = _real_weights(b, values, w_params, (3, 0, 1, 2))
         zeros = b.const(np.zeros(count, np.float32), "bias")
         shape = b.result_spec().shape
         y = b.step("CONV_2D", real, filters, zeros, shape=shape, padding=padding, **options)
         return with_range(b, FloatAccumulators(y))
-    of_x = params_of(b, node.inputs[0], node)
+    x_params = params_of(b, node.inputs[0], node)
     finish = partial(_conv, (kh, kw), strides, padding, options)
-    plan = _plan(of_x, of_w, weights.reshape(kh * kw, depth, count))
-    source = as_int8(b, stored_tensor(b, x, node.inputs[0]), of_x)
+    plan = _plan(x_params, w_params, weights.reshape(kh * kw, depth, count))
+    source = as_int8(b, stored_tensor(b, x, node.inputs[0]), x_params)
     shape = b.result_spec().shape
     return with_range(b, LayerAccumulators(tensor=source, shape=shape, plan=plan, finish=finish))
 
 
-def _plan(of_x: QuantParams, of_w: QuantParams, weights: Array) -> LayerPlan:
+def _plan(x_params: QuantParams, w_params: QuantParams, weights: Array) -> LayerPlan:
     """Of a layer with weights [taps,c,m] less their zero point."""
-    zero = RequantTarget.of(of_x).zero_point
-    return LayerPlan(weights=weights, input_scale=of_x.scale, input_zero=zero, unit=of_w.scale)
+    zero = RequantTarget.of(x_params).zero_point
+    return LayerPlan(weights=weights, input_scale=x_params.scale, input_zero=zero, unit=w_params.scale)
 
 
 def _conv(
@@ -150,9 +150,9 @@ def _conv(
     b.append("CONV_2D", inputs, [y], options | {"padding": padding, "fused_activation_function": activation})
 
 
-def _real_weights(b: Builder, codes: Tensor, params: QuantParams, order: Sequence[int]) -> Tensor:
+def _real_weights(b: Builder, values: Tensor, params: QuantParams, order: Sequence[int]) -> Tensor:
     """Weights as float, stored in eight bits: LiteRT makes float of them once."""
-    stored = as_int8(b, b.const(np.asarray(codes.array()).transpose(order), "codes", codes.dtype), params)
+    stored = as_int8(b, b.const(np.asarray(values.array()).transpose(order), "codes", values.dtype), params)
     return b.step("DEQUANTIZE", stored, shape=stored.shape, element=FLOAT)
 
 
@@ -216,22 +216,22 @@ def quantized_mat_mul(
     transpose_b: bool = False,
 ) -> Three:
     """FULLY_CONNECTED."""
-    codes, of_w = _weights(b, w, node.inputs[1])
-    weights = centred(codes, of_w)
+    values, w_params = _weights(b, w, node.inputs[1])
+    weights = centred(values, w_params)
     weights = weights.T if transpose_b else weights
     if isinstance(x, DynamicallyQuantized):
         # FULLY_CONNECTED takes [m,c], so a matrix [c,m] is transposed, and one
         # that was to be transposed is not.
-        matrix = _real_weights(b, codes, of_w, (0, 1) if transpose_b else (1, 0))
+        matrix = _real_weights(b, values, w_params, (0, 1) if transpose_b else (1, 0))
         real = b.transposed(x.centred(b), (1, 0)) if transpose_a else x.centred(b)
         y = b.step("FULLY_CONNECTED", real, matrix, None, shape=b.result_spec().shape)
         return with_range(b, FloatAccumulators(y))
-    of_x = params_of(b, node.inputs[0], node)
-    left = as_int8(b, stored_tensor(b, x, node.inputs[0]), of_x)
+    x_params = params_of(b, node.inputs[0], node)
+    left = as_int8(b, stored_tensor(b, x, node.inputs[0]), x_params)
     if transpose_a:
         turned = shape_of(left, "the first matrix", 2)[::-1]
         left = _reshaped(b, "TRANSPOSE", left, turned, b.ints((1, 0), "order"))
-    plan, shape = _plan(of_x, of_w, weights[None]), b.result_spec().shape
+    plan, shape = _plan(x_params, w_params, weights[None]), b.result_spec().shape
     return with_range(b, LayerAccumulators(tensor=left, shape=shape, plan=plan, finish=_product))
 
 
@@ -293,13 +293,13 @@ def _dynamic(b: Builder, x: QuantizedValue, value: Value, node: Node) -> Dynamic
     own = params_of(b, value, node)
     stored = as_int8(b, stored_tensor(b, x, value), own)
     if stored.is_constant:
-        codes = b.const(np.asarray(stored.array()).astype(np.float32) + 128, "codes", FLOAT)
+        values = b.const(np.asarray(stored.array()).astype(np.float32) + 128, "codes", FLOAT)
     else:
         real = Float(b, b.step("DEQUANTIZE", stored, shape=stored.shape, element=FLOAT))
         # DEQUANTIZE gives (value - zero point) * scale: back to the values, counted from the lowest one.
-        codes = (real * (1 / own.scale) + float(RequantTarget.of(own).zero_point)).rounded().tensor
+        values = (real * (1 / own.scale) + float(RequantTarget.of(own).zero_point)).rounded().tensor
     low, high = (b.const(np.float32(end), "end", FLOAT) for end in (own.low, own.high))
-    return DynamicallyQuantized(codes, low, high, own.dtype)
+    return DynamicallyQuantized(values, low, high, own.dtype)
 
 
 def _in_layer(

@@ -43,9 +43,9 @@ def _same_parameters(
         made = Float(b, b.step(code, x.tensor, *more, shape=b.result_spec().shape, **options))
         return with_range(b, x.with_values(made.rounded() if code in _MEANS else made))
     value = node.inputs[0]
-    codes = as_int8(b, stored_tensor(b, x, value), params_of(b, value, node))
+    values = as_int8(b, stored_tensor(b, x, value), params_of(b, value, node))
     y = quantized_result(b, params_of(b, node.output()))
-    b.append(code, [codes, *more], [y], options)
+    b.append(code, [values, *more], [y], options)
     return with_range(b, y)
 
 
@@ -56,8 +56,8 @@ def quantized_relu(b: Builder, node: Node, x: QuantizedValue, low: Tensor, high:
     if isinstance(x, Accumulators):
         return with_range(b, x.activated(b, code))
     if isinstance(x, DynamicallyQuantized):
-        codes = Float(b, x.tensor).most(x.zero(b))
-        return with_range(b, x.with_values(codes.least(x.quantized(b, 6.0)) if code == "RELU6" else codes))
+        values = Float(b, x.tensor).most(x.zero(b))
+        return with_range(b, x.with_values(values.least(x.quantized(b, 6.0)) if code == "RELU6" else values))
     value = node.inputs[0]
     made = b.quantized.sums.get(x) if isinstance(x, Tensor) else None
     if made is not None and len(value.uses) == 1 and not value.is_graph_output:
@@ -127,7 +127,7 @@ def quantized_resize(
         steps = linear(side or 1, new, align_corners, half_pixel_centers).fraction * np.float32(128)
         require(
             bool((np.abs(steps - np.rint(steps)) < 0.01).all()),
-            f"resizing {side} to {new} pixels by weights of 7 bits is more than a code off LiteRT's",
+            f"resizing {side} to {new} pixels by weights of 7 bits is more than a step off LiteRT's",
         )
     options = {"align_corners": align_corners, "half_pixel_centers": half_pixel_centers}
     return _same_parameters(b, node, "RESIZE_BILINEAR", x, b.index(size), **options)
@@ -142,10 +142,12 @@ def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: QuantizedValue
     parts = []
     for x, value in zip(rest[:count], node.inputs[1 : 1 + count], strict=True):
         own = params_of(b, value, node)
-        codes = as_int8(b, stored_tensor(b, x, value), own)
+        values = as_int8(b, stored_tensor(b, x, value), own)
         # LiteRT's CONCATENATION of int8 only copies: it refuses inputs with
         # other parameters than the result's.
-        parts.append(codes if (own.low, own.high) == (params.low, params.high) else _moved(b, codes, params))
+        parts.append(
+            values if (own.low, own.high) == (params.low, params.high) else _moved(b, values, params)
+        )
     rank = len(shape_of(parts[0], "the first input"))
     require(0 <= place < rank, f"axis {place} is out of range for rank {rank}")
     y = quantized_result(b, params)

@@ -63,20 +63,20 @@ def params_of(b: Builder, value: Value, reader: Node | None = None) -> QuantPara
     require(
         params.holds_zero,
         f"the range of '{value.name}', {params.low:.6g} to {params.high:.6g}, does not hold 0",
-        hint="integer kernels need a code for 0; give the layer a range that holds it",
+        hint="integer kernels need a zero point; give the layer a range that holds it",
     )
     return params
 
 
 def _constant_params(value: Value, reader: Node) -> QuantParams | None:
     """The quantization parameters that a node gives a constant by constants."""
-    codes = value.node.tensor
+    constant = value.node.tensor
     # Constants have no producer that tells their range, only readers that name one each.
-    for place in operands(reader) if codes is not None else ():
+    for place in operands(reader) if constant is not None else ():
         ends = [reader.inputs[i].node.tensor for i in (place.low, place.high)]
-        if reader.inputs[place.values] is value and codes is not None and None not in ends:
+        if reader.inputs[place.values] is value and constant is not None and None not in ends:
             low, high = (float(np.asarray(end.numpy()).reshape(-1)[0]) for end in ends if end is not None)
-            return params_of_range(low, high, codes.dtype)
+            return params_of_range(low, high, constant.dtype)
     return None
 
 
@@ -190,9 +190,9 @@ def inner_values(graph: Graph) -> set[Value]:
     if not any(node.op in READERS for node in graph):
         return found
     parameters = infer_quant_params(graph)
-    codes = [(node.output(), quantized_type(node.output())) for node in graph if node.op in READERS]
+    results = [(node.output(), quantized_type(node.output())) for node in graph if node.op in READERS]
     # 8-bit values whose range is fixed are tensors like others: only these two kinds are not.
-    inner = {v for v, kind in codes if kind is not None and (kind is QINT32 or v not in parameters)}
+    inner = {v for v, kind in results if kind is not None and (kind is QINT32 or v not in parameters)}
     return found | (inner - _spoilt(inner, {v for v in inner if not _is_possible(v, parameters)}))
 
 
