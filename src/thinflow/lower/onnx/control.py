@@ -24,10 +24,10 @@ from thinflow.lower.onnx.bodies import close
 from thinflow.lower.onnx.builder import END, Builder
 from thinflow.lower.onnx.cells import Turning, recurrent_loop
 from thinflow.lower.onnx.complex import paired, parted, put_together, taken_apart
-from thinflow.lower.onnx.listed import Listed, Slot, items_of, listed
+from thinflow.lower.onnx.lists import LISTS, Slot, items_of
 from thinflow.lower.onnx.scans import gathered_rows
 from thinflow.lower.onnx.strings import TEXT_OPS
-from thinflow.lower.slots import joined, like, stored_shape, variable
+from thinflow.lower.slots import Listed, joined, like, stored_shape, variable
 from thinflow.onnx.program import Operator, Program, Tensor
 
 
@@ -262,7 +262,7 @@ class OnnxLowering(FlowLowering[Builder, Slot]):
         return self._items(body.builder, slot, form)
 
     def _items(self, b: Builder, slot: Slot, form: Slot) -> Tensor:
-        known = listed(slot)
+        known = LISTS.list_of(slot)
         return items_of(b, replace(known, shape=form.shape) if isinstance(form, Listed) else known)
 
     # --- bodies -------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def lowering(opset: int, specs: Specs | None) -> OnnxLowering:
 
 def _tensor(slot: Slot) -> Tensor | None:
     """The tensor that holds a value; None for a list in which nothing was set."""
-    return slot if isinstance(slot, Tensor) else listed(slot).tensor
+    return slot if isinstance(slot, Tensor) else LISTS.list_of(slot).tensor
 
 
 def _tensors(body: Body) -> list[Tensor]:

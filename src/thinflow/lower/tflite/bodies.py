@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.counters import merge_comparisons, replace_tensors, twin_counters
-from thinflow.lower.tflite.listed import Slot, items_of, listed
+from thinflow.lower.tflite.lists import LISTS, Slot, items_of
 from thinflow.lower.tflite.program import Subgraph, Tensor
 from thinflow.lower.tflite.slots import tensor_of
 from thinflow.tflite import schema
@@ -92,4 +92,4 @@ def without_twins(
 def stored(body: Body, number: int) -> Tensor:
     """The tensor that holds a result of a subgraph."""
     slot = body.results[number]
-    return slot if isinstance(slot, Tensor) else items_of(body.builder, listed(slot))
+    return slot if isinstance(slot, Tensor) else items_of(body.builder, LISTS.list_of(slot))

@@ -18,14 +18,14 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, FLOAT
 from thinflow.lower.control import FlowLowering, Maker
 from thinflow.lower.lowering import Lowering, Specs, Vocabulary, raise_refusals
-from thinflow.lower.slots import Complex, joined, like, stored_shape, variable
+from thinflow.lower.slots import Complex, Listed, joined, like, stored_shape, variable
 from thinflow.lower.tflite import quantized_context
 from thinflow.lower.tflite.bodies import Body, stored, without_twins
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.counters import turns
 from thinflow.lower.tflite.first_turn import zeros_for
 from thinflow.lower.tflite.fuse import fuse
-from thinflow.lower.tflite.listed import Listed, Slot, items_of, listed
+from thinflow.lower.tflite.lists import LISTS, Slot, items_of
 from thinflow.lower.tflite.lstm import fused_loop
 from thinflow.lower.tflite.lstm_pattern import LoopBody
 from thinflow.lower.tflite.program import Subgraph, Tensor
@@ -229,7 +229,7 @@ class ControlLowering(FlowLowering[Builder, Slot]):
         """The operator's input for an argument of this form."""
         if isinstance(slot, Tensor):
             return slot
-        known = listed(slot)
+        known = LISTS.list_of(slot)
         return items_of(self.builder, replace(known, shape=form.shape) if isinstance(form, Listed) else known)
 
     # --- branches -----------------------------------------------------------------------------------------

@@ -8,13 +8,18 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import INT32
+from thinflow.lower.slots import Listed
 from thinflow.lower.tflite.builder import Builder
-from thinflow.lower.tflite.listed import Listed, sizes_of_items
+from thinflow.lower.tflite.lists import sizes_of_items
 from thinflow.lower.tflite.program import Operator, Tensor
 
 
 def zeros_for(
-    b: Builder, values: Listed, result: Tensor, operators: Sequence[Operator], start: Mapping[Tensor, Tensor]
+    b: Builder,
+    values: Listed[Tensor],
+    result: Tensor,
+    operators: Sequence[Operator],
+    start: Mapping[Tensor, Tensor],
 ) -> Tensor:
     """Zeros [count,...] of the sizes of the item that the first turn sets.
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import BOOL, FLOAT
+from thinflow.lower.slots import Listed
 from thinflow.lower.tflite.builder import Builder
-from thinflow.lower.tflite.listed import Listed, Slot
+from thinflow.lower.tflite.lists import Slot
 from thinflow.lower.tflite.lstm_pattern import Cell, Gate, LoopBody
 from thinflow.lower.tflite.program import Operator, Tensor
 

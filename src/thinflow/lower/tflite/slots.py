@@ -9,10 +9,10 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import BOOL, INT32, shape_text
-from thinflow.lower.slots import Complex, like
+from thinflow.lower.slots import Complex, Listed, like
 from thinflow.lower.tflite import kernels
 from thinflow.lower.tflite.builder import Builder
-from thinflow.lower.tflite.listed import Listed, Slot, items_of
+from thinflow.lower.tflite.lists import Slot, items_of
 from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
 
 

@@ -1,4 +1,4 @@
-"""Stand-ins for TensorLists and TensorArrays while lowering: one tensor that holds all items."""
+"""Lists (TensorList, TensorArray) while lowering: one tensor that holds all items."""
 
 from __future__ import annotations
 
@@ -8,64 +8,37 @@ from typing import TypeAlias
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.types import INT32, DType, TensorSpec, shape_text
-from thinflow.lower import slots
-from thinflow.lower.operands import merged
-from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
+from thinflow.ir.graph import Value
+from thinflow.ir.types import INT32, TensorSpec, shape_text
+from thinflow.lower.lists import Lists
+from thinflow.lower.operands import is_count, merged
+from thinflow.lower.slots import Complex, Listed
+from thinflow.lower.tflite.builder import Builder, shape_of
 from thinflow.lower.tflite.program import Tensor
 
 _LARGEST_CONSTANT = 1024
 """Bytes of zeros that are stored; more are made when the model runs."""
 
 
-class Listed(slots.Listed[Tensor]):
-    """A list of this target."""
-
-
-Slot: TypeAlias = "Tensor | Listed | slots.Complex[Tensor]"
+Slot: TypeAlias = "Tensor | Listed[Tensor] | Complex[Tensor]"
 """What stands for a value."""
 
 
-def listed(what: Slot) -> Listed:
-    """The list that stands for a value.
-
-    Raises:
-        UnsupportedOp: it was made elsewhere.
-    """
-    if not isinstance(what, Listed):
-        raise UnsupportedOp("its list comes from outside of the LiteRT model")
-    return what
-
-
-def reserved(number: Tensor, what: str, element: DType, shape: tuple[int | None, ...] | None) -> Listed:
-    """A list of so many items, none of them set.
-
-    Raises:
-        UnsupportedOp: that is no number of items.
-    """
-    if not number.is_constant:
-        require(number.shape in ((), (1,)), f"{what} is not one number")
-        return Listed(None, element, shape, size=number)
-    count = ints(number, what)
-    require(len(count) == 1 and count[0] >= 0, f"{what} is {list(count)}")
-    return Listed(count[0], element, shape)
-
-
-def sizes_of_items(b: Builder, values: Listed, inner: Tensor) -> Tensor:
+def sizes_of_items(b: Builder, values: Listed[Tensor], inner: Tensor) -> Tensor:
     """The shape of the tensor that holds a list's items, int32 [1 + rank], given that of one item."""
     first = b.ints([values.count], "count") if values.count is not None else _size_of(b, values)
     rank = None if inner.shape is None or inner.shape[0] is None else inner.shape[0] + 1
     return b.step("CONCATENATION", first, inner, shape=(rank,), axis=0)
 
 
-def length_of(b: Builder, values: Listed) -> Tensor:
+def length_of(b: Builder, values: Listed[Tensor]) -> Tensor:
     """The number of a list's items, int32 []."""
     if values.count is not None:
         return b.const(np.int32(values.count), "length")
     return b.reshaped(_size_of(b, values), ())
 
 
-def _size_of(b: Builder, values: Listed) -> Tensor:
+def _size_of(b: Builder, values: Listed[Tensor]) -> Tensor:
     """The number of items, int32 [1]."""
     if values.tensor is not None:
         rank = len(shape_of(values.tensor, "the list"))
@@ -76,7 +49,7 @@ def _size_of(b: Builder, values: Listed) -> Tensor:
     return b.reshaped(b.index(values.size), (1,))
 
 
-def items_of(b: Builder, values: Listed, item: Tensor | None = None) -> Tensor:
+def items_of(b: Builder, values: Listed[Tensor], item: Tensor | None = None) -> Tensor:
     """All items as one tensor [n,...]; zeros where nothing has been set.
 
     Args:
@@ -111,7 +84,7 @@ def _shape_now(b: Builder, item: Tensor | None) -> Tensor:
     return b.step("SHAPE", item, shape=rank, element=INT32, out_type=INT32)
 
 
-def rows(b: Builder, values: Listed, indices: Tensor) -> Tensor:
+def rows(b: Builder, values: Listed[Tensor], indices: Tensor) -> Tensor:
     """The items at some indices (int32 or int64 of any rank), as the current node's output 0."""
     items = items_of(b, values)
     if indices.shape is not None and values.shape is not None:
@@ -121,7 +94,7 @@ def rows(b: Builder, values: Listed, indices: Tensor) -> Tensor:
     return b.emit("GATHER", items, b.index(indices), like=items, axis=0)
 
 
-def with_row(b: Builder, values: Listed, index: Tensor, item: Tensor) -> Listed:
+def with_row(b: Builder, values: Listed[Tensor], index: Tensor, item: Tensor) -> Listed[Tensor]:
     """The list with an item set."""
     if item.shape is None:
         raise UnsupportedOp("the rank of the item is not known", hint="give the shapes of the inputs")
@@ -145,7 +118,7 @@ def with_row(b: Builder, values: Listed, index: Tensor, item: Tensor) -> Listed:
     )
 
 
-def joined(b: Builder, values: Listed) -> tuple[Tensor, Tensor]:
+def joined(b: Builder, values: Listed[Tensor]) -> tuple[Tensor, Tensor]:
     """The items one behind the other along their first axis, and their sizes; all are of one size."""
     items = items_of(b, values)
     count, length, *rest = shape_of(items, "the list")
@@ -158,3 +131,52 @@ def joined(b: Builder, values: Listed) -> tuple[Tensor, Tensor]:
 
 def _as_row(b: Builder, item: Tensor) -> Tensor:
     return b.step("EXPAND_DIMS", item, b.const(np.int32(0), "axis"), shape=(1, *(item.shape or ())))
+
+
+def with_rows(b: Builder, values: Listed[Tensor], indices: Tensor, x: Tensor) -> Listed[Tensor]:
+    """The list with the rows of x: all at once are the tensor itself, some a SCATTER_ND into zeros."""
+    sizes = shape_of(x, "the value")
+    if _is_range(b.node.inputs[1]) if values.count is None else is_count(indices, values.count):
+        return values.with_tensor(x)
+    # SCATTER_ND starts from zeros, so items that are set already would be lost.
+    if values.tensor is not None:
+        raise UnsupportedOp("it writes some items of an array that has others already")
+    places = b.reshaped(b.index(indices), (*shape_of(indices, "the indices", 1), 1))
+    shape = (values.count, *sizes[1:])
+    wanted = b.ints([n or 0 for n in shape], "shape") if None not in shape else _sizes_now(b, values, x)
+    return values.with_tensor(b.step("SCATTER_ND", places, x, wanted, shape=shape, element=values.element))
+
+
+def _sizes_now(b: Builder, values: Listed[Tensor], x: Tensor) -> Tensor:
+    """The shape of the tensor for a list's items, int32, where each row of x is such an item."""
+    rank = len(shape_of(x))
+    now = b.step("SHAPE", x, shape=(rank,), element=INT32, out_type=INT32)
+    inner = b.step("SLICE", now, b.ints([1], "begin"), b.ints([rank - 1], "size"), shape=(rank - 1,))
+    return sizes_of_items(b, values, inner)
+
+
+def _is_range(indices: Value) -> bool:
+    """True for a value 0, 1, ... up to a number that the model computes.
+
+    That is the number of the items, as far as TensorFlow writes such loops.
+    """
+    while indices.node.op == "Identity":
+        indices = indices.node.inputs[0]
+    if indices.node.op != "Range":
+        return False
+    start, _, step = (v.node.tensor for v in indices.node.inputs)
+    known = [None if t is None or t.size != 1 else int(t.numpy().item()) for t in (start, step)]
+    return known == [0, 1]
+
+
+LISTS: Lists[Builder, Tensor] = Lists(
+    label="LiteRT",
+    size=lambda b, number: number,
+    stacked=items_of,
+    rows=rows,
+    with_row=with_row,
+    with_rows=with_rows,
+    concatenated=joined,
+    length=length_of,
+)
+LISTS.register("tflite")
