@@ -61,9 +61,9 @@ class Rewrite(Transform):
         if not isinstance(self.pattern, NodePattern):
             return super().why_nothing(graph)
         present = {node.op for node in graph}
-        for wanted in required(self.pattern):
-            if "*" not in wanted and not wanted & present:
-                return f"the graph has no {' or '.join(sorted(wanted))}"
+        for ops in required(self.pattern):
+            if "*" not in ops and not ops & present:
+                return f"the graph has no {' or '.join(sorted(ops))}"
         inner = next((p for p in self.pattern.inputs or () if isinstance(p, NodePattern)), None)
         head = " or ".join(sorted(self.pattern.ops))
         if inner is None or "*" in inner.ops:
@@ -71,12 +71,12 @@ class Rewrite(Transform):
         return f"no {head} reads a {' or '.join(sorted(inner.ops))} the way it should"
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        told = len(trace.left)
+        earlier = len(trace.left)
         pattern = self.pattern
         facts = self.prepare(graph, trace)
         while True:
             # Each pass meets the refusals that still hold once more; older ones may be out of date.
-            trace.forget_left(told)
+            trace.forget_left(earlier)
             before = len(trace.changes)
             with paused_gc():
                 # A list of this moment: matches that are replaced take nodes away and make new ones.
@@ -87,24 +87,24 @@ class Rewrite(Transform):
             if len(trace.changes) == before or not self.until_fixpoint:
                 break
 
-    def _try(self, graph: Graph, head: Node, found: Match | Miss, trace: Trace) -> None:
-        if isinstance(found, Miss):
-            if self.near_misses and found.depth > NEAR_MISS_DEPTH:
-                trace.leave(head, found.reason)
+    def _try(self, graph: Graph, head: Node, result: Match | Miss, trace: Trace) -> None:
+        if isinstance(result, Miss):
+            if self.near_misses and result.depth > NEAR_MISS_DEPTH:
+                trace.leave(head, result.reason)
             return
         site = Site(graph, head, self.name)
         try:
             # Cheap and general reasons first; nothing may be edited before the last of them.
-            refuse_shared_inside(found)
-            self.check(found)
+            refuse_shared_inside(result)
+            self.check(result)
             if self.outputs:
                 refuse_used_head(head, self.outputs)
-            done = Entry(head.name, head.op, self.describe(found))
+            done = Entry(head.name, head.op, self.describe(result))
             # What may be left without readers, looked up now: `build` changes the edges.
-            loose = [*found.claimed[1:], *(v.node for n in found.claimed for v in n.inputs)]
-            built = self.build(found, site)
+            loose = [*result.claimed[1:], *(v.node for n in result.claimed for v in n.inputs)]
+            built = self.build(result, site)
             if built is not None:
-                self._replace(graph, found, [built] if isinstance(built, Value) else built, site)
+                self._replace(graph, result, [built] if isinstance(built, Value) else built, site)
         except Refuse as refusal:
             trace.leave(refusal.node or head, refusal.reason)
             return

@@ -47,7 +47,7 @@ class OutputOf:
 class NodePattern:
     """Matches a node by op and, if inputs are given, by its data inputs; see `node`."""
 
-    wanted: frozenset[str] | Trait
+    kind: frozenset[str] | Trait
     inputs: tuple[Pattern, ...] | None
     name: str
     commutative: bool
@@ -59,14 +59,14 @@ class NodePattern:
 
     def accepts(self, op: str) -> bool:
         """Whether a node of that op may stand here."""
-        if isinstance(self.wanted, Trait):
-            return has(op, self.wanted)
-        return op in self.wanted or "*" in self.wanted
+        if isinstance(self.kind, Trait):
+            return has(op, self.kind)
+        return op in self.kind or "*" in self.kind
 
     @property
     def ops(self) -> frozenset[str]:
         """The names of the ops that may stand here, `*` for any."""
-        return ops_with(self.wanted) if isinstance(self.wanted, Trait) else self.wanted
+        return ops_with(self.kind) if isinstance(self.kind, Trait) else self.kind
 
 
 @dataclass(frozen=True)
@@ -260,8 +260,8 @@ def match(pattern: HeadPattern, head: Node, facts: Mapping[str, object] | None =
 
 def _match_node(pattern: NodePattern, candidate: Node, so_far: Match) -> Iterator[Match | Miss]:
     if not pattern.accepts(candidate.op):
-        wanted = " or ".join(sorted(pattern.ops))
-        yield Miss(so_far.depth, f"'{candidate.name}' is {candidate.op}, not {wanted}", candidate)
+        names = " or ".join(sorted(pattern.ops))
+        yield Miss(so_far.depth, f"'{candidate.name}' is {candidate.op}, not {names}", candidate)
         return
     claimed = so_far.claimed if pattern.boundary else [*so_far.claimed, candidate]
     here = Match(so_far.head, dict(so_far.bound), claimed, so_far.depth + 1)
@@ -280,9 +280,9 @@ def _match_all_inputs(pattern: NodePattern, candidate: Node, here: Match) -> Ite
     values = candidate.inputs
     places = _places(pattern.inputs, values)
     if places is None:
-        wanted = sum(isinstance(p, SingleInput) for p in pattern.inputs)
-        at_least = "at least " if wanted < len(pattern.inputs) else ""
-        problem = f"'{candidate.name}' has {len(values)} inputs, not {at_least}{wanted}"
+        count = sum(isinstance(p, SingleInput) for p in pattern.inputs)
+        at_least = "at least " if count < len(pattern.inputs) else ""
+        problem = f"'{candidate.name}' has {len(values)} inputs, not {at_least}{count}"
         yield Miss(here.depth, problem, candidate)
         return
     yield from _match_places(places, here)
@@ -338,10 +338,10 @@ def _match_place(place: Place, so_far: Match) -> Iterator[Match | Miss]:
         for alternative in pattern.patterns:
             yield from _match_producer(alternative, value, so_far)
     elif isinstance(pattern, OutputOf):
-        wanted = so_far.bound[pattern.name].output(pattern.port)
-        reason = f"'{value.name}' is read where '{wanted.name}' should be"
+        output = so_far.bound[pattern.name].output(pattern.port)
+        reason = f"'{value.name}' is read where '{output.name}' should be"
         # A node has one object for each port, so identity is equality.
-        yield so_far if value is wanted else Miss(so_far.depth, reason, value.node)
+        yield so_far if value is output else Miss(so_far.depth, reason, value.node)
     elif isinstance(pattern, NodePattern):
         yield from _match_producer(pattern, value, so_far)
     elif isinstance(pattern, ConstValue) and constant_node(value) is None:

@@ -62,11 +62,11 @@ class Trace:
             self._left_seen.add(key)
             self.left.append(Entry(node.name, node.op, why))
 
-    def forget_left(self, told: int = 0) -> None:
+    def forget_left(self, keep: int = 0) -> None:
         """Drop the refusals but for the first `told`: a new pass over the graph will find the ones that still
         hold.
         """
-        del self.left[told:]
+        del self.left[keep:]
         self._left_seen = {(entry.node, entry.text) for entry in self.left}
 
     def reasons(self) -> list[tuple[str, int, str]]:

@@ -1,4 +1,4 @@
-"""End an object detector in one op: boxes decoded, suppressed and sorted by TFLite_Detection_PostProcess.
+"""Replace the postprocessing of an object detector by one op, TFLite_Detection_PostProcess.
 
 detection_boxes = decode, suppress, gather, ...(boxes, scores, anchors)
   ->  detection_boxes = TFLite_Detection_PostProcess(boxes, scores, anchors)
@@ -83,12 +83,12 @@ class FuseDetectionPostprocess(Transform):
             return
         new = graph.add(OP, inputs, OP, attrs=self._attrs())
         new.origin = self.name
-        found = [new.output(port) for port in range(len(_RESULTS))]
+        results = [new.output(port) for port in range(len(_RESULTS))]
         # The op counts classes from 0, without the background.
         if self.first_class:
             first = graph.constant(np.array(self.first_class, np.float32), f"{OP}/first_class")
-            found[1] = graph.add("AddV2", [found[1], first], f"{OP}/classes", attrs={"T": FLOAT}).output()
-        ends = [self._end(graph, name, value) for name, value in zip(_RESULTS, found, strict=True)]
+            results[1] = graph.add("AddV2", [results[1], first], f"{OP}/classes", attrs={"T": FLOAT}).output()
+        ends = [self._end(graph, name, value) for name, value in zip(_RESULTS, results, strict=True)]
         # In this order, which apps read by number.
         graph.outputs = [end.output() for end in ends]
         trace.changed(new, f"gives {', '.join(_RESULTS)}")

@@ -42,10 +42,10 @@ def steps(conv: Node, attr: str) -> tuple[int, ...]:
     Raises:
         Refuse: they are not four numbers.
     """
-    found = conv.get(attr, _ONES)
-    if not isinstance(found, tuple) or len(found) != 4 or not all(isinstance(n, int) for n in found):
+    numbers = conv.get(attr, _ONES)
+    if not isinstance(numbers, tuple) or len(numbers) != 4 or not all(isinstance(n, int) for n in numbers):
         raise Refuse(f"'{conv.name}' has no usable {attr}", conv)
-    return tuple(int(n) for n in found if isinstance(n, int))
+    return tuple(int(n) for n in numbers if isinstance(n, int))
 
 
 def is_one(numbers: Sequence[int]) -> bool:
@@ -256,9 +256,9 @@ def check_resize(m: Match) -> None:
         raise Refuse(
             f"'{m.resize.name}' has half_pixel_centers=true, which the fused kernel does not know", m.conv
         )
-    given, wanted = m.resize.get("T", FLOAT), m.conv.get("T", FLOAT)
-    if given != wanted:
-        raise Refuse(f"'{m.resize.name}' resizes {given}, the convolution computes in {wanted}", m.conv)
+    resized, convolved = m.resize.get("T", FLOAT), m.conv.get("T", FLOAT)
+    if resized != convolved:
+        raise Refuse(f"'{m.resize.name}' resizes {resized}, the convolution computes in {convolved}", m.conv)
 
 
 def paddings_int32(m: Match, site: Site) -> Value:
@@ -272,8 +272,8 @@ def paddings_int32(m: Match, site: Site) -> Value:
 def fused_attrs(conv: Node, **more: Attr) -> dict[str, Attr]:
     """The attributes a fused node takes over from its convolution, and others."""
     # The fused ops have no data_format and no dilations, which `check_conv` has refused.
-    kept = {k: v for k, v in conv.attrs.items() if k in {"T", "strides", "padding"}}
-    return {"T": FLOAT, **kept, **more}
+    own = {k: v for k, v in conv.attrs.items() if k in {"T", "strides", "padding"}}
+    return {"T": FLOAT, **own, **more}
 
 
 class _FuseResize(Rewrite):

@@ -70,20 +70,20 @@ class MergeDuplicateNodes(Transform):
         # Type and shape of most constants are unique, and those need not be read.
         lookalikes = Counter(_outline(t) for t in (n.tensor for n in order) if t is not None)
         number: dict[Node, int] = {}
-        known: dict[Hashable, int] = {}
+        classes: dict[Hashable, int] = {}
         untrusted: dict[Hashable, Node] = {}
         members: list[list[Node]] = []
         for node in order:
             merges = self.may_merge(node)
             key = self._key(node, number, lookalikes)
-            found = known.get(key) if merges and key is not None else None
-            if found is None:
-                found = len(members)
+            index = classes.get(key) if merges and key is not None else None
+            if index is None:
+                index = len(members)
                 members.append([])
                 if merges and key is not None:
-                    known[key] = found
-            number[node] = found
-            members[found].append(node)
+                    classes[key] = index
+            number[node] = index
+            members[index].append(node)
             twin = untrusted.setdefault(key, node) if not merges and key is not None else node
             if twin is not node:
                 trace.leave(node, f"it looks the same as '{twin.name}', but {_doubt(node)}")
@@ -152,11 +152,11 @@ def _outline(tensor: Tensor) -> Hashable:
 def _attrs_key(node: Node) -> Hashable:
     """The attributes that matter, without those that only spell out a default."""
     defaults = defaults_of(node.op) or {}
-    kept = [
+    items = [
         (name, attr_key(value))
         for name, value in node.attrs_view.items()
         # Other underscored attributes are hints; `_class` says where a node has to be.
         if (name == "_class" or not name.startswith("_"))
         and not (name in defaults and attr_key(defaults[name]) == attr_key(value))
     ]
-    return frozenset(kept)
+    return frozenset(items)

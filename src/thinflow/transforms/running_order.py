@@ -29,18 +29,18 @@ class RemoveControlDependencies(Transform):
     def apply(self, graph: Graph, trace: Trace) -> None:
         placed = _placed_by_control(graph)
         for node in graph:
-            kept = [n for n in node.control_inputs if self.keep_stateful and not is_stateless(n)]
-            for source in kept:
+            needed = [n for n in node.control_inputs if self.keep_stateful and not is_stateless(n)]
+            for source in needed:
                 trace.leave(node, f"waits for {source.op} nodes, which have side effects")
             # Some edges cannot be told apart from the one that matters, so all of them stay.
             if node in placed:
-                kept = list(node.control_inputs)
-                trace.leave(node, f"'{kept[0].name}' is what puts it into a loop or branch")
-            gone = [n for n in node.control_inputs if n not in kept]
-            if gone:
-                names = ", ".join(f"^{n.name}" for n in gone[:3]) + (", ..." if len(gone) > 3 else "")
+                needed = list(node.control_inputs)
+                trace.leave(node, f"'{needed[0].name}' is what puts it into a loop or branch")
+            dropped = [n for n in node.control_inputs if n not in needed]
+            if dropped:
+                names = ", ".join(f"^{n.name}" for n in dropped[:3]) + (", ..." if len(dropped) > 3 else "")
                 trace.changed(node, f"no longer waits for {names}")
-                node.set_control_inputs(kept)
+                node.set_control_inputs(needed)
 
 
 def _placed_by_control(graph: Graph) -> set[Node]:

@@ -99,10 +99,10 @@ class SparsifyGather(Rewrite):
         if others or table.is_protected:
             by = f"used by '{others[0].name}'" if others else "asked for by name"
             raise Refuse(f"'{table.name}' is also {by} and would stay; force=true does it anyway", m.gather)
-        kept, count = _kept(m.array("w"), self.threshold).size, m.array("w").size
-        if kept * _SPARSE_BYTES >= count * _DENSE_BYTES:
+        nonzero, count = _nonzero_rows(m.array("w"), self.threshold).size, m.array("w").size
+        if nonzero * _SPARSE_BYTES >= count * _DENSE_BYTES:
             raise Refuse(
-                f"{kept} of {count} rows are not zero, too many to save space; force=true does it anyway",
+                f"{nonzero} of {count} rows are not zero, too many to save space; force=true does it anyway",
                 m.gather,
             )
 
@@ -114,7 +114,7 @@ class SparsifyGather(Rewrite):
             ids = site.add("Cast", ids, name=f"{gather.name}/ids_int64", attrs=cast)
         # What the table gives for rows that it does not hold.
         zero = site.constant(np.float32(0), f"{gather.name}/Const")
-        found = site.add(
+        row = site.add(
             "LookupTableFind",
             self._table(m, site),
             ids,
@@ -124,27 +124,27 @@ class SparsifyGather(Rewrite):
         )
         # A table gives a number for each id, a gather a row, here of one column.
         last = site.constant(np.int32(-1), f"{gather.name}/ExpandDims/Const")
-        return site.add("ExpandDims", found, last, attrs={"T": FLOAT, "Tdim": INT32})
+        return site.add("ExpandDims", row, last, attrs={"T": FLOAT, "Tdim": INT32})
 
     def _table(self, m: Match, site: Site) -> Value:
         """The table of a constant, made at its first lookup."""
         source = constant_node(m.w)
         assert source is not None
         # Several gathers may read the same constant.
-        made = site.graph.find(f"{source.name}/HashTable")
-        if made is not None and made.origin == self.name:
-            return made.output()
+        earlier = site.graph.find(f"{source.name}/HashTable")
+        if earlier is not None and earlier.origin == self.name:
+            return earlier.output()
         rows = m.array("w").reshape(-1)
-        kept = _kept(rows, self.threshold)
+        nonzero = _nonzero_rows(rows, self.threshold)
         # A table without rows cannot be filled: row 0 is stored as it is, or as 0.
-        kept = kept if kept.size else np.zeros(1, np.int64)
-        values = np.where(np.abs(rows[kept]) >= self.threshold, rows[kept], np.float32(0))
+        nonzero = nonzero if nonzero.size else np.zeros(1, np.int64)
+        values = np.where(np.abs(rows[nonzero]) >= self.threshold, rows[nonzero], np.float32(0))
         types = {"key_dtype": INT64, "value_dtype": FLOAT}
         table = site.add("HashTable", name=f"{source.name}/HashTable", attrs=types)
         filler = site.add(
             "InitializeTable",
             table,
-            site.constant(kept, f"{source.name}/indices"),
+            site.constant(nonzero, f"{source.name}/indices"),
             site.constant(values, f"{source.name}/values"),
             name=f"{source.name}/InitializeTable",
             attrs={"Tkey": INT64, "Tval": FLOAT},
@@ -156,13 +156,13 @@ class SparsifyGather(Rewrite):
 
     def describe(self, m: Match) -> str:
         rows = m.array("w").reshape(-1)
-        kept = _kept(rows, self.threshold)
-        lost = np.count_nonzero(rows) - np.count_nonzero(rows[kept])
+        nonzero = _nonzero_rows(rows, self.threshold)
+        lost = np.count_nonzero(rows) - np.count_nonzero(rows[nonzero])
         small = f"; {lost} rows below {self.threshold:g} became 0" if lost else ""
-        return f"looks up {kept.size} of {rows.size} rows in a table{small}"
+        return f"looks up {nonzero.size} of {rows.size} rows in a table{small}"
 
 
-def _kept(rows: np.ndarray, threshold: float) -> np.ndarray:
+def _nonzero_rows(rows: np.ndarray, threshold: float) -> np.ndarray:
     """The numbers of the rows that go into the table, int64."""
     flat = np.abs(rows.reshape(-1))
     # NaN compares as false and is not 0: it is kept.
@@ -171,12 +171,12 @@ def _kept(rows: np.ndarray, threshold: float) -> np.ndarray:
 
 def _readers(table: Node) -> list[Node]:
     """The nodes that read a constant, through pass-through ops."""
-    found: list[Node] = []
+    readers: list[Node] = []
     stack = list(table.readers)
     while stack:
         reader = stack.pop()
         if has(reader.op, Trait.IDENTITY):
             stack.extend(reader.readers)
         else:
-            found.append(reader)
-    return found
+            readers.append(reader)
+    return readers

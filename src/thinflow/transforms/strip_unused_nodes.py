@@ -121,13 +121,13 @@ class StripUnusedNodes(Transform):
         Raises:
             GraphError: one is not.
         """
-        known = [v.name for v in graph.inputs]
+        inputs = [v.name for v in graph.inputs]
         for name in self.name_:
             # `x:0` and `x` are the same value.
-            if name.removesuffix(":0") in known:
+            if name.removesuffix(":0") in inputs:
                 continue
             if not self.missing_ok:
-                hint = f"the inputs are: {', '.join(known) or 'none'}; missing_ok=true goes on without it"
+                hint = f"the inputs are: {', '.join(inputs) or 'none'}; missing_ok=true goes on without it"
                 raise GraphError(f"'{name}' is not an input of the graph", graph.path, hint=hint)
             trace.warnings.append(f"'{name}' is not an input of the graph")
 
@@ -137,11 +137,11 @@ class StripUnusedNodes(Transform):
             infer_shapes(graph)
         specs = {}
         for value in values:
-            found = found_spec(value)
+            inferred = inferred_spec(value)
             # A placeholder with a default has a type and shape of its own, which the general ones do not
             # replace.
-            specs[value] = self.given(
-                value, found, general=self.override or not has(value.node.op, Trait.PLACEHOLDER)
+            specs[value] = self.spec_of(
+                value, inferred, general=self.override or not has(value.node.op, Trait.PLACEHOLDER)
             )
             known = value.spec.dtype
             if known is not None and known != specs[value].dtype:
@@ -150,10 +150,10 @@ class StripUnusedNodes(Transform):
                 )
         return specs
 
-    def given(self, value: Value, found: TensorSpec, *, general: bool) -> TensorSpec:
+    def spec_of(self, value: Value, inferred: TensorSpec, *, general: bool) -> TensorSpec:
         """Type and shape of an input: the user's, or what was found where the user says nothing."""
-        element: DType | None = read_type(self.type) if self.type is not None and general else found.dtype
-        shape: Shape = read_shape(self.shape) if self.shape is not None and general else found.shape
+        element: DType | None = read_type(self.type) if self.type is not None and general else inferred.dtype
+        shape: Shape = read_shape(self.shape) if self.shape is not None and general else inferred.shape
         for index, name in enumerate(self.name_):
             if name.removesuffix(":0") == value.name:
                 element = read_type(self.type_for_name[index]) if self.type_for_name else element
@@ -163,14 +163,14 @@ class StripUnusedNodes(Transform):
     def declare(self, node: Node, value: Value, trace: Trace) -> None:
         """Apply given types and shapes to a placeholder that was there before, or say why not."""
         now = placeholder_spec(node)
-        wanted = self.given(value, now, general=True)
-        if wanted == now:
+        new = self.spec_of(value, now, general=True)
+        if new == now:
             return
         if not self.override:
-            trace.leave(node, f"it is a Placeholder already and stays {now}; override=true makes it {wanted}")
+            trace.leave(node, f"it is a Placeholder already and stays {now}; override=true makes it {new}")
             return
-        trace.changed(node, f"declared {now}, now {wanted}")
-        node.attrs.update(_attrs(wanted))
+        trace.changed(node, f"declared {now}, now {new}")
+        node.attrs.update(_attrs(new))
 
     def cut(
         self,
@@ -217,14 +217,14 @@ class _StripBody(StripUnusedNodes):
 def prune_functions(graph: Graph, trace: Trace) -> None:
     """Keep only the functions that a node may call, directly or through others. O(nodes of their bodies)."""
     try:
-        wanted = reachable(graph) if graph.functions else set()
+        called = reachable(graph) if graph.functions else set()
     except ThinflowError as error:
         trace.warnings.append(f"the function library stays whole: {error.message}")
         return
-    wanted &= set(graph.functions)
-    count = len(graph.functions) - len(wanted)
+    called &= set(graph.functions)
+    count = len(graph.functions) - len(called)
     if count:
-        graph.functions = Selection(graph.functions, wanted)
+        graph.functions = Selection(graph.functions, called)
         trace.changes.append(Entry("library", "", f"{count} functions that nothing calls were dropped"))
 
 
@@ -295,7 +295,7 @@ def read_shape(text: str) -> Shape:
     return tuple(sizes)
 
 
-def found_spec(value: Value) -> TensorSpec:
+def inferred_spec(value: Value) -> TensorSpec:
     """Type and shape of a value that is to be fed, from its producer, shape inference and its readers.
 
     A type nobody tells is float, which most inputs are.
@@ -309,7 +309,7 @@ def _type_around(value: Value) -> DType | None:
     reading = [(use.node, name) for use in value.uses for name in ("T", "SrcT")]
     producing = [(value.node, name) for name in ("dtype", "DstT", "out_type", "T")]
     for node, name in reading + producing:
-        found = node.attrs_view.get(name)
-        if isinstance(found, DType):
-            return found
+        element = node.attrs_view.get(name)
+        if isinstance(element, DType):
+            return element
     return None

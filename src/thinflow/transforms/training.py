@@ -27,7 +27,7 @@ _WORDS = {"true": 1.0, "false": 0.0}
 @transform("set_training_switches")
 @dataclass(frozen=True)
 class SetTrainingSwitches(Rewrite):
-    """Set what tells a graph that it is being trained, once and for all.
+    """Turn the placeholders by which a graph is told that it is being trained into constants.
 
     is_training = placeholder(bool)   ->  false
     keep_prob = placeholder(float)    ->  1           the share that dropout keeps
@@ -140,12 +140,12 @@ def _unscaled(data: Value) -> Value:
     return data
 
 
-def _require_constant(value: Value, wanted: float) -> None:
-    found = _scalar(value)
-    if found is None:
+def _require_constant(value: Value, expected: float) -> None:
+    number = _scalar(value)
+    if number is None:
         raise Refuse(f"dropout whose probability comes from '{value.name}', which is no constant")
-    if found != wanted:
-        raise Refuse(f"dropout that drops: '{value.name}' is {found:g}, not {wanted:g}")
+    if number != expected:
+        raise Refuse(f"dropout that drops: '{value.name}' is {number:g}, not {expected:g}")
 
 
 def _scalar(value: Value) -> float | None:

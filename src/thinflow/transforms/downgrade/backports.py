@@ -20,7 +20,7 @@ from thinflow.transforms.shared.effects import in_loops
 @transform("backport_concatv2")
 @dataclass(frozen=True)
 class BackportConcatV2(Rewrite):
-    """Spell concatenations for runtimes that are older than ConcatV2.
+    """Replace ConcatV2 by Concat, for runtimes that are older.
 
     concat_v2(v0, v1, ..., axis)  ->  concat(axis, v0, v1, ...)
     """
@@ -60,7 +60,7 @@ _NEW_ATTRS = ("identical_element_shapes",)
 @transform("backport_tensor_array_v3")
 @dataclass(frozen=True)
 class BackportTensorArrayV3(Transform):
-    """Spell TensorArrays for runtimes that are older than their third version, which gave them a flow output.
+    """Replace TensorArrays of version 3, which gave them a flow output, by version 2, for older runtimes.
 
     a, flow = tensor_array_v3(n); tensor_array_write_v3(a, i, x, flow) -> tensor_array_write_v2(a, i, x, 1.0)
     """

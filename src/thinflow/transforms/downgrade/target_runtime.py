@@ -1,4 +1,4 @@
-"""Say newer ops in the words of an older TensorFlow, or of its library for phones.
+"""Rewrite newer ops for an older TensorFlow, or for its library for phones.
 
 add_v2(a, b)         ->  add(a, b)                       version=1.4
 leaky_relu(x)        ->  maximum(x, 0.2 * x)

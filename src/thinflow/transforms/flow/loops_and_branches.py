@@ -25,7 +25,7 @@ from thinflow.transforms.flow.narrowing import Narrowing
 @transform("raise_control_flow")
 @dataclass(frozen=True)
 class RaiseControlFlow(Transform):
-    """Say the loops and branches of TF1 graphs as While and If, which call functions.
+    """Functionalize the loops and branches of TF1 graphs: While and If, which call functions.
 
     enter(x) ... merge, switch, next_iteration ... exit  ->  while(x) {cond=loop_cond, body=loop_body}
     switch(x, p) ... merge(a, b)                         ->  if(p, x) {then_branch=true, else_branch=false}
@@ -107,7 +107,7 @@ FLOW = Trait.IF | Trait.CASE | Trait.WHILE
 @transform("lower_control_flow")
 @dataclass(frozen=True)
 class LowerControlFlow(Transform):
-    """Say While, If and Case in the words of TF1: frames of Enter and Exit, and Switch and Merge.
+    """Lower While, If and Case to the control flow of TF1: frames of Enter and Exit, Switch and Merge.
 
     while(x) {cond=loop_cond, body=loop_body}    ->  enter(x) ... merge, switch, next_iteration ... exit
     if(p, x) {then_branch=true, else_branch=false}  ->  switch(x, p) ... merge(a, b)

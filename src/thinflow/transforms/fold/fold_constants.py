@@ -61,7 +61,7 @@ class FoldConstants(Transform):
         )
         if not graph.outputs:
             trace.warnings.append("no outputs are given, so every node without a reader counts as one")
-        kept = graph.outputs or sinks(graph)
+        roots = graph.outputs or sinks(graph)
         failed: dict[Node, str] = {}
         too_large: dict[Node, str] = {}
         while True:
@@ -70,13 +70,13 @@ class FoldConstants(Transform):
             drop_idle(graph, trace)
             before = len(trace.changes), len(failed), len(too_large)
             # What was computed or refused in a round lets the next see other constants, so all three count.
-            self._fold_once(graph, {v.node for v in (*graph.inputs, *kept)}, failed, too_large, trace)
+            self._fold_once(graph, {v.node for v in (*graph.inputs, *roots)}, failed, too_large, trace)
             if (len(trace.changes), len(failed), len(too_large)) == before:
                 break
             if len(trace.changes) > before[0]:
                 too_large.clear()  # what a result grows from may have become larger
         drop_idle(graph, trace)
-        self._prune(graph, kept, trace)
+        self._prune(graph, roots, trace)
         note_functions(graph, trace, "nothing inside it is folded")
 
     def _set_specs(self, graph: Graph) -> None:
@@ -93,26 +93,31 @@ class FoldConstants(Transform):
         return None
 
     def _fold_once(
-        self, graph: Graph, kept: set[Node], failed: dict[Node, str], too_large: dict[Node, str], trace: Trace
+        self,
+        graph: Graph,
+        roots: set[Node],
+        failed: dict[Node, str],
+        too_large: dict[Node, str],
+        trace: Trace,
     ) -> None:
         """One round. What cannot be folded is noted, so that the next round folds what it reads instead."""
         # Of the graph as it is now: what one round folds, the next sees as constants.
         part = ConstantPart(graph, lambda n: too_large.get(n) or self._excluded(n), failed)
-        wanted = self._wanted(part, kept)
+        border = self._border(part, roots)
         for node, reason in part.refused.items():
             trace.leave(node, reason)
-        for node in wanted:
+        for node in border:
             try:
-                self._fold(graph, node, part, kept, trace)
+                self._fold(graph, node, part, roots, trace)
             except Refuse as refusal:
                 if refusal.node not in failed:
                     too_large[node] = refusal.reason
         _bypass_aliases(part, trace)
 
-    def _wanted(self, part: ConstantPart, kept: set[Node]) -> list[Node]:
+    def _border(self, part: ConstantPart, roots: set[Node]) -> list[Node]:
         """The nodes to turn into constants: computable, and read by one that is not. In execution order."""
         read: set[Node] = set()
-        wanted: list[Node] = []
+        border: list[Node] = []
         for node in reversed(part.order):
             if node.tensor is not None:
                 continue
@@ -121,29 +126,29 @@ class FoldConstants(Transform):
                 stays = True
             # Aliases are not folded, which would store their constant twice, but looked through.
             elif is_alias(node) and node not in part.from_shapes:
-                stays = node in kept or node in read
+                stays = node in roots or node in read
             else:
-                if node in kept or node in read:
-                    wanted.append(node)
+                if node in roots or node in read:
+                    border.append(node)
                 continue
             if stays:
                 read.update(v.node for v in node.inputs)
-        return wanted[::-1]
+        return border[::-1]
 
-    def _fold(self, graph: Graph, node: Node, part: ConstantPart, kept: set[Node], trace: Trace) -> None:
+    def _fold(self, graph: Graph, node: Node, part: ConstantPart, roots: set[Node], trace: Trace) -> None:
         expected = max((v.spec.size_bytes or 0 for v in node.outputs), default=0)
         self._refuse_large(expected, node)
         result = part.compute(node)
         ports = [v for v in node.outputs if v.uses or v.is_graph_output] or [node.output()]
         # Readers can be moved to several constants; a name that is asked for is of one node.
         single = len(result.arrays) == 1
-        if not single and node in kept:
+        if not single and node in roots:
             raise Refuse("it is asked for and has several outputs", node)
         tensors = {v: stored_once(tensor_of(result.arrays[v.port], v.spec, node)) for v in ports}
         for tensor in tensors.values():
             self._refuse_large(tensor.size_bytes, node)
             growth = tensor.size_bytes - result.leaf_bytes
-            # Sizes are few numbers, and whoever asks for floats in place of codes accepts their size.
+            # Sizes are few numbers, and whoever asks to have them dequantized accepts their size.
             meant = node in part.from_shapes or has(node.op, DEQUANTIZES)
             if growth > self.max_growth_bytes and not meant:
                 raise Refuse(
@@ -182,9 +187,9 @@ class FoldConstants(Transform):
                 waiter.add_control_input(awaited)
         graph.remove(node)
 
-    def _prune(self, graph: Graph, kept: list[Value], trace: Trace) -> None:
+    def _prune(self, graph: Graph, roots: list[Value], trace: Trace) -> None:
         # Inputs stay even if nothing needs them: callers feed them.
-        needed = ancestors(v.node for v in (*graph.inputs, *kept))
+        needed = ancestors(v.node for v in (*graph.inputs, *roots))
         unneeded = [n for n in graph if n not in needed]
         for node in unneeded:
             trace.changed(node, "removed: no output needs it")

@@ -27,8 +27,7 @@ _WITH_CHANNELS = (Trait.CONVOLUTION | Trait.CONV_TRANSPOSE | Trait.POOL | Trait.
 @transform("to_nhwc")
 @dataclass(frozen=True)
 class ToNhwc(Transform):
-    """Let a graph whose pictures have their channels first compute with the channels last, as processors want
-    it.
+    """Convert layers with channels first to channels last, as processors want it.
 
         y = conv(x, w; NCHW)  ->  y = transpose(conv(transpose(x, [0,2,3,1]), w; NHWC), [0,3,1,2])
 

@@ -52,13 +52,13 @@ def check_range(name: str, low: float | None, high: float | None) -> None:
 @transform("quantize_placeholders")
 @dataclass(frozen=True)
 class QuantizePlaceholders(Rewrite):
-    """Feed a graph with eight-bit codes instead of floats.
+    """Feed a graph with eight-bit values instead of floats.
 
     x: float  ->  x: quint8, read through Dequantize(x, input_min, input_max)
 
     Attributes:
-        input_min: the number that code 0 stands for.
-        input_max: the number that code 255 stands for.
+        input_min: the number that 0 stands for.
+        input_max: the number that 255 stands for.
     """
 
     exact = False
@@ -81,7 +81,7 @@ class QuantizePlaceholders(Rewrite):
             raise Refuse("it is an output of the graph, too")
 
     def describe(self, m: Match) -> str:
-        return f"takes codes of {self.input_min:g} to {self.input_max:g}"
+        return f"takes eight-bit values of {self.input_min:g} to {self.input_max:g}"
 
     def build(self, m: Match, site: Site) -> None:
         node = m.x
@@ -185,12 +185,12 @@ def _scalar(value: Value) -> float | None:
 
 
 def _codes_anew(quantize: Node) -> str | None:
-    """Why a QuantizeV2 over Min and Max does not make the codes that its input was decoded from."""
+    """Why a QuantizeV2 over Min and Max does not make the values that its input was dequantized from."""
     x, low, high = quantize.inputs
     is_plain = quantize.get("T") is QUINT8 and quantize.get("mode") == "MIN_FIRST"
     if quantized_source(x) is not None and is_plain and _measures(low, x) and _measures(high, x):
         return None
-    return "it makes other codes"
+    return "it makes other quantized values"
 
 
 def _measures(value: Value, x: Value) -> bool:
@@ -209,7 +209,7 @@ def _measures(value: Value, x: Value) -> bool:
 @transform("remove_redundant_quantizations")
 @dataclass(frozen=True)
 class RemoveRedundantQuantizations(Rewrite):
-    """Leave out the way from codes to floats and back.
+    """Leave out the way from quantized values to floats and back.
 
     QuantizeV2(y, Min(y), Max(y)) with y = Dequantize(q, lo, hi)  ->  q, lo, hi
     """
@@ -236,7 +236,7 @@ class RemoveRedundantQuantizations(Rewrite):
         m.bind("coded", quantized_source(m.x))
 
     def describe(self, m: Match) -> str:
-        return f"'{m.coded[0].name}' has these codes"
+        return f"'{m.coded[0].name}' has these quantized values"
 
     def build(self, m: Match, site: Site) -> Quantized:
         coded: Quantized = m.coded
@@ -246,17 +246,17 @@ class RemoveRedundantQuantizations(Rewrite):
 @transform("quantize_nodes")
 @dataclass(frozen=True)
 class QuantizeNodes(Transform):
-    """Compute with eight-bit codes: float ops become Quantized ones, which TensorFlow's CPU kernels run.
+    """Compute with eight-bit values: float ops become Quantized ones, which TensorFlow's CPU kernels run.
 
     conv(x, w)  ->  Dequantize(Requantize(QuantizedConv2D(q(x), q(w)), range))
 
-    Codes run from op to op without a float in between. Ranges come from fake quantization where there is
+    They run from op to op without a float in between. Ranges come from fake quantization where there is
     some, from `fallback_min` and `fallback_max` if they are given, else each run measures its own; constants
     are coded once and for all. Nodes that no eight-bit kernel computes rightly stay in float, and the ledger
     says why.
 
     Attributes:
-        input_min: with input_max, placeholders become quint8 and their codes stand for this range.
+        input_min: with input_max, placeholders become quint8 and stand for this range.
         input_max: see input_min.
         fallback_min: with fallback_max, the range of every 32-bit result that has no trained one.
         fallback_max: see fallback_min.

@@ -158,7 +158,7 @@ class Levels:
     """The levels of eight-bit fake quantization.
 
     Attributes:
-        low, high: what codes 0 and 255 stand for; zero is on a level.
+        low, high: what 0 and 255 stand for; zero is on a level.
         step: distance of two levels.
         given: the range as written.
     """
@@ -180,7 +180,7 @@ def levels_of(node: Node, constant_input: bool) -> Levels:
     if bits != 8:
         raise Refuse(f"it has {bits} bits, not 8")
     if narrow and not constant_input:
-        raise Refuse("its narrow_range leaves a code out, which eight-bit ops do not")
+        raise Refuse("its narrow_range leaves a value out, which eight-bit ops do not")
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise Refuse(f"{low:g} to {high:g} is no range")
     floor, _, step = (np.float32(x) for x in nudged_range(low, high, bits, narrow))
@@ -209,10 +209,10 @@ def _written(node: Node) -> tuple[float, float]:
 @transform("convert_fake_quants")
 @dataclass(frozen=True)
 class ConvertFakeQuants(Rewrite):
-    """Let trained ranges quantize: fake quantization becomes real one.
+    """Replace fake quantization by real eight-bit ops, at the ranges that training gave it.
 
     fake_quant(x, lo, hi)  ->  Dequantize(Requantize(QuantizeV2(x, lo, hi), lo, hi))    through 32 bits
-    fake_quant(w, lo, hi)  ->  Dequantize(codes, lo, hi)                                for constants w
+    fake_quant(w, lo, hi)  ->  Dequantize(q, lo, hi)                                    for constants w
     """
 
     exact = False
@@ -271,17 +271,17 @@ def _computed(node: Node, levels: Levels, site: Site, in_loops: bool) -> tuple[V
 
 
 def _stored(node: Node, weights: Tensor, levels: Levels, site: Site) -> tuple[Value, Value, Value]:
-    """A constant's codes at the levels that training gave it."""
+    """A constant quantized to the levels that training gave it."""
     base = f"{node.name}_eightbit"
     values = np.asarray(weights.numpy(), np.float32)
     zero = np.rint(-levels.low / levels.step)
     lowest = 1 if node.get("narrow_range", False) else 0
-    # As training's kernel rounds: floor(x / step + 0.5). With narrow_range code 0 is not used.
-    codes = np.clip(np.floor(values / levels.step + np.float32(0.5)) + zero, lowest, 255).astype(np.uint8)
-    # The codes are there when both the constant and the node were.
+    # As training's kernel rounds: floor(x / step + 0.5). With narrow_range 0 is not used.
+    quantized = np.clip(np.floor(values / levels.step + np.float32(0.5)) + zero, lowest, 255).astype(np.uint8)
+    # The quantized values are there when both the constant and the node were.
     near = [*node.inputs[0].node.control_inputs, *node.control_inputs]
     return (
-        constant(site, stored_once(Tensor.from_array(codes, QUINT8)), f"{base}/quantize", near),
+        constant(site, stored_once(Tensor.from_array(quantized, QUINT8)), f"{base}/quantize", near),
         constant(site, np.asarray(levels.low, np.float32), f"{base}/min", near),
         constant(site, np.asarray(levels.high, np.float32), f"{base}/max", near),
     )

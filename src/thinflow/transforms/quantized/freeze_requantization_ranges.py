@@ -29,7 +29,7 @@ from thinflow.typing import Array
 _PRINTED, _LABEL = "__print__", "__requant_min_max:"
 # Values stand in brackets; behind the last there may be whatever else the line ends with.
 _VALUES = re.compile(r"\[([^\[\]]*)\]\[([^\[\]]*)\][^\[\]]*\Z")
-_BEHIND_CODES = re.compile(r"\[.*\]\[([^\[\]]*)\]\[([^\[\]]*)\][^\[\]]*\Z")
+_BEHIND_VALUES = re.compile(r"\[.*\]\[([^\[\]]*)\]\[([^\[\]]*)\][^\[\]]*\Z")
 
 Bounds = tuple[float, ...]
 Record = tuple[Bounds, Bounds]
@@ -100,7 +100,7 @@ class FreezeRequantizationRanges(Transform):
         records: dict[str, list[Record]] = {}
         for path in self.min_max_log_file:
             lines = read_lines(os.path.expanduser(path))
-            # Such a line prints codes in front of the range, so it has one pair of brackets more.
+            # Such a line prints quantized values in front of the range, so it has one pair of brackets more.
             coded = [(n, r) for n, r in read_records(lines, coded=True) if measures_floats(graph.find(n))]
             for name, record in [*read_records(lines), *coded]:
                 records.setdefault(name, []).append(record)
@@ -208,11 +208,12 @@ def read_records(lines: Iterable[str], *, coded: bool = False) -> list[tuple[str
 
     Args:
         lines: of a log.
-        coded: take the lines that hold a third value, codes, in front of the range, and no others.
+        coded: take the lines that hold a third value, the quantized tensor, in front of the range, and
+            no others.
     """
-    form = _BEHIND_CODES if coded else _VALUES
-    found = (_record(line.split(";"), form) for line in lines if f"{_PRINTED};{_LABEL}" in line)
-    return [record for record in found if record is not None]
+    form = _BEHIND_VALUES if coded else _VALUES
+    records = (_record(line.split(";"), form) for line in lines if f"{_PRINTED};{_LABEL}" in line)
+    return [record for record in records if record is not None]
 
 
 def _record(pieces: Sequence[str], form: re.Pattern[str]) -> tuple[str, Record] | None:
@@ -257,13 +258,13 @@ def log_ranges(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) -> str:
         NodeError: a node cannot be run.
     """
     ends = [_ends(node) for node in graph if has(node.op, Trait.GIVES_RANGE) or measures_floats(node)]
-    wanted = list(dict.fromkeys(v for pair in ends for v in pair))
+    values = list(dict.fromkeys(v for pair in ends for v in pair))
     lines: list[str] = []
     has_run = False
     for feed in feeds:
-        results = Plan(graph, wanted, list(feed)).run(feed)
-        found = dict(zip(wanted, (_numbers(r) for r in results), strict=True))
-        lines += [record_line(low.node.name, (found[low], found[high])) for low, high in ends]
+        results = Plan(graph, values, list(feed)).run(feed)
+        ends_of_run = dict(zip(values, (_numbers(r) for r in results), strict=True))
+        lines += [record_line(low.node.name, (ends_of_run[low], ends_of_run[high])) for low, high in ends]
         has_run = True
     if not has_run:
         raise ParameterError("there are no inputs to measure on", hint="give at least one sample")
@@ -272,7 +273,7 @@ def log_ranges(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) -> str:
 
 def _ends(node: Node) -> tuple[Value, Value]:
     """The outputs of a node that hold the range."""
-    # The codes come first out of QuantizeV2.
+    # The quantized values come first out of QuantizeV2.
     first = 0 if has(node.op, Trait.GIVES_RANGE) else 1
     return node.output(first), node.output(first + 1)
 

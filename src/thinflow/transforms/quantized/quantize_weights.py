@@ -106,7 +106,7 @@ class QuantizeWeights(Rewrite):
         """What the constant waited for, the 8-bit constant waits for."""
         weights: Node = m.w
         stored, result = m.plan.build(site, weights)
-        # Codes come back as float; weights of another type need one more step.
+        # Dequantized values are float; weights of another type need one more step.
         if m.w.tensor.dtype is not FLOAT:
             attrs = {"SrcT": FLOAT, "DstT": m.w.tensor.dtype}
             result = site.add("Cast", result, name=f"{weights.name}_restored", attrs=attrs)
@@ -173,13 +173,13 @@ class PerTensor:
         self.mode = "SCALED" if mode == "SCALED" else "MIN_FIRST"
         quantize = {"MIN_FIRST": _min_first, "SCALED": _scaled, "legacy": _legacy}[mode]
         self.quantized, self.low, self.high = quantize(values)
-        # MIN_FIRST has unsigned codes, SCALED signed ones.
+        # MIN_FIRST is unsigned, SCALED signed.
         self.element = QINT8 if mode == "SCALED" else QUINT8
         self.description = f"stored in 8 bits, range {self.low:.6g} to {self.high:.6g}"
 
     @property
     def restored(self) -> Array:
-        """The floats that a run computes from the codes."""
+        """The floats that a run computes from the quantized values."""
         if self.mode == "MIN_FIRST":
             return decode(self.quantized, np.float32(self.low), np.float32(self.high))
         # For qint8 Dequantize's step is the larger of -min / 128 and max / 127, and so this one.
@@ -224,7 +224,7 @@ class PerChannel:
             "Cast", stored, name=f"{name}_cast", attrs={"SrcT": INT8, "DstT": FLOAT}, device=node.device
         )
         scale = site.constant(Tensor.from_array(self.scale, FLOAT), f"{name}_scale")
-        # Cast gives the codes as floats; the scale broadcasts along the channels.
+        # Cast gives the quantized values as floats; the scale broadcasts along the channels.
         return stored, site.add("Mul", cast, scale, name=f"{name}_scaled", attrs={"T": FLOAT})
 
 
@@ -259,14 +259,14 @@ def _min_first(values: Array) -> tuple[Array, float, float]:
 def _codes(values: Array, scale: np.float32, shift: np.float32) -> Array:
     """round(values * scale) - shift as bytes, halves away from zero; in pieces that stay in the cache."""
     flat = np.ascontiguousarray(values).reshape(-1)
-    codes = np.empty(flat.size, np.uint8)
+    quantized = np.empty(flat.size, np.uint8)
     for start in range(0, flat.size, _PIECE):
         x = flat[start : start + _PIECE] * scale
         x += np.copysign(_BELOW_HALF, x)
         np.trunc(x, out=x)
         x -= shift
-        codes[start : start + _PIECE] = np.clip(x, 0, 255, out=x)
-    return codes.reshape(values.shape)
+        quantized[start : start + _PIECE] = np.clip(x, 0, 255, out=x)
+    return quantized.reshape(values.shape)
 
 
 def _legacy(values: Array) -> tuple[Array, float, float]:
