@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))  # for the tests
 
 from tests.conformance import cases as whole_graphs  # noqa: E402
 from tests.conformance import op_cases  # noqa: E402
-from thinflow.engines import _cost_model  # noqa: E402
+from thinflow.engines import partition  # noqa: E402
 from thinflow.lower.rules import supported  # noqa: E402
 from thinflow.ops import registry  # noqa: E402
 from thinflow.ops.traits import Trait, has  # noqa: E402
@@ -167,7 +167,7 @@ def stored() -> dict[str, Any]:
 def main(arguments: list[str]) -> None:
     found = stored()
     if "--page" not in arguments:
-        _cost_model.too_small = lambda region: ""  # the cases are too small for any engine to pay
+        partition.too_small = lambda region: ""  # the cases are too small for any engine to pay
         known = found.get("own", {}) if "--new" in arguments else {}
         kept = {op: known[op] for op in known_ops() if op in known and is_complete(op, known[op])}
         found["own"] = kept | own_cases(op for op in known_ops() if op not in kept)

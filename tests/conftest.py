@@ -69,6 +69,6 @@ def rng() -> np.random.Generator:
 @pytest.fixture
 def every_region_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines run whatever they can, however little it saves."""
-    from thinflow.engines import _cost_model
+    from thinflow.engines import partition
 
-    monkeypatch.setattr(_cost_model, "too_small", lambda _: "")
+    monkeypatch.setattr(partition, "too_small", lambda _: "")

@@ -11,7 +11,7 @@ import pytest
 
 from thinflow.analysis.node_stats import Series
 from thinflow.bench import timing_loop as loop
-from thinflow.bench.system_load import Usage
+from thinflow.bench.machine import Usage
 from thinflow.bench.timing_loop import Case, Limits, measure
 from thinflow.compat.benchmark_model import measure as classic
 from thinflow.compat.benchmark_model.measure import Phases, timed_runs

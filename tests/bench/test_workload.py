@@ -14,8 +14,7 @@ from thinflow.bench.latency import benchmark
 from thinflow.bench.machine import this_machine
 from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.profile_model import Profile, collect
-from thinflow.bench.profile_text import RowProfile
-from thinflow.bench.reasons import measured_reasons, reason
+from thinflow.bench.profile_text import RowProfile, measured_reasons, reason
 from thinflow.bench.report import BenchmarkReport
 from thinflow.bench.rows import Row
 from thinflow.bench.stats import describe

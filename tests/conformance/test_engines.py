@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.cases import Outcome, difference, failures, find_cases, run_all
-from thinflow.engines import _cost_model, names
+from thinflow.engines import names, partition
 
 
 class Floor(NamedTuple):
@@ -48,7 +48,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 def outcomes(shared: Path, engine: str) -> Iterator[dict[str, Outcome]]:
     """With every region on the engine that can be: the cases are too small for any to pay."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_cost_model, "too_small", lambda _: "")
+        patch.setattr(partition, "too_small", lambda _: "")
         yield run_all(find_cases(shared), engine)
 
 

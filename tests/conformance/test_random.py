@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tests.networks import Network, networks
 from thinflow.compare.differences import difference
-from thinflow.engines import _cost_model, find
+from thinflow.engines import find, partition
 from thinflow.engines._regions import Backend, compile_regions
 from thinflow.engines.session import Session
 from thinflow.interpreter import Plan
@@ -67,7 +67,7 @@ def test_networks_cut_anywhere_agree(engine: str, network: Network, every: int, 
 
     with pytest.MonkeyPatch.context() as patch:
         if small:
-            patch.setattr(_cost_model, "too_small", lambda _: "")
+            patch.setattr(partition, "too_small", lambda _: "")
         compiled = compile_regions(
             replace(own, unsupported=unsupported), graph, graph.inputs, graph.outputs, 1
         )
@@ -96,7 +96,7 @@ def test_bodies_cut_anywhere_agree(engine: str, network: Network, every: int, ta
 
     backend = replace(own, unsupported=unsupported)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_cost_model, "too_small", lambda _: "")
+        patch.setattr(partition, "too_small", lambda _: "")
         compiled = compile_regions(backend, graph, graph.inputs, graph.outputs, 1)
         for batch in (2, 1, 2, 3):
             arrays = [np.array(taken), network.sample(batch=batch)["x"]]

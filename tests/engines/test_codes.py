@@ -12,7 +12,7 @@ from tests.lower.eight_bit import fed, measured, narrowed, reals, stored, two
 from tests.lower.tflite.harness import Net
 from thinflow.analysis.shapes import infer_with_loops
 from thinflow.api import load
-from thinflow.engines._cost_model import EXACT_FLOPS, better_exact
+from thinflow.engines.partition import EXACT_FLOPS, better_exact
 from thinflow.engines.session import Session
 from thinflow.lower.tflite.quantized_context import READERS
 from thinflow.synthetic import synthetic_array

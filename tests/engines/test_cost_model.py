@@ -7,8 +7,7 @@ import pytest
 
 from tests.loops import entered, while_loop
 from thinflow.analysis.shapes import infer_shapes
-from thinflow.engines._cost_model import too_small
-from thinflow.engines.partition import Region
+from thinflow.engines.partition import Region, too_small
 from thinflow.engines.session import Session
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value

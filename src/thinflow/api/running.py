@@ -223,14 +223,14 @@ def feeds_of_files(paths: Mapping[str, str]) -> Any:
 
 def benchmark_table(report: BenchmarkReport, width: int | None = None) -> tuple[list[str], list[list[str]]]:
     """Headers and cells of a benchmark's table; names are shortened to fit a width, if one is given."""
-    from thinflow.bench.tables import readable
+    from thinflow.bench.rows import readable
 
     return readable(report, width)
 
 
 def benchmark_figures(report: BenchmarkReport) -> tuple[list[str], list[list[str]]]:
     """Headers and cells with every figure of a benchmark, a row for each configuration."""
-    from thinflow.bench.tables import figures
+    from thinflow.bench.rows import figures
 
     return figures(report)
 
@@ -249,7 +249,7 @@ def profile_rows(report: BenchmarkReport, **options: Any) -> list[RowProfile]:
 
 def measured_reasons(report: BenchmarkReport, profiles: Sequence[RowProfile]) -> list[str]:
     """Why eight-bit models of a benchmark are slower than float ones, where `profile_rows` shows it."""
-    from thinflow.bench.reasons import measured_reasons as find_reasons
+    from thinflow.bench.profile_text import measured_reasons as find_reasons
 
     return find_reasons(report, profiles)
 

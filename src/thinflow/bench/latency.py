@@ -13,14 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from thinflow.bench.inputs import Feeds, FeedsFor, Shapes
-from thinflow.bench.machine import this_machine, usable_cores
+from thinflow.bench.machine import Bystanders, cause_of, this_machine, usable_cores
 from thinflow.bench.memory import Memory, measure_memory
 from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.report import BenchmarkReport
 from thinflow.bench.roofline import EIGHT_BIT, FLOAT, peak
 from thinflow.bench.rows import Row, Skipped
 from thinflow.bench.stats import Distribution, describe
-from thinflow.bench.system_load import Bystanders, cause_of
 from thinflow.bench.targets import Subject, TFLiteSubject, heeds_threads
 from thinflow.bench.timing_loop import PRECISION, Case, Limits, measure, tell
 from thinflow.bench.workload import Workload, workload

@@ -5,17 +5,22 @@ The child is this module as a program: it reads one request as JSON from stdin a
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from thinflow.formats._secrecy import may_write_copies
 from thinflow.formats.packed_bytes import child_environment
+from thinflow.typing import Array
 
 if TYPE_CHECKING:
     from thinflow.bench.targets import GraphSubject
@@ -51,7 +56,6 @@ def measure_memory(
     subject: Any, engine: str, threads: int, *, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> Memory:
     """Peak memory of a subject on an engine. Takes as long as Python's start, loading and three runs."""
-    from thinflow.bench.parcels import parcel
     from thinflow.bench.targets import GraphSubject
 
     name = subject.name
@@ -152,7 +156,6 @@ def peak_resident_bytes() -> int | None:
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Open, run three times, and tell the peak; what the child does."""
     from thinflow.bench.open_targets import open_subjects
-    from thinflow.bench.parcels import unpacked
     from thinflow.errors import ThinflowError
 
     if request["engine"] == "litert":
@@ -183,6 +186,53 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     except ThinflowError as error:
         return {"error": error.message}
     return {"before": before, "peak": peak_resident_bytes()}
+
+
+_PLAIN = "biufc"
+
+
+def parcel(value: Any) -> Any:
+    """Arrays, None, and mappings and sequences of them, as JSON; see `unpacked`."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {"named": [[str(name), parcel(item)] for name, item in value.items()]}
+    if isinstance(value, list | tuple):
+        return {"listed": [parcel(item) for item in value]}
+    return _array_parcel(np.asarray(value))
+
+
+def _array_parcel(array: Array) -> dict[str, Any]:
+    shape = list(array.shape)
+    if array.dtype.kind in _PLAIN:
+        return {"type": array.dtype.str, "shape": shape, "bytes": _text(array.tobytes())}
+    if array.dtype.kind in "OSU":
+        # Not as text: strings of TensorFlow are bytes, and need not be UTF-8.
+        items = [x.encode() if isinstance(x, str) else bytes(x) for x in array.reshape(-1).tolist()]
+        return {"strings": [_text(item) for item in items], "shape": shape}
+    return {"floats": array.astype(np.float32).tolist()}  # bfloat16 and the like, cast again when it is fed
+
+
+def unpacked(made: Any) -> Any:
+    """The value that `parcel` was given."""
+    if made is None:
+        return None
+    if "named" in made:
+        return {name: unpacked(item) for name, item in made["named"]}
+    if "listed" in made:
+        return [unpacked(item) for item in made["listed"]]
+    if "floats" in made:
+        return np.asarray(made["floats"], np.float32)
+    if "strings" in made:
+        strings = np.empty(len(made["strings"]), object)
+        strings[:] = [base64.b64decode(text) for text in made["strings"]]
+        return strings.reshape(made["shape"])
+    # A copy, since what frombuffer gives cannot be written to, as engines may want.
+    return np.frombuffer(base64.b64decode(made["bytes"]), made["type"]).reshape(made["shape"]).copy()
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,16 @@ from typing import Any
 import numpy as np
 
 from thinflow.analysis.shapes import declared_spec, infer_shapes
-from thinflow.bench.file_inputs import input_specs, sensible_inputs
-from thinflow.bench.inputs import Feeds, FeedsFor, Made, Shapes, by_position, check_rank
+from thinflow.bench.inputs import (
+    Feeds,
+    FeedsFor,
+    Made,
+    Shapes,
+    by_position,
+    check_rank,
+    input_specs,
+    sensible_inputs,
+)
 from thinflow.bench.targets import GraphSubject, OnnxSubject, SignatureSubject, Subject, TFLiteSubject
 from thinflow.engines._child import can_fork, in_child
 from thinflow.engines._files import engine_of, is_file, open_file, path_of

@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from thinflow.bench.machine import Machine
+from thinflow.bench.machine import Doing, Machine
 from thinflow.bench.memory import Memory
 from thinflow.bench.roofline import FLOAT, Peak
-from thinflow.bench.rows import PLACEMENT, Ratio, Row, Skipped
+from thinflow.bench.rows import PLACEMENT, Ratio, Row, Skipped, figures, pipes, readable
 from thinflow.bench.stats import plus_minus, ratio_of_medians
-from thinflow.bench.system_load import Doing
-from thinflow.bench.tables import figures, pipes, readable
 from thinflow.bench.workload import counted
 from thinflow.errors import ParameterError, closest
 from thinflow.errors.plain_text import markdown

@@ -21,10 +21,9 @@ from thinflow.bench.inputs import (
     described,
     made_up_arrays,
 )
-from thinflow.engines._feeds import Feed
 from thinflow.engines._files import FilePort, open_file
 from thinflow.engines._temporary_files import mapped, release_pages
-from thinflow.engines.base import Compiled
+from thinflow.engines.base import Compiled, Feed
 from thinflow.engines.litert import Model
 from thinflow.errors import EngineUnavailable, GraphError, ThinflowError
 from thinflow.formats.packed_bytes import content_of

@@ -144,8 +144,8 @@ class StatSummarizer:
     def _clocked(self, names: Sequence[str], feeds: Feed) -> list[Array]:
         """Values, and what the nodes of the interpreter take by the clock."""
         from thinflow.analysis.shapes import declared_spec
-        from thinflow.engines._feeds import Feed
         from thinflow.engines._threads import blas
+        from thinflow.engines.base import Feed
 
         wanted = tuple(self.graph.value(name) for name in names)
         given = {self.graph.value(name): array for name, array in feeds.items()}

@@ -15,7 +15,7 @@ import numpy as np
 
 from thinflow.engines._threads import blas, inter_op_threads, side_by_side
 from thinflow.engines.base import Compiled
-from thinflow.engines.partition import Region, partition
+from thinflow.engines.partition import Region
 from thinflow.errors import EngineUnavailable, FeedError, UnsupportedOp
 from thinflow.ir.types import RESOURCE, VARIANT
 from thinflow.ops._state import dereferenced
@@ -92,7 +92,7 @@ def _cut(
 ) -> _Compiled:
     """One graph, or one body of those that it calls, cut into regions."""
     from thinflow.analysis.shapes import infer_with_loops
-    from thinflow.engines import _cost_model
+    from thinflow.engines import partition
     from thinflow.engines._units import divide
     from thinflow.interpreter import Plan
 
@@ -108,8 +108,8 @@ def _cut(
         why = next(read, "")
         refused |= dict.fromkeys(unit, why) if why else {}
     # A graph that the engine runs whole has no border that could be saved; a body always has.
-    too_small = _cost_model.too_small if refused or is_body else lambda _: ""
-    regions, left = partition(
+    too_small = partition.too_small if refused or is_body else lambda _: ""
+    regions, left = partition.partition(
         division.nodes,
         inputs,
         outputs,

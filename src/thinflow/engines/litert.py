@@ -256,7 +256,7 @@ def _backend() -> Backend:
 
 
 def _unsupported(graph: Graph, nodes: Iterable[Node]) -> dict[Node, str]:
-    from thinflow.engines._cost_model import better_exact
+    from thinflow.engines.partition import better_exact
     from thinflow.lower.tflite.convert import unsupported
 
     # Only what the engine would get is asked about: reasons against the rest would be lost anyway.
@@ -272,7 +272,7 @@ def _unsupported_unit(graph: Graph, inputs: Sequence[Value], outputs: Sequence[V
 
 
 def _inner(graph: Graph) -> Collection[Value]:
-    from thinflow.engines._cost_model import better_exact
+    from thinflow.engines.partition import better_exact
     from thinflow.lower.tflite.quantized_context import inner_values
 
     # The interpreter computes them then, and it can hand out everything.

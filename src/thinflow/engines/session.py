@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinflow.engines import find
-from thinflow.engines._feeds import Feed, Port
 from thinflow.engines._open_model import open_for_engine
 from thinflow.engines._threads import side_by_side
-from thinflow.engines.base import Compiled
+from thinflow.engines.base import Compiled, Feed, Port
 from thinflow.errors import (
     FeedError,
     GraphError,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from thinflow.analysis.summary import short_number
-from thinflow.bench.tables import pipes
+from thinflow.bench.rows import pipes
 from thinflow.errors.plain_text import markdown, markdown_code
 from thinflow.ir.ledger import Entry, reasons
 from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, verdict_of

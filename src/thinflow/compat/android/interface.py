@@ -317,7 +317,7 @@ class InferenceInterface(CallsBefore):
 
     def _fed(self, feeds: Sequence[tuple[Port, Array]]) -> dict[Value, Array]:
         from thinflow.analysis.shapes import declared_spec
-        from thinflow.engines._feeds import Feed
+        from thinflow.engines.base import Feed
 
         fed: dict[Value, Array] = {}
         for port, array in feeds:

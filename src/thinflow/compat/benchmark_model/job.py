@@ -9,8 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from thinflow.analysis.shapes import declared_spec, infer_shapes
-from thinflow.bench.file_inputs import amounts, input_specs
-from thinflow.bench.inputs import check_rank
+from thinflow.bench.inputs import amounts, check_rank, input_specs
 from thinflow.compat.benchmark_model.inputs import check_size, drawn_input, file_input, filled_input
 from thinflow.compat.benchmark_model.measure import Log, run_phases
 from thinflow.compat.benchmark_model.report import (

@@ -7,12 +7,11 @@ import random
 import pytest
 
 from thinflow.bench import machine, memory
+from thinflow.bench.machine import Doing
 from thinflow.bench.report import BenchmarkReport
 from thinflow.bench.roofline import Peak
-from thinflow.bench.rows import Row
+from thinflow.bench.rows import FIGURES, Row, figures, readable, shortened
 from thinflow.bench.stats import describe
-from thinflow.bench.system_load import Doing
-from thinflow.bench.tables import FIGURES, figures, readable, shortened
 from thinflow.bench.workload import Workload
 
 MS = 1_000_000

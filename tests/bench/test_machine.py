@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from thinflow.bench.system_load import Bystanders, Counts, Doing, Usage, cause_of, read_counts, usage
+from thinflow.bench.machine import Bystanders, Counts, Doing, Usage, cause_of, read_counts, usage
 
 STAT = "cpu  1000 20 300 99999 50 4 6 700 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
 SECOND = 10**9
@@ -21,7 +21,7 @@ def watched(*counts: Counts | None) -> Bystanders:
 
 
 def test_the_first_line_of_the_systems_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thinflow.bench.system_load.os.sysconf", lambda _: 100, raising=False)
+    monkeypatch.setattr("thinflow.bench.machine.os.sysconf", lambda _: 100, raising=False)
     (tmp_path / "stat").write_text(STAT)
     found = read_counts(str(tmp_path / "stat"))
     assert found is not None

@@ -10,9 +10,8 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
-from thinflow.bench.file_inputs import input_specs, sensible_inputs
-from thinflow.bench.inputs import as_input
-from thinflow.bench.parcels import parcel, unpacked
+from thinflow.bench.inputs import as_input, input_specs, sensible_inputs
+from thinflow.bench.memory import parcel, unpacked
 from thinflow.cli import main
 from thinflow.errors import FeedError, ParameterError
 from thinflow.synthetic import synthetic_feeds
