@@ -41,7 +41,7 @@ SPELLING = {
     ("transforms/target_runtime.py", "target_runtime"),
 }
 """What tells how to write a transform that was asked for, and what another one says: no advice."""
-HELP = re.compile(r"cli/(?:compat/)?(?!inspect)\w+\.py|transforms/catalogue/pipelines\.py")
+HELP = re.compile(r"cli/(?:compat/)?(?!inspect)\w+\.py|transforms/pipelines\.py")
 """Texts of `--help`, and orders of transforms."""
 CASES: dict[tuple[str, str], Callable[[Path], Advice]] = {}
 
