@@ -32,13 +32,11 @@ SPELLING = {
     ("transforms/flow/library.py", "inline_partitionedcall"),
     ("transforms/downgrade/array.py", "inline_partitionedcall"),
     ("transforms/downgrade/array.py", "lower_control_flow"),
-    ("transforms/fake_quantize_training.py", "quantize_weights"),
-    ("transforms/freeze_batch_norms.py", "freeze_batch_norms"),
-    ("transforms/freeze_requantization_ranges.py", "insert_logging"),
-    ("transforms/quantize_nodes.py", "freeze_requantization_ranges"),
-    ("transforms/quantize_nodes.py", "quantize_nodes"),
-    ("transforms/quantize_placeholders.py", "quantize_nodes"),
-    ("transforms/target_runtime.py", "target_runtime"),
+    ("transforms/quantized/fake_quants.py", "quantize_weights"),
+    ("transforms/quantized/freeze_requantization_ranges.py", "insert_logging"),
+    ("transforms/quantized/eight_bit.py", "freeze_requantization_ranges"),
+    ("transforms/quantized/eight_bit.py", "quantize_nodes"),
+    ("transforms/downgrade/target_runtime.py", "target_runtime"),
 }
 """What tells how to write a transform that was asked for, and what another one says: no advice."""
 HELP = re.compile(r"cli/(?:compat/)?(?!inspect)\w+\.py|transforms/pipelines\.py")
