@@ -265,3 +265,9 @@ def test_nothing_is_divided_by_zero_and_segments_are_in_order() -> None:
     segments = feed("dtype=int64, shape=shape[3]", 5, more=more)
     assert segments.tolist() == sorted(segments.tolist())
     assert len(set(segments.tolist())) > 1
+
+
+@pytest.mark.parametrize("op", ["RandomUniform", "RandomStandardNormal", "TruncatedNormal"])
+def test_sizes_of_random_numbers_are_small_and_above_zero(op: str) -> None:
+    found = feed("dtype=int32, shape=shape[40]", more=f"y = {op}(x) {{T=int32, dtype=float}}")
+    assert (found.min(), found.max()) == (1, 3)

@@ -17,7 +17,7 @@ from thinflow.ops._shapes import (
     with_elements,
 )
 from thinflow.ops.registry import Cost, OpDef, op, require
-from thinflow.ops.traits import Trait
+from thinflow.ops.traits import Role, Trait
 from thinflow.typing import Array
 
 
@@ -136,6 +136,8 @@ class Rank(_Free):
 @op("Reshape")
 class Reshape(_Free):
     """y = x with other sizes, row-major.   shape [r]: the new sizes; one may be -1, for what remains."""
+
+    roles = (None, Role.SHAPE)
 
     traits = Trait.RESHAPE | Trait.T_OF_FIRST_INPUT | Trait.LINEAR
 

@@ -12,6 +12,7 @@ from thinflow.errors import FormatError
 from thinflow.ir.types import FLOAT, INT32, STRING, TensorSpec
 from thinflow.ops._shapes import Dim, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Role
 from thinflow.typing import Array
 
 
@@ -101,6 +102,8 @@ class EncodeWav(OpDef):
     audio float [samples,channels] in -1..1, sample_rate int32 scalar -> string scalar.
     """
 
+    roles = (Role.SOUND, Role.RATE)
+
     @staticmethod
     def infer(audio: TensorSpec, sample_rate: TensorSpec) -> TensorSpec:
         rank_of(audio, 2, "audio")
@@ -132,6 +135,8 @@ class AudioSpectrogram(OpDef):
 
     frames = 1 + (samples - window_size) // stride; bins = n/2 + 1 with n the power of two >= window_size.
     """
+
+    roles = (Role.SOUND,)
 
     @staticmethod
     def infer(audio: TensorSpec, *, window_size: int, stride: int) -> TensorSpec:
@@ -185,6 +190,8 @@ class Mfcc(OpDef):
     squared spectrogram [channels,frames,bins], sample_rate int32 -> float
     [channels,frames,dct_coefficient_count].
     """
+
+    roles = (None, Role.RATE)
 
     @staticmethod
     def infer(

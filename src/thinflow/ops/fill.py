@@ -11,13 +11,15 @@ from thinflow.ops._numeric import quiet
 from thinflow.ops._shapes import LIMIT, normalize_axis, scalar, shape_from, with_elements
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import OpDef, op, require
-from thinflow.ops.traits import Trait
+from thinflow.ops.traits import Role, Trait
 from thinflow.typing import Array
 
 
 @op("Fill")
 class Fill(_Free):
     """y = `value` everywhere.   dims [r], value a scalar -> y of shape dims."""
+
+    roles = (Role.COUNT,)
 
     @staticmethod
     def infer(dims: TensorSpec, value: TensorSpec) -> TensorSpec:
@@ -131,6 +133,8 @@ def _check_range(first: Any, last: Any, step: Any) -> None:
 class LinSpace(OpDef):
     """y = num evenly spaced numbers from start to stop, both included."""
 
+    roles = (None, None, Role.COUNT)
+
     @staticmethod
     def infer(start: TensorSpec, stop: TensorSpec, num: TensorSpec) -> TensorSpec:
         return start.with_shape((scalar(num),))
@@ -156,6 +160,8 @@ class OneHot(OpDef):
     indices any shape -> y with a new axis of size depth (-1: the last). An index that is not one of
     0..depth-1 gives off_value throughout.
     """
+
+    roles = (None, Role.COUNT)
 
     @staticmethod
     def infer(

@@ -9,7 +9,7 @@ import numpy as np
 from thinflow.ir.types import FLOAT, INT32, TensorSpec
 from thinflow.ops._shapes import Dim, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
-from thinflow.ops.traits import Trait
+from thinflow.ops.traits import Role, Trait
 from thinflow.typing import Array
 
 # The threshold of the versions that have none.
@@ -151,6 +151,8 @@ def _infer_selected(
 class NonMaxSuppression(OpDef):
     """Indices of the boxes kept, best first.   boxes [n,4], scores [n], max_output_size -> int32 [k]."""
 
+    roles = (None, None, Role.COUNT)
+
     traits = Trait.NMS
 
     @staticmethod
@@ -165,6 +167,8 @@ class NonMaxSuppression(OpDef):
 @op("NonMaxSuppressionV2")
 class NonMaxSuppressionV2(OpDef):
     """NonMaxSuppression whose iou_threshold is an input."""
+
+    roles = (None, None, Role.COUNT)
 
     traits = Trait.NMS
 
@@ -182,6 +186,8 @@ class NonMaxSuppressionV2(OpDef):
 @op("NonMaxSuppressionV3")
 class NonMaxSuppressionV3(OpDef):
     """NonMaxSuppressionV2 that ignores boxes whose score is not above score_threshold."""
+
+    roles = (None, None, Role.COUNT)
 
     traits = Trait.NMS
 
@@ -208,6 +214,8 @@ class NonMaxSuppressionV4(OpDef):
 
     Gives indices int32 [k], 0-padded if pad_to_max_output_size; valid int32 scalar.
     """
+
+    roles = (None, None, Role.COUNT)
 
     traits = Trait.NMS
     num_outputs = 2
@@ -250,6 +258,8 @@ class NonMaxSuppressionV5(OpDef):
 
     soft_nms_sigma > 0 lowers the scores of overlapping boxes instead of dropping them.
     """
+
+    roles = (None, None, Role.COUNT)
 
     traits = Trait.NMS
     num_outputs = 3

@@ -19,7 +19,7 @@ from thinflow.ops._shapes import (
 )
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import op, require
-from thinflow.ops.traits import Trait
+from thinflow.ops.traits import Role, Trait
 from thinflow.typing import Array
 
 
@@ -66,6 +66,8 @@ class Slice(_Free):
 @op("Tile")
 class Tile(_Free):
     """y = x repeated multiples[i] times along axis i."""
+
+    roles = (None, Role.COUNT)
 
     traits = Trait.T_OF_FIRST_INPUT | Trait.LINEAR | Trait.REARRANGES
 

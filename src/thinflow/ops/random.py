@@ -15,7 +15,7 @@ from thinflow.ops._numeric import widen
 from thinflow.ops._philox import Philox
 from thinflow.ops._shapes import scalar, shape_from
 from thinflow.ops.registry import OpDef, op, require
-from thinflow.ops.traits import Trait
+from thinflow.ops.traits import Role, Trait
 from thinflow.typing import Array
 
 _fixed_seed: ContextVar[int | None] = ContextVar("fixed_seed", default=None)
@@ -69,6 +69,8 @@ class Random(OpDef):
 class RandomUniform(Random):
     """y = numbers evenly spread over [0, 1)."""
 
+    roles = (Role.COUNT,)
+
     traits = Trait.RANDOM_UNIFORM | Trait.RANDOM
 
     @staticmethod
@@ -80,6 +82,8 @@ class RandomUniform(Random):
 @op("RandomStandardNormal")
 class RandomStandardNormal(Random):
     """y = normally distributed numbers, mean 0, deviation 1."""
+
+    roles = (Role.COUNT,)
 
     traits = Trait.RANDOM
 
@@ -93,6 +97,8 @@ class RandomStandardNormal(Random):
 class TruncatedNormal(Random):
     """y = normally distributed numbers, mean 0, deviation 1; those beyond 2 are drawn again."""
 
+    roles = (Role.COUNT,)
+
     traits = Trait.RANDOM
 
     @staticmethod
@@ -105,6 +111,8 @@ class TruncatedNormal(Random):
 @op("RandomUniformInt")
 class RandomUniformInt(Random):
     """y = whole numbers evenly spread over [minval, maxval)."""
+
+    roles = (Role.COUNT,)
 
     traits = Trait.RANDOM
 

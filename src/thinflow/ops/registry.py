@@ -37,7 +37,7 @@ from typing import Any, ClassVar, TypeVar
 from thinflow.errors import ShapeError, UnsupportedOp, closest
 from thinflow.ir.attrs import PlaceholderAttr, ShapeAttr
 from thinflow.ir.types import DType, TensorSpec
-from thinflow.ops.traits import Trait, declare, load_families
+from thinflow.ops.traits import Role, Trait, declare, load_families
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,8 @@ class OpDef:
     names: ClassVar[tuple[str, ...]] = ()
     traits: ClassVar[Trait] = Trait(0)
     """Properties that others may want to know about the op; those of the bases are added."""
+    roles: ClassVar[tuple[Role | None, ...]] = ()
+    """What the numbers of each input are, where not any number will do."""
     decodes: ClassVar[str] = ""
     """What the bytes are that it decodes: "a JPEG", "records"; "" of an op that decodes none."""
     num_outputs: ClassVar[int | str] = 1

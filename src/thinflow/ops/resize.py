@@ -17,7 +17,7 @@ from thinflow.ops._interpolate import (
     target_size,
 )
 from thinflow.ops.registry import Cost, OpDef, op, require
-from thinflow.ops.traits import Trait
+from thinflow.ops.traits import Role, Trait
 from thinflow.typing import Array
 
 
@@ -48,6 +48,8 @@ class ResizeBilinear(OpDef):
     images [n,h,w,c], size [2] -> float32 [n,*size,c].
     """
 
+    roles = (None, Role.SIDES)
+
     traits = Trait.RESIZE | Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
@@ -69,6 +71,8 @@ class ResizeBilinear(OpDef):
 @op("ResizeNearestNeighbor")
 class ResizeNearestNeighbor(OpDef):
     """The nearest pixel.   images [n,h,w,c], size [2] -> [n,*size,c], same dtype."""
+
+    roles = (None, Role.SIDES)
 
     traits = Trait.RESIZE | Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
 
@@ -94,6 +98,8 @@ class ResizeNearestNeighbor(OpDef):
 @op("ResizeBicubic")
 class ResizeBicubic(OpDef):
     """Cubic convolution of the 4 x 4 nearest pixels.   images [n,h,w,c], size [2] -> float32 [n,*size,c]."""
+
+    roles = (None, Role.SIDES)
 
     traits = Trait.RESIZE | Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
 
@@ -127,6 +133,8 @@ class ResizeBicubic(OpDef):
 @op("ResizeArea")
 class ResizeArea(OpDef):
     """Mean over the area each output pixel covers.   images [n,h,w,c], size [2] -> float32 [n,*size,c]."""
+
+    roles = (None, Role.SIDES)
 
     traits = Trait.RESIZE | Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
 

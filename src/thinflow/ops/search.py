@@ -9,7 +9,7 @@ import numpy as np
 from thinflow.ir.types import BOOL, INT32, DType, TensorSpec
 from thinflow.ops._shapes import normalize_axis, rank_of, scalar
 from thinflow.ops.registry import Cost, OpDef, op, require
-from thinflow.ops.traits import Trait
+from thinflow.ops.traits import Role, Trait
 from thinflow.typing import Array
 
 
@@ -184,6 +184,8 @@ class TopKV2(OpDef):
 
     x [..., n] -> both [..., k]. TensorFlow leaves the order open if `sorted` is false; here it is the same.
     """
+
+    roles = (None, Role.COUNT)
 
     traits = Trait.TOP_K
     num_outputs = 2

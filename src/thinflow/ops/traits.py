@@ -20,7 +20,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
-from enum import Flag, auto
+from enum import Enum, Flag, auto
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -230,6 +230,21 @@ class Trait(Flag):
     """A quantized op whose result has the range of its quantized operand."""
     REFUSES_EMPTY_RANGE = auto()
     """A quantized op that fails if the ends of an operand's range are equal."""
+
+
+class Role(Enum):
+    """What the numbers of an input are, where not any number will do."""
+
+    SOUND = auto()
+    """A sound: [samples, channels]."""
+    RATE = auto()
+    """Samples a second."""
+    SIDES = auto()
+    """Height and width of a picture."""
+    SHAPE = auto()
+    """Sizes of what is there already, in another arrangement; one may be -1."""
+    COUNT = auto()
+    """How many to make, along each axis if there are several."""
 
 
 _declared: dict[str, int] = {}

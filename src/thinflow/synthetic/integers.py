@@ -7,14 +7,15 @@ drawn from anywhere are refused, or make results without elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from thinflow.analysis.tables import Content, content_of
 from thinflow.ir.graph import Node, Use, Value
 from thinflow.ir.types import Shape
-from thinflow.ops.traits import Trait, has
+from thinflow.ops import registry
+from thinflow.ops.traits import Role, Trait, has
 from thinflow.synthetic.files import SIZE
 from thinflow.typing import Array
 
@@ -106,36 +107,20 @@ def _shape(value: Value) -> Shape:
     return value.node.tensor.shape if value.node.tensor is not None else None
 
 
-# ---- Made-up numbers that say how much there is of something: rates, sizes, shapes, counts.
-#
-# Zeros and numbers drawn from anywhere are refused by the ops that read them, or make results without
-# elements.
-
+# --- how much there is of something -------------------------------------------------------------------------
 
 RATE = 16000
 """Samples a second that speech models are made for, and how long a sound of open length is made."""
 _CUSTOM = "tfl.custom."
 """In front of ops that a .tflite file has by TensorFlow's own names."""
-_RATES = frozenset({("Mfcc", 1), ("EncodeWav", 1), ("AudioSummaryV2", 2)})
-_SOUNDS = frozenset({"AudioSpectrogram", "EncodeWav"})
-_SIDES = frozenset(
-    {
-        *(f"Resize{how}" for how in ("Area", "Bicubic", "Bilinear", "NearestNeighbor")),
-        *("tfl.RESIZE_BILINEAR", "tfl.RESIZE_NEAREST_NEIGHBOR"),
-    }
-)
-"""Ops whose second input is the height and width of a picture."""
-_SHAPES = frozenset({"Reshape", "tfl.RESHAPE", "onnx.Reshape"})
-"""Ops whose second input says how to arrange what is there."""
-_COUNTS = frozenset(
-    {
-        *(("Fill", 0), ("tfl.FILL", 0), ("Tile", 1), ("tfl.TILE", 1), ("onnx.Tile", 1)),
-        *(("TopKV2", 1), ("tfl.TOPK_V2", 1), ("onnx.TopK", 1), ("OneHot", 1), ("tfl.ONE_HOT", 1)),
-        *(("LinSpace", 2), ("NonMaxSuppression", 2), ("NonMaxSuppressionV2", 2)),
-        *((f"NonMaxSuppressionV{n}", 2) for n in (3, 4, 5)),
-        *(("RandomUniform", 0), ("RandomStandardNormal", 0), ("onnx.ConstantOfShape", 0)),
-    }
-)
+_FOREIGN: Mapping[str, tuple[Role | None, ...]] = {
+    **dict.fromkeys(("tfl.RESIZE_BILINEAR", "tfl.RESIZE_NEAREST_NEIGHBOR"), (None, Role.SIDES)),
+    "AudioSummaryV2": (None, None, Role.RATE),
+    **dict.fromkeys(("tfl.RESHAPE", "onnx.Reshape"), (None, Role.SHAPE)),
+    **dict.fromkeys(("tfl.FILL", "onnx.ConstantOfShape"), (Role.COUNT,)),
+    **dict.fromkeys(("tfl.TILE", "onnx.Tile", "tfl.TOPK_V2", "onnx.TopK", "tfl.ONE_HOT"), (None, Role.COUNT)),
+}
+"""Op without a definition here -> what the numbers of its inputs are, as `OpDef.roles` says of others."""
 _MOST = 3
 """Of what is counted: few, as sizes multiply, and one of k largest may be of few."""
 
@@ -143,25 +128,29 @@ _MOST = 3
 def amounts_for(value: Value, shape: tuple[int, ...], rng: np.random.Generator) -> Array | None:
     """Numbers for an input that says how much there is of something; None if it does not."""
     for use in uses_of(value):
-        op = use.node.op.removeprefix(_CUSTOM)
-        if (op, use.index) in _RATES:
-            return np.full(shape, RATE)
-        if op in _SIDES and use.index == 1:
-            return np.full(shape, SIZE)
-        if op in _SHAPES and use.index == 1 and len(shape) == 1:
-            # [-1, 1, 1, ...] takes any number of elements.
-            return np.where(np.arange(shape[0]) == 0, -1, 1)
-        if (op, use.index) in _COUNTS:
-            return rng.integers(1, _MOST, shape, endpoint=True)
+        match _role(use):
+            case Role.RATE:
+                return np.full(shape, RATE)
+            case Role.SIDES:
+                return np.full(shape, SIZE)
+            case Role.SHAPE if len(shape) == 1:
+                # [-1, 1, 1, ...] takes any number of elements.
+                return np.where(np.arange(shape[0]) == 0, -1, 1)
+            case Role.COUNT:
+                return rng.integers(1, _MOST, shape, endpoint=True)
     return None
+
+
+def _role(use: Use) -> Role | None:
+    """What the numbers of an input are; None if any will do."""
+    op = use.node.op.removeprefix(_CUSTOM)
+    definition = registry.find(op)
+    roles = _FOREIGN.get(op, ()) if definition is None else definition.roles
+    return roles[use.index] if use.index < len(roles) else None
 
 
 def sound_shape(value: Value, shape: Shape) -> Shape:
     """The shape with an open length settled where a value is a sound [samples, channels]: one of a second."""
     if shape is None or len(shape) != 2 or shape[0] is not None:
         return shape
-    return (RATE, shape[1]) if any(map(_is_sound, uses_of(value))) else shape
-
-
-def _is_sound(use: Use) -> bool:
-    return use.index == 0 and use.node.op.removeprefix(_CUSTOM) in _SOUNDS
+    return (RATE, shape[1]) if any(_role(use) is Role.SOUND for use in uses_of(value)) else shape
