@@ -28,7 +28,7 @@ from thinflow.load.tables import fillers_of
 from thinflow.load.variable_handles import replace_variables
 from thinflow.load.variable_values import InitialValues, fill_tables, table_contents, variable_values
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.edits import drop_lost_classes
+from thinflow.rewrite.edits import drop_dangling_colocation
 from thinflow.rewrite.rule import Trace
 from thinflow.transforms.flow.inline_partitionedcall import InlinePartitionedCall
 from thinflow.transforms.shared.effects import drop_idle_control
@@ -152,7 +152,7 @@ def _strip(graph: Graph, others: Iterable[Node]) -> None:
     unneeded = [node for node in graph if node not in needed and node not in fed]
     if unneeded:
         graph.remove(*unneeded)
-        drop_lost_classes(graph, names)
+        drop_dangling_colocation(graph, names)
 
 
 def _initializers(graph: Graph, meta: MetaGraph | None, options: Options) -> list[Node]:

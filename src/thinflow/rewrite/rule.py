@@ -29,7 +29,7 @@ from thinflow.errors import ParameterError, closest
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.ledger import Entry, reasons
-from thinflow.rewrite.edits import drop_lost_classes
+from thinflow.rewrite.edits import drop_dangling_colocation
 from thinflow.rewrite.spec import Call
 
 
@@ -37,6 +37,11 @@ from thinflow.rewrite.spec import Call
 @dataclass
 class Trace:
     """The ledger of a transform: what it did, what it left alone, and why; filled while it works.
+
+    A place that has to stay raises Refuse in a Rewrite, or is told by `leave`; the others are rewritten. An
+    option that cannot be meant is a ParameterError, made when the pipeline is read; a graph that the
+    transform cannot work on at all is a GraphError or TransformError, which undoes the step
+    (`ignore_errors=true` goes on without it).
 
     Attributes:
         changes: what was done, one entry per changed node.
@@ -111,7 +116,7 @@ class Transform:
         """As `apply`; what says that it stays together with a node that is gone does not say so any more."""
         names = {node.name for node in graph}
         self.apply(graph, trace)
-        drop_lost_classes(graph, names)
+        drop_dangling_colocation(graph, names)
 
     def why_nothing(self, graph: Graph) -> str:
         """Why it neither changed nor left anything in a graph, in words."""

@@ -20,7 +20,7 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of
 from thinflow.ops.traits import Trait, commutes, has
-from thinflow.rewrite.edits import Site, rename_classes
+from thinflow.rewrite.edits import Site, rename_colocation
 from thinflow.rewrite.rule import Trace, Transform, transform
 from thinflow.transforms.shared.effects import is_stateless
 
@@ -60,7 +60,7 @@ class MergeDuplicateNodes(Transform):
                     redirect(node, survivor)
                     graph.remove(node)
                     merged[node.name] = survivor.name
-        rename_classes(graph, merged)
+        rename_colocation(graph, merged)
 
     def groups(self, graph: Graph, trace: Trace) -> list[list[Node]]:
         """Sets of equal nodes with two members or more. O(nodes + edges), and each constant with a double

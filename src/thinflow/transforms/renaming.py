@@ -12,7 +12,7 @@ from itertools import count
 from thinflow.errors import GraphError, ParameterError, WriteError, closest
 from thinflow.ir.graph import Graph
 from thinflow.ir.names import LEGAL_NAME
-from thinflow.rewrite.edits import rename_classes
+from thinflow.rewrite.edits import rename_colocation
 from thinflow.rewrite.rule import Trace, Transform, transform
 
 
@@ -115,7 +115,7 @@ def rename_all(graph: Graph, plan: dict[str, str]) -> None:
         graph.rename(node, graph.unique_name("renaming"))
     for node, new in nodes:
         graph.rename(node, new)
-    rename_classes(graph, plan)
+    rename_colocation(graph, plan)
 
 
 @transform("rename_op")

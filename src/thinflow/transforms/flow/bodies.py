@@ -20,7 +20,7 @@ from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import BOOL, INT32, STRING, DType, TensorSpec
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.edits import adapt_moved_class
+from thinflow.rewrite.edits import adapt_moved_colocation
 from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.flow.dependence import is_pure_call
 from thinflow.transforms.flow.inline_partitionedcall import InlinePartitionedCall
@@ -181,7 +181,7 @@ class Place:
 
     def _adapt_names(self, copy: Node, names: Mapping[str, str]) -> None:
         """Adapt what a body says by name: who stands on the same device, and which loop a node is in."""
-        adapt_moved_class(copy, names)
+        adapt_moved_colocation(copy, names)
         frame = copy.attrs.get("frame_name")
         if has(copy.op, Trait.ENTER) and isinstance(frame, bytes):
             # A frame is known by its name: two copies of one body would otherwise be one loop.

@@ -15,7 +15,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import DType
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.edits import adapt_moved_class, drop_lost_classes
+from thinflow.rewrite.edits import adapt_moved_colocation, drop_dangling_colocation
 from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.library import endless, prune
@@ -77,7 +77,7 @@ class InlinePartitionedCall(Transform):
             names.update(twin.name for twin in body)
             if node in inside:
                 inside.update(body)
-        drop_lost_classes(graph, names)
+        drop_dangling_colocation(graph, names)
         if self.prune_library and trace.changes:
             prune(graph, trace)
 
@@ -277,7 +277,7 @@ class Inlining:
 
     def _adapt_names(self, copy: Node, names: Mapping[str, str]) -> None:
         """Adapt what a body says by name: who stands on the same device, and which loop a node is in."""
-        adapt_moved_class(copy, names)
+        adapt_moved_colocation(copy, names)
         frame = copy.attrs_view.get("frame_name") if has(copy.op, Trait.ENTER) else None
         if isinstance(frame, bytes):
             # A frame is known by its name: two copies of one body would otherwise be one loop.
