@@ -7,10 +7,10 @@ graph before, and undone if they broke it.
 
 from __future__ import annotations
 
-from thinflow.api.editor import Editor
 from thinflow.api.function_transforms import (
     BoolParam,
     Context,
+    Editor,
     FloatParam,
     IntParam,
     StrParam,

@@ -15,7 +15,6 @@ from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, constant_tensor, node, output_of
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
-from thinflow.transforms.merge_duplicate_nodes import MergeDuplicateNodes
 from thinflow.transforms.quantized.fake_quant import FakeQuantizer, logged_ranges, sampled_ranges
 from thinflow.transforms.quantized.fake_quants import ConvertFakeQuants, HoistFakeQuants
 from thinflow.transforms.quantized.forms import EIGHT_BIT
@@ -34,6 +33,7 @@ from thinflow.transforms.quantized.values import (
     quantized_source,
     source_without_waits,
 )
+from thinflow.transforms.redundant_nodes import MergeDuplicateNodes
 
 
 def check_range(name: str, low: float | None, high: float | None) -> None:

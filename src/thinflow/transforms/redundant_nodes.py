@@ -1,11 +1,4 @@
-"""Compute what is computed twice only once.
-
-    a = Relu(x); b = Relu(x); y = Add(a, b)  ->  a = Relu(x); y = Add(a, a)
-
-Two nodes are the same if op, device, attributes, constants and what they wait for are, and their inputs are
-the same in turn. Nodes get class numbers in execution order, so that one pass finds nested duplicates as
-well.
-"""
+"""Nodes that compute nothing new: doubles of others, and those that only hand their input on."""
 
 from __future__ import annotations
 
@@ -13,16 +6,17 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from thinflow.errors import ParameterError
 from thinflow.ir.attrs import FunctionAttr, attr_key
-from thinflow.ir.graph import Graph, Node
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ir.tensor import Tensor
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of
 from thinflow.ops.traits import Trait, commutes, has
 from thinflow.rewrite.edits import Site, rename_colocation
-from thinflow.rewrite.rule import Trace, Transform, transform
-from thinflow.transforms.shared.effects import is_stateless
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
+from thinflow.transforms.shared.effects import effect_free, is_stateless
 
 _IDENTITY_BYTES = 48
 """About what an Identity takes in the file, without the two names in it."""
@@ -31,7 +25,12 @@ _IDENTITY_BYTES = 48
 @transform("merge_duplicate_nodes")
 @dataclass(frozen=True)
 class MergeDuplicateNodes(Transform):
-    """Keep the first of equal nodes, or one that is asked for by name; readers of the others read it.
+    """Compute what is computed twice only once.
+
+    a = Relu(x); b = Relu(x); y = Add(a, b)  ->  a = Relu(x); y = Add(a, a)
+
+    Two nodes are the same if op, device, attributes, constants and what they wait for are, and their inputs
+    are the same in turn. The first of them stays, or one that is asked for by name.
 
     Attributes:
         assume_stateless: ops thinflow does not know, or takes to have side effects, that may be merged all
@@ -66,6 +65,7 @@ class MergeDuplicateNodes(Transform):
         """Sets of equal nodes with two members or more. O(nodes + edges), and each constant with a double
         is read once.
         """
+        # In execution order: one pass then gives nested doubles the same class number as well.
         order = execution_order(graph)
         # Type and shape of most constants are unique, and those need not be read.
         lookalikes = Counter(_outline(t) for t in (n.tensor for n in order) if t is not None)
@@ -160,3 +160,90 @@ def _attrs_key(node: Node) -> Hashable:
         and not (name in defaults and attr_key(defaults[name]) == attr_key(value))
     ]
     return frozenset(items)
+
+
+_BY_PORT = frozenset({"IdentityN"})  # output i is input i
+
+
+@transform("remove_nodes")
+@dataclass(frozen=True)
+class RemoveNodes(Transform):
+    """Take out nodes that only hand their input on, so that patterns and runtimes see what is behind them.
+
+    y = Relu(i); i = Identity(x)  ->  y = Relu(x)      remove_nodes(op=Identity, op=CheckNumerics)
+
+    Inputs and outputs of the graph stay.
+
+    Attributes:
+        op: which ops; `"A|B"` is both and `"*"` is every op. That they do nothing is taken on trust.
+        max_inputs: a node with more data inputs stays; -1 for no limit.
+        input_index: which input to hand on, counted from 0.
+        drop_control: forget what the node waited for. Otherwise its readers wait for it, unless it is idle.
+    """
+
+    op: tuple[str, ...]
+    max_inputs: int = 1
+    input_index: int = 0
+    drop_control: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_inputs < -1 or self.max_inputs == 0:
+            raise ParameterError(
+                f"max_inputs is {self.max_inputs}", hint="give at least 1, or -1 for any number"
+            )
+        if self.input_index < 0:
+            raise ParameterError(f"input_index is {self.input_index}", hint="inputs are counted from 0")
+        if not all(has(op, Trait.PASSES_THROUGH) for op in self.ops):
+            object.__setattr__(
+                self, "exact", False
+            )  # removing a Dropout or an op of one's own is the user's wish
+
+    @property
+    def ops(self) -> frozenset[str]:
+        """The ops asked for, each by itself."""
+        return frozenset(name for text in self.op for name in text.split("|") if name)
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        ops = self.ops
+        free: set[Node] | None = None
+        # Sources first: each reader then moves once, however long the chain.
+        for node in execution_order(graph):
+            # `*` means what could hand its input on: ops that have just one.
+            if node.op not in ops and ("*" not in ops or len(node.inputs) != 1):
+                continue
+            try:
+                values = self.values(node)
+            except Refuse as refusal:
+                trace.leave(node, refusal.reason)
+                continue
+            if node.control_inputs and not self.drop_control:
+                free = effect_free(graph) if free is None else free
+                # Idle: it has no effect, and nobody else wants it, so nobody has to wait for it.
+                for source in node.control_inputs:
+                    if source in free and source.readers == (node,):
+                        node.remove_control_input(source)
+            trace.changed(node, f"its readers read '{values[min(values)].name}'")
+            graph.bypass(node, values, keep_control=not self.drop_control)
+
+    def values(self, node: Node) -> dict[int, Value]:
+        """The values to read instead of each output.
+
+        Raises:
+            Refuse: the node has to stay.
+        """
+        if node.is_protected:
+            raise Refuse("it is an input or output of the graph")
+        if self.max_inputs >= 0 and len(node.inputs) > self.max_inputs:
+            raise Refuse(f"it has {len(node.inputs)} inputs and max_inputs is {self.max_inputs}")
+        if node.op in _BY_PORT:
+            values = dict(enumerate(node.inputs))
+        elif self.input_index < len(node.inputs):
+            values = {0: node.inputs[self.input_index]}
+        else:
+            raise Refuse(f"it has no input {self.input_index} to hand on")
+        for output in node.outputs:
+            if output.uses and output.port not in values:
+                raise Refuse(f"its output {output.port} is read by '{output.readers[0].name}'")
+        if not values:
+            raise Refuse("it has no inputs to hand on")
+        return values
