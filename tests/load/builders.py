@@ -16,7 +16,7 @@ from thinflow.ir.check import find_problems
 from thinflow.ir.graph import Graph
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType
-from thinflow.load.restoring import variables
+from thinflow.load.checkpoint_keys import variables
 from thinflow.load.variable_handles import replace_variables
 from thinflow.wire import protos
 

@@ -122,7 +122,7 @@ def parameters(graph: Graph, largest: int = 10) -> Parameters:
     return Parameters(count, dict(stored.most_common()), top)
 
 
-# ---- Peak memory of the values between nodes.
+# --- peak memory --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

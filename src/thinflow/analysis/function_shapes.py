@@ -60,7 +60,7 @@ class RuleResults:
         return found
 
 
-# ---- Static shapes of what library functions give, from their bodies and what is known of the arguments.
+# --- functions ----------------------------------------------------------------------------------------------
 
 
 MAX_BODIES = 1000

@@ -84,7 +84,7 @@ def _constant_size(node: Node, index: int, axis: int) -> int | None:
     return shape[axis] if shape and -len(shape) <= axis < len(shape) else None
 
 
-# ---- Element types of values whose op nobody knows, told by the ops that read them.
+# --- types of values of unknown ops -------------------------------------------------------------------------
 
 
 def unknown_specs(node: Node) -> tuple[TensorSpec, ...]:
@@ -116,7 +116,7 @@ def _stated(node: Node, index: int) -> DType | None:
     return element if isinstance(element, DType) else None
 
 
-# ---- Shapes of what comes out of queues: the queue declares them, not the op that takes something out.
+# --- queues -------------------------------------------------------------------------------------------------
 
 
 def queued_specs(

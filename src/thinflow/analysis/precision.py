@@ -87,7 +87,7 @@ def _name(element: DType | None) -> str:
     return names.get(element) or str(element)
 
 
-# ---- Floats of fewer digits that a graph computes in, and how far rounding alone moves its answers then.
+# --- floats of fewer digits ---------------------------------------------------------------------------------
 
 
 USUAL = 1e-4

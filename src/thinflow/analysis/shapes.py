@@ -194,7 +194,7 @@ def placeholder_spec(node: Node) -> TensorSpec:
     )
 
 
-# ---- Static shapes in graphs with TF1 loops, where a variable's shape depends on what the loop hands back.
+# --- TF1 loops, where a variable's shape depends on what the loop hands back --------------------------------
 
 
 _MAX_PASSES = 12  # beyond that the variables stay unknown, which is always right

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.order import ancestors
+from thinflow.ir.order import ancestors, uses_through
 from thinflow.ir.types import BOOL, DType
 from thinflow.ops.traits import Trait, has
 
@@ -92,25 +92,15 @@ def setting_text(setting: bool | float) -> str:
 
 def _dropout_setting(value: Value) -> float | None:
     """1.0 for a value that dropout uses as the share to keep, 0.0 for the share to drop; else None."""
-    waiting, seen = [value], {value}
-    while waiting:
-        here = waiting.pop()
-        for use in here.uses:
-            reader = use.node
-            if _hands_on(reader):
-                # A loop may hand a value round for ever.
-                fresh = [v for v in reader.outputs if v not in seen]
-                seen.update(fresh)
-                waiting += fresh
-            elif (found := _role(reader, use.index)) is not None:
-                return found
-    return None
+    uses = uses_through(value, lambda use: use.node.outputs if _hands_on(use.node) else ())
+    settings = (_role(use.node, use.index) for use in uses if not _hands_on(use.node))
+    return next((setting for setting in settings if setting is not None), None)
 
 
 def _hands_on(node: Node) -> bool:
     """True if what comes out is what goes in, as another type at most."""
     steers = Trait.SWITCH | Trait.MERGE | Trait.ENTER
-    return node.op == "Cast" or has(node.op, Trait.PASSES_THROUGH | steers)
+    return has(node.op, Trait.CAST | Trait.PASSES_THROUGH | steers)
 
 
 def _role(reader: Node, index: int) -> float | None:
@@ -157,14 +147,7 @@ def switch_notes(settings: Sequence[str]) -> list[str]:
     return [f"set for inference: {', '.join(settings)}; name them among the inputs to feed them instead"]
 
 
-# ---- Fused batch norms that normalise each sample by itself: layer, group and instance norms written so.
-#
-#     LayerNorm:  x [n,t,c] -> reshape [1,n*t,c,1] -> FusedBatchNorm(NCHW, scale 1, offset 0) -> reshape
-#     GroupNorm:  x [1,h,w,c] -> reshape [1,h*w,c/g,g] -> FusedBatchNorm(NHWC, scale 1, offset 0) -> reshape
-#
-# What the op takes for channels holds the batch, so it has no statistics of a batch: each place of each
-# sample
-# has its own. Such a norm needs no stored ones, and would be another function with them.
+# --- norms of each sample -----------------------------------------------------------------------------------
 
 
 _MOST_IDENTITIES = 8

@@ -139,7 +139,7 @@ def _library_differences(a: Graph, b: Graph, rules: Rules) -> list[str]:
     return found
 
 
-# ---- Nodes and attributes in the words of TensorFlow's own messages.
+# --- nodes and attributes in the words of TensorFlow's own messages -----------------------------------------
 
 
 LONGEST = 80

@@ -111,10 +111,7 @@ def _with_batch(shape: Shape, batch_size: int) -> Shape:
     return (batch_size, *shape[1:]) if shape else shape
 
 
-# ---- Operations and weights by the rules of TensorFlow's graph_metrics, so that its figures can be
-# compared.
-#
-# They count a multiply-add as two operations and some ops coarsely; `analysis.cost` counts exactly.
+# --- rules --------------------------------------------------------------------------------------------------
 
 
 STATISTICS = ("weight_parameters", "flops")

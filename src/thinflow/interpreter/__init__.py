@@ -5,6 +5,12 @@ Merge, Switch, NextIteration, Exit) gathered into steps of their own; see `contr
 is not taken carries `DEAD` values, as in TensorFlow: a node that reads one or waits for a dead node does not
 run and passes it on, and Merge takes whichever input is alive. The bodies of functions are plans as well; see
 `calls`.
+
+    Plan       steps in order, and when each value can be dropped      plan
+    task       one step, ready to run: a node, or a loop of TF1        tasks
+    runner     computes a node's outputs: control flow, a call,        tasks, calls
+               a resource of the session, or
+    kernel     the numpy function of its op                            kernels
 """
 
 from __future__ import annotations

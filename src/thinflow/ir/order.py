@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from thinflow.errors import GraphError
-from thinflow.ir.graph import Graph, Node
+from thinflow.ir.graph import Graph, Node, Use, Value
 
 MERGES = frozenset({"Merge", "RefMerge", "_XlaMerge"})
 NEXT_ITERATIONS = frozenset({"NextIteration", "RefNextIteration"})
@@ -87,6 +87,21 @@ def ancestors(
         if control and node._controls:
             stack.extend(node._controls)
     return seen
+
+
+def uses_through(value: Value, handed_on: Callable[[Use], Iterable[Value]]) -> Iterator[Use]:
+    """The uses of a value, and of what is the same or made of it alone. O(uses).
+
+    Args:
+        handed_on: the outputs of a use's node to follow; none where the way ends. Loops may lead back.
+    """
+    pending, seen = [value], {value}
+    while pending:
+        for use in pending.pop().uses:
+            yield use
+            fresh = [v for v in handed_on(use) if v not in seen]
+            seen.update(fresh)
+            pending.extend(fresh)
 
 
 def _needed(node: Node) -> list[Node]:

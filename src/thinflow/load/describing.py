@@ -22,7 +22,7 @@ from thinflow.formats.checkpoint import Checkpoint, open_checkpoint
 from thinflow.formats.metagraph import Endpoint, MetaGraph, Signature
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import STRING, VARIANT, TensorSpec
-from thinflow.load.restoring import variables
+from thinflow.load.checkpoint_keys import variables
 from thinflow.typing import Array
 
 
@@ -180,8 +180,7 @@ def _ends(endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
     }
 
 
-# ---- The state of each variable of a checkpoint: whether its bytes are sound, and what its numbers are
-# like.
+# --- checkpoints --------------------------------------------------------------------------------------------
 
 
 _CHUNK = 1 << 20  # elements looked at together, so that large variables take little memory

@@ -18,8 +18,8 @@ from thinflow.ir.interface import declare_states
 from thinflow.ir.metadata import StateVariable
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec
+from thinflow.load.checkpoint_keys import Key
 from thinflow.load.read_ops import ORIGIN
-from thinflow.load.restoring import Key
 
 
 class Kept:
@@ -114,10 +114,7 @@ class Frozen:
     kept: Kept = field(default_factory=Kept, repr=False)
 
 
-# ---- State that is kept: a variable that runs change becomes an input, and what a run leaves in it an
-# output.
-#
-# v.assign(f(v, x));  y = g(v)     ->     v/next = f(v, x);  y = g(v/next)     with v, v/next as a state
+# --- state that is kept -------------------------------------------------------------------------------------
 
 
 KEEP, FREEZE, INPUTS, AUTO = "keep", "freeze", "inputs", "auto"
@@ -170,7 +167,7 @@ def listed(names: Iterable[str]) -> str:
     return f"{len(known)} variables, {shown}" if len(known) > 1 else f"a variable, {shown}"
 
 
-# ---- Decisions of opening a model that its user must know.
+# --- what the user of a model must know ---------------------------------------------------------------------
 
 
 SIGNATURE, STATE = "signature taken", "state"

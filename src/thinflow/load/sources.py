@@ -14,6 +14,7 @@ from thinflow.formats.checkpoint import find_prefix, open_checkpoint
 from thinflow.formats.metagraph import MetaGraph
 from thinflow.ir.graph import Graph, paused_gc
 from thinflow.ir.interface import declare_states
+from thinflow.load.freezing import freeze_graph, freeze_metagraph
 from thinflow.load.frozen import (
     AUTO,
     FREEZE,
@@ -25,7 +26,6 @@ from thinflow.load.frozen import (
     require_choice,
     tell_unkept,
 )
-from thinflow.load.model import freeze_graph, freeze_metagraph
 
 PathLike = str | os.PathLike[str]
 _SHOWN_SIGNATURES = 5

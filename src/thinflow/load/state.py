@@ -17,9 +17,9 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import INT32, DType, TensorSpec
+from thinflow.load.checkpoint_keys import variables
 from thinflow.load.frozen import kept_note
 from thinflow.load.read_ops import ORIGIN, READERS, handed_on
-from thinflow.load.restoring import variables
 from thinflow.ops.traits import Trait, has
 
 _WRITES = re.compile(

@@ -17,7 +17,7 @@ import numpy as np
 from thinflow.errors import FormatError
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.order import ancestors
+from thinflow.ir.order import ancestors, uses_through
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import STRING, DType, dtype
 from thinflow.load.read_ops import behind_identity, handed_on
@@ -141,17 +141,9 @@ def absent_files(graph: Graph) -> dict[str, str]:
 
 
 def _users(handle: Value) -> Iterator[Node]:
-    pending, known, seen = [handle], {handle}, set[Node]()
-    while pending:
-        for use in pending.pop().uses:
-            # A handle may go round in a loop, or go into a node twice.
-            handed = handed_on(use.node, use.index)
-            if handed:
-                pending += [v for v in handed if v not in known]
-                known.update(handed)
-            elif use.node not in seen:
-                seen.add(use.node)
-                yield use.node
+    uses = uses_through(handle, lambda use: handed_on(use.node, use.index))
+    # A handle may go into a node twice.
+    yield from dict.fromkeys(use.node for use in uses if not handed_on(use.node, use.index))
 
 
 def _constant_content(graph: Graph, filler: Node, home: Path | None, *, leave_absent: bool) -> Node:

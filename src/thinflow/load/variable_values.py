@@ -16,9 +16,9 @@ from thinflow.formats.metagraph import MetaGraph
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
-from thinflow.load import restoring
+from thinflow.load import checkpoint_keys
+from thinflow.load.checkpoint_keys import Key
 from thinflow.load.frozen import Frozen, Options
-from thinflow.load.restoring import Key
 from thinflow.load.tables import absent_files, fill, tables_of
 from thinflow.load.variable_handles import replace_variables
 from thinflow.ops.traits import Trait, has
@@ -33,8 +33,8 @@ def table_contents(
     """Table node -> keys and values, of those that the checkpoint keeps."""
     if checkpoint is None:
         return {}
-    found = restoring.contents_of(graph, checkpoint, meta)
-    read = restoring.tensor_of
+    found = checkpoint_keys.contents_of(graph, checkpoint, meta)
+    read = checkpoint_keys.tensor_of
     return {
         name: (read(checkpoint, keys), read(checkpoint, values)) for name, (keys, values) in found.items()
     }
@@ -78,7 +78,7 @@ def variable_values(
     frozen: Frozen,
     initial: InitialValues,
 ) -> dict[Node, Tensor]:
-    nodes = [node for node in restoring.variables(graph) if _chosen(node, options)]
+    nodes = [node for node in checkpoint_keys.variables(graph) if _chosen(node, options)]
     if not nodes:
         return {}
     if checkpoint is None:
@@ -88,14 +88,14 @@ def variable_values(
     frozen.variables = {node.name: key for node, key in found.items()}
     used = {key.name for key in found.values()}
     frozen.unused = [name for name in checkpoint if name not in used]
-    read = {node: restoring.tensor_of(checkpoint, key) for node, key in found.items()}
+    read = {node: checkpoint_keys.tensor_of(checkpoint, key) for node, key in found.items()}
     # Initialisers that the user named do not win over the checkpoint; that is told.
     if options.initializers:
         stored = [n.name for n in found if initial.assigns(n.name)]
         _note(frozen, stored, "as in the checkpoint, not initialised")
 
     def known(name: str) -> Tensor | None:
-        return restoring.tensor_of(checkpoint, keys[name]) if name in keys else None
+        return checkpoint_keys.tensor_of(checkpoint, keys[name]) if name in keys else None
 
     read |= _initial_values([node for node in nodes if node not in read], initial, known, frozen)
     missing = [node for node in nodes if node not in read]
@@ -229,9 +229,7 @@ def _fits(node: Node, checkpoint: Checkpoint, key: str) -> bool:
     return sizes is None or tuple(sizes) == found.shape
 
 
-# ---- Values of variables that no checkpoint holds: what the graph's own initialisers would give them.
-#
-# Here alone something is run: the nodes behind the values that initialisers assign, in the interpreter.
+# --- initialisers -------------------------------------------------------------------------------------------
 
 
 _SEEDED = ("seed", "seed2")

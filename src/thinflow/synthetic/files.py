@@ -80,9 +80,7 @@ def synthetic_png(rng: np.random.Generator, size: int = SIZE) -> bytes:
     return out.getvalue()
 
 
-# ---- tensorflow.Example messages that a parsing node accepts.
-#
-# Source: TensorFlow's `example.proto`, `feature.proto`.
+# --- tensorflow.Example -------------------------------------------------------------------------------------
 
 
 Maker = Callable[[np.random.Generator], bytes]

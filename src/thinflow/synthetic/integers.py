@@ -7,12 +7,13 @@ drawn from anywhere are refused, or make results without elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from thinflow.analysis.tables import Content, content_of
 from thinflow.ir.graph import Node, Use, Value
+from thinflow.ir.order import uses_through
 from thinflow.ir.types import Shape
 from thinflow.ops import registry
 from thinflow.ops.traits import Role, Trait, has
@@ -55,20 +56,14 @@ def is_segmentation(value: Value) -> bool:
 
 def uses_of(value: Value) -> Iterator[Use]:
     """The readers of a value, itself or behind nodes that hand it on."""
-    pending, seen = [value], {value}
-    while pending:
-        for use in pending.pop().uses:
-            yield use
-            if _hands_on(use):
-                new = [v for v in use.node.outputs if v not in seen]
-                seen.update(new)
-                pending.extend(new)
+    return uses_through(value, _handed_on)
 
 
-def _hands_on(use: Use) -> bool:
-    """True if numbers that come out of the reader are among those that went in, or smaller."""
+def _handed_on(use: Use) -> Sequence[Value]:
+    """The outputs of a reader whose numbers are among those that went in, or smaller."""
     op = use.node.op
-    return has(op, _ANY) or (use.index == 0 and (op == "Abs" or has(op, _FIRST)))
+    is_within = has(op, _ANY) or (use.index == 0 and (op == "Abs" or has(op, _FIRST)))
+    return use.node.outputs if is_within else ()
 
 
 def _table_size(use: Use) -> int | None:

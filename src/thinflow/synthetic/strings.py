@@ -6,14 +6,15 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
 from thinflow.analysis.tables import Content, content_of
 from thinflow.errors import ThinflowError
-from thinflow.ir.graph import Node, Value, library_of
+from thinflow.ir.graph import Node, Use, Value, library_of
+from thinflow.ir.order import uses_through
 from thinflow.ir.types import STRING, DType
 from thinflow.ops.traits import Trait, has
 from thinflow.synthetic.files import example_maker, synthetic_png, synthetic_wav
@@ -41,27 +42,18 @@ def known_maker(value: Value) -> Maker | None:
 
     Strings that nobody known reads, but that go into loops or functions, are what those decode.
     """
-    makers = (_maker_of_reader(node, port) for node, port in _readers(value))
+    makers = (_maker_of_reader(use.node, use.index) for use in uses_through(value, _handed_on))
     return next((m for m in makers if m is not None), None) or _of_anything_inside(value)
 
 
-def _readers(value: Value) -> Iterator[tuple[Node, int]]:
-    """The readers of a value, itself or behind nodes that hand it on."""
-    pending, seen = [value], {value}
-    while pending:
-        current = pending.pop()
-        for use in current.uses:
-            yield use.node, use.index
-            if use.index == 0 and _hands_on(use.node.op):
-                new = [v for v in use.node.outputs if v not in seen]
-                seen.update(new)
-                pending.extend(new)
-
-
-def _hands_on(op: str) -> bool:
-    """True if an op gives the strings it gets, in another arrangement or much as they are."""
-    moves = Trait.IDENTITY | Trait.RESHAPE | Trait.GATHER
-    return has(op, moves) or op in ("Pack", "StridedSlice", "Unpack") or _EDIT.fullmatch(op) is not None
+def _handed_on(use: Use) -> Sequence[Value]:
+    """The strings that an op gives as it got them, in another arrangement or much as they are."""
+    op = use.node.op
+    moves = (
+        Trait.PASSES_THROUGH | Trait.RESHAPE | Trait.REARRANGES | Trait.STACK | Trait.CONCAT | Trait.GATHER
+    )
+    is_same = has(op, moves) or _EDIT.fullmatch(op) is not None
+    return use.node.outputs if is_same and use.index == 0 else ()
 
 
 def _maker_of_reader(node: Node, port: int) -> Maker | None:

@@ -20,7 +20,8 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import INT64
-from thinflow.load import naming, restoring
+from thinflow.load import naming
+from thinflow.load.checkpoint_keys import keys_of
 from thinflow.load.frozen import KEEP, STATE, Frozen, Options, add_left, kept_note, listed
 from thinflow.load.read_ops import GENERATOR_SIZE
 from thinflow.load.state import forward_writes, is_write, kept_variables, state_note, written_state
@@ -98,7 +99,7 @@ def freeze_graph(
     """
     frozen = Frozen(graph, nodes_before=len(graph))
     # Before anything is removed: the restore operations that tell the keys are needed by no output.
-    keys = restoring.keys_of(graph, checkpoint, meta, options.restore_op) if checkpoint is not None else {}
+    keys = keys_of(graph, checkpoint, meta, options.restore_op) if checkpoint is not None else {}
     contents = table_contents(graph, checkpoint, meta)
     graph.outputs = list(dict.fromkeys(graph.value(name) for name in outputs))
     graph.inputs = list(dict.fromkeys(graph.value(name) for name in inputs))

@@ -27,7 +27,7 @@ from tests.load.builders import (
 from thinflow.api import freeze_with_report
 from thinflow.errors import FormatError, GraphError, ParameterError
 from thinflow.ir.types import FLOAT, RESOURCE
-from thinflow.load.restoring import parse_part
+from thinflow.load.checkpoint_keys import parse_part
 
 X = np.array([[1, -1]], np.float32)
 
