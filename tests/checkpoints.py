@@ -11,9 +11,9 @@ import ml_dtypes
 import numpy as np
 
 from tests.tables import table_chunks
-from thinflow.formats._files import write_file
-from thinflow.formats._slices import WHOLE, Slice, encode_key
 from thinflow.formats.checkpoint import Checkpoint
+from thinflow.formats.files import write_file
+from thinflow.formats.slices import WHOLE, Slice, encode_key
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import STRING, dtype
 from thinflow.wire import protos

@@ -481,7 +481,7 @@ def test_a_link_is_written_through(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a device file that is safe to write")
 def test_a_device_is_written_to_and_stays(tmp_path: Path) -> None:
-    from thinflow.formats._files import write_file
+    from thinflow.formats.files import write_file
 
     ours, theirs = os.openpty()
     device = os.ttyname(theirs)

@@ -70,7 +70,7 @@ def test_parts_are_listed_by_their_keys(tmp_path: Path, capsys: Out) -> None:
 
 
 def test_parts_of_version_1_are_counted(tmp_path: Path, capsys: Out) -> None:
-    from thinflow.formats._slices import Slice, encode_key
+    from thinflow.formats.slices import Slice, encode_key
     from thinflow.wire import protos
 
     entries = v1_entries({"w": np.zeros((2, 2), np.float32)})

@@ -12,7 +12,7 @@ from tests.transforms.golden import parse_graph
 from thinflow import formats
 from thinflow.cli import main
 from thinflow.engines.session import Session
-from thinflow.formats._savedmodel_writer import save
+from thinflow.formats.savedmodel import save
 
 CONV = """
     image = Placeholder() {dtype=float, shape=shape[?,6,6,3]}

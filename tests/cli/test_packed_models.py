@@ -20,7 +20,7 @@ from thinflow.cli import main
 from thinflow.engines import _child, _temporary_files
 from thinflow.engines.session import Session
 from thinflow.errors import EngineUnavailable, FormatError, ParameterError
-from thinflow.formats import _sealing, _secrecy, packed_bytes
+from thinflow.formats import packed_bytes, sealing
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT, INT32
 
@@ -56,13 +56,13 @@ def nothing_leaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    monkeypatch.setattr(_sealing, "_SCRYPT_COST", 1 << 4)
-    monkeypatch.setattr(_secrecy, "_met", False)
+    monkeypatch.setattr(sealing, "_SCRYPT_COST", 1 << 4)
+    monkeypatch.setattr(sealing, "_met", False)
     monkeypatch.setattr(_temporary_files, "SMALL_BYTES", 0)
     remove, unlink, leaks = shutil.rmtree, os.unlink, []
 
     def look() -> None:
-        if _secrecy.may_write_copies():
+        if sealing.may_write_copies():
             return
         files = [f for f in scratch.rglob("*") if f.is_file()]
         leaks.extend(f.name for f in files if SECRET[0].tobytes()[:32] in f.read_bytes())
@@ -205,7 +205,7 @@ def test_where_nothing_can_be_forked(packed: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_saved_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from thinflow.formats._savedmodel_writer import save
+    from thinflow.formats.savedmodel import save
 
     save(network(), tmp_path / "saved")
     api.pack(tmp_path / "saved", tmp_path / "m.tfpack", key="k")

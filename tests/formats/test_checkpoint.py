@@ -29,8 +29,8 @@ from tests.checkpoints import (
     write_table,
 )
 from thinflow.errors import FormatError, ThinflowError
-from thinflow.formats._slices import Slice, decode_key, encode_key
 from thinflow.formats.checkpoint import find_prefix, open_checkpoint
+from thinflow.formats.slices import Slice, decode_key, encode_key
 from thinflow.wire import protos
 from thinflow.wire.crc32c import crc32c, masked
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import thinflow.formats as formats
 from tests.transforms.golden import parse_graph
 from thinflow.errors import FormatError, ParameterError, ThinflowError, WriteError
-from thinflow.formats import _files, graphdef
+from thinflow.formats import files, graphdef
 from thinflow.ir.attrs import OpaqueAttr
 from thinflow.ir.graph import Graph, Versions
 from thinflow.ir.tensor import Tensor
@@ -411,7 +411,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(_files.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(WriteError, match="the disk is full") as caught:
         graphdef.save(sample(), path)
     assert caught.value.hint
@@ -425,7 +425,7 @@ def test_a_writer_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
         raise FormatError("the source is damaged")
 
     with pytest.raises(FormatError):
-        _files.write_file(tmp_path / "m.pb", chunks())
+        files.write_file(tmp_path / "m.pb", chunks())
     assert list(tmp_path.iterdir()) == []
 
 

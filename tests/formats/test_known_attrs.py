@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinflow.formats import graphdef
-from thinflow.formats._known_attrs import MAX_BYTES, MAX_KNOWN, KnownAttrs, tail
+from thinflow.formats._node_reader import MAX_BYTES, MAX_KNOWN, KnownAttrs, tail
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT

@@ -14,7 +14,7 @@ import thinflow
 from tests.library import constant, function, graph_of, node, stored_name
 from thinflow.errors import FormatError, ParameterError, ThinflowError
 from thinflow.formats import graphdef, memmapped, recognise
-from thinflow.formats._memmapped_writer import MAIN_REGION, PREFIX, write
+from thinflow.formats.memmapped import MAIN_REGION, PREFIX, write
 from thinflow.ir.graph import Graph
 from thinflow.ir.tensor import RawStorage, Tensor
 from thinflow.ir.types import FLOAT, QUINT8, dtype

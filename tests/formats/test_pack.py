@@ -14,7 +14,7 @@ from tests.transforms.golden import parse_graph
 from thinflow import api, formats
 from thinflow.cli import main
 from thinflow.errors import FormatError, ParameterError
-from thinflow.formats import _sealing, _secrecy
+from thinflow.formats import sealing
 from thinflow.formats.packed_bytes import MAGIC, open_pack, read_key_file, write_pack
 
 pytest.importorskip("cryptography", reason="needs the extra `pack`")
@@ -33,8 +33,8 @@ X = {"image": np.ones((1, 6, 6, 2), np.float32)}
 
 @pytest.fixture(autouse=True)
 def cheap_scrypt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_sealing, "_SCRYPT_COST", 1 << 4)
-    monkeypatch.setattr(_secrecy, "_met", False)
+    monkeypatch.setattr(sealing, "_SCRYPT_COST", 1 << 4)
+    monkeypatch.setattr(sealing, "_met", False)
     monkeypatch.delenv("THINFLOW_KEY", raising=False)
     monkeypatch.delenv("THINFLOW_KEY_FILE", raising=False)
 
@@ -107,12 +107,12 @@ def test_truncated_and_longer_files(tmp_path: Path) -> None:
 
 
 def test_chunks_cannot_be_left_out_or_swapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_sealing, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(sealing, "CHUNK_BYTES", 64)
     payload = bytes(range(256))
     write_pack(tmp_path / "m.tfpack", [payload], secret=KEY)
     found = open_pack(tmp_path / "m.tfpack")
     assert bytes(found.model(KEY)) == payload
-    size = 64 + _sealing.TAG_BYTES
+    size = 64 + sealing.TAG_BYTES
     chunks = [bytes(found.payload[i : i + size]) for i in range(0, len(found.payload), size)]
     assert len(chunks) == 4
     for wrong in (chunks[:-1], [chunks[1], chunks[0], *chunks[2:]], [*chunks, chunks[-1]], chunks[1:]):

@@ -18,7 +18,7 @@ from tests.transforms.golden import parse_graph
 from thinflow import api
 from thinflow.cli import main
 from thinflow.errors import FormatError, ThinflowError
-from thinflow.formats import _sealing, _secrecy
+from thinflow.formats import sealing
 from thinflow.formats.packed_bytes import MAGIC, Interface, open_pack
 
 TEXT = "x = Placeholder() {dtype=float, shape=shape[2]}\ny = Neg(x) {T=float}\ninputs: x\noutputs: y"
@@ -34,8 +34,8 @@ ODD: list[Any] = [
 
 @pytest.fixture(autouse=True)
 def cheap_scrypt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_sealing, "_SCRYPT_COST", 1 << 4)
-    monkeypatch.setattr(_secrecy, "_met", False)
+    monkeypatch.setattr(sealing, "_SCRYPT_COST", 1 << 4)
+    monkeypatch.setattr(sealing, "_met", False)
     monkeypatch.setenv("THINFLOW_KEY", KEY.hex())
     monkeypatch.delenv("THINFLOW_KEY_FILE", raising=False)
 
@@ -160,7 +160,7 @@ def test_commands_say_what_is_wrong(
 
 def test_copies_may_be_written_until_a_secret_is_met() -> None:
     """The module as a new process has it: a wrong beginning would go unnoticed, as other tests set it."""
-    spec = importlib.util.find_spec("thinflow.formats._secrecy")
+    spec = importlib.util.find_spec("thinflow.formats.sealing")
     assert spec is not None
     assert spec.loader is not None
     fresh = importlib.util.module_from_spec(spec)

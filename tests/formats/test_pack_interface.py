@@ -11,7 +11,7 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow import api
 from thinflow.errors import FormatError
-from thinflow.formats import _sealing, _secrecy, packed_bytes
+from thinflow.formats import packed_bytes, sealing
 
 TEXT = """
     image = Placeholder() {dtype=float, shape=shape[1,2]}
@@ -29,8 +29,8 @@ KEY = bytes(range(32))
 def key(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bytes | None:
     if request.param is not None:
         pytest.importorskip("cryptography", reason="needs the extra `pack`")
-        monkeypatch.setattr(_secrecy, "_met", False)
-        monkeypatch.setattr(_sealing, "_SCRYPT_COST", 1 << 4)
+        monkeypatch.setattr(sealing, "_met", False)
+        monkeypatch.setattr(sealing, "_SCRYPT_COST", 1 << 4)
         monkeypatch.setenv("THINFLOW_KEY", request.param.hex())
     return request.param
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import thinflow
-from thinflow.formats import _files
-from thinflow.formats._files import write_file
+from thinflow.formats import files
+from thinflow.formats.files import write_file
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.wire import protos
@@ -70,8 +70,8 @@ def test_a_file_is_on_the_disk_before_it_takes_its_name(
         assert target.read_bytes() == b"old"
         replace(source, to)
 
-    monkeypatch.setattr(_files.os, "fsync", synced)
-    monkeypatch.setattr(_files.os, "replace", replaced)
+    monkeypatch.setattr(files.os, "fsync", synced)
+    monkeypatch.setattr(files.os, "replace", replaced)
     checked: list[bytes] = []
     size = write_file(target, [b"new ", b"bytes"], check=lambda p: checked.append(Path(p).read_bytes()))
     assert (size, target.read_bytes(), checked) == (9, b"new bytes", [b"new bytes"])

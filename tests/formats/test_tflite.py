@@ -13,7 +13,7 @@ from thinflow import formats
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import FormatError, GraphError, ParameterError
 from thinflow.formats import tflite
-from thinflow.formats._foreign import is_as_read
+from thinflow.formats.foreign import is_as_read
 from thinflow.ir.attrs import FunctionAttr
 from thinflow.ir.check import find_problems
 from thinflow.ir.function import ARGUMENT

@@ -26,8 +26,8 @@ from tests.load.builders import (
 )
 from thinflow.errors import ThinflowError
 from thinflow.formats import memmapped, metagraph, savedmodel
-from thinflow.formats._memmapped_writer import write as write_package
 from thinflow.formats.checkpoint import open_checkpoint
+from thinflow.formats.memmapped import write as write_package
 from thinflow.wire import protos
 from thinflow.zoo import digits
 

@@ -16,7 +16,7 @@ from thinflow.compat.inference_graphs import strip_unused
 from thinflow.compat.saved_models import meta_graphs
 from thinflow.compat.tensorboard import write_events
 from thinflow.formats import graphdef, memmapped
-from thinflow.formats._memmapped_writer import write
+from thinflow.formats.memmapped import write
 from thinflow.zoo import digits
 
 

@@ -83,7 +83,7 @@ def unpack(
     Raises:
         FormatError: not a package, a wrong key, or a changed file.
     """
-    from thinflow.formats._files import write_file
+    from thinflow.formats.files import write_file
     from thinflow.formats.packed_bytes import open_pack
 
     secret = key.encode() if isinstance(key, str) else key

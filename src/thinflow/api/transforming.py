@@ -236,7 +236,7 @@ def measure_ranges(
     Returns:
         How many lines the log has: one for each run of each node.
     """
-    from thinflow.formats._files import write_file
+    from thinflow.formats.files import write_file
     from thinflow.optimize.samples import samples_for
     from thinflow.transforms.quantized.freeze_requantization_ranges import log_ranges
 

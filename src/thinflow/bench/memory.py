@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thinflow.formats._secrecy import may_write_copies
 from thinflow.formats.packed_bytes import child_environment
+from thinflow.formats.sealing import may_write_copies
 from thinflow.typing import Array
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from thinflow.bench.targets import GraphSubject, OnnxSubject, SignatureSubject, 
 from thinflow.engines._child import can_fork, in_child
 from thinflow.engines._files import engine_of, is_file, open_file, path_of
 from thinflow.errors import FeedError, FormatError, ParameterError, closest
-from thinflow.formats._files import map_file
+from thinflow.formats.files import map_file
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.load.graphs import declare_interface

@@ -21,8 +21,8 @@ from thinflow.bench.targets import (
     lifted,
 )
 from thinflow.errors import EngineUnavailable, GraphError, ParameterError, UnsupportedOp
-from thinflow.formats._secrecy import may_write_copies
 from thinflow.formats.packed_bytes import content_of
+from thinflow.formats.sealing import may_write_copies
 from thinflow.ir.graph import Graph
 from thinflow.typing import Array
 

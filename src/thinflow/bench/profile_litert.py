@@ -17,7 +17,7 @@ from thinflow.bench.profile_mapping import Alignments, Timed, assign, output_byt
 from thinflow.bench.profile_model import Profile, Step, collect, require_fixed
 from thinflow.engines.litert import Model
 from thinflow.errors import EngineUnavailable, FormatError
-from thinflow.formats._files import map_file
+from thinflow.formats.files import map_file
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, read_program, to_bytes
 from thinflow.tflite.runtime import allocate, interpreter, source
 from thinflow.typing import Array

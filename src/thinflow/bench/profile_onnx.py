@@ -102,8 +102,8 @@ def _sources(content: bytes | str, names: Sequence[str]) -> dict[str, str]:
         content: of the file.
         names: nodes of the graph it was made from; a kernel may be called after an output that is one.
     """
-    from thinflow.formats._files import map_file
-    from thinflow.formats._onnx_model import parse_model
+    from thinflow.formats.files import map_file
+    from thinflow.formats.onnx_model import parse_model
 
     data = memoryview(content) if isinstance(content, bytes) else map_file(content, unpack=False)
     try:

@@ -21,7 +21,7 @@ from thinflow.compare.verification import Divergence
 from thinflow.engines._files import has_signature, is_file, open_file, path_of
 from thinflow.engines.session import Session
 from thinflow.errors import GraphError, ThinflowError
-from thinflow.formats._foreign import file_name
+from thinflow.formats.foreign import file_name
 from thinflow.formats.packed_bytes import bytes_of, content_of
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, execution_order

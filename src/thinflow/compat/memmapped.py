@@ -9,7 +9,7 @@ from thinflow.ir.graph import Graph
 from thinflow.load.graphs import Source
 
 if TYPE_CHECKING:
-    from thinflow.formats._memmapped_writer import Written
+    from thinflow.formats.memmapped import Written
 
 
 def convert_memmapped(source: Source, path: str | os.PathLike[str], *, min_bytes: int = 10_000) -> Written:
@@ -25,7 +25,7 @@ def convert_memmapped(source: Source, path: str | os.PathLike[str], *, min_bytes
         ParameterError: the limit is not positive.
         WriteError: the package cannot be written.
     """
-    from thinflow.formats._memmapped_writer import write
+    from thinflow.formats.memmapped import write
     from thinflow.load.sources import open_model
 
     return write(source if isinstance(source, Graph) else open_model(source), path, min_bytes=min_bytes)

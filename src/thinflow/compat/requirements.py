@@ -129,7 +129,7 @@ def onnxruntime_config(source: Source) -> Requirements:
     """
     from thinflow.compat import registration
     from thinflow.engines._files import engine_of
-    from thinflow.formats._onnx_ops import needed_ops
+    from thinflow.formats.onnx_model import needed_ops
     from thinflow.formats.packed_bytes import bytes_of
 
     if not isinstance(source, Graph) and engine_of(source) == "onnxruntime":

@@ -213,7 +213,7 @@ def _opens(path: str) -> None:
 
 
 def _smaller_weights(graph: Graph, wanted: OldConversion) -> Conversion:
-    from thinflow.formats._files import write_file
+    from thinflow.formats.files import write_file
     from thinflow.optimize.quantize_job import QuantizeOptions, quantize
 
     made = quantize(graph, QuantizeOptions(scheme=wanted.weights, strict=True))
@@ -224,7 +224,7 @@ def _smaller_weights(graph: Graph, wanted: OldConversion) -> Conversion:
 
 
 def _eight_bit(graph: Graph, kind: str, wanted: OldConversion) -> Conversion:
-    from thinflow.formats._files import write_file
+    from thinflow.formats.files import write_file
     from thinflow.optimize.ranges_job import eight_bit_model
 
     # Left out, the inputs are of the inference type.

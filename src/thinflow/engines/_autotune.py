@@ -166,7 +166,7 @@ def remember(path: str | os.PathLike[str], key: str, engine: str) -> None:
     Raises:
         FormatError, WriteError: the file cannot be opened, or written.
     """
-    from thinflow.formats._files import write_file
+    from thinflow.formats.files import write_file
 
     known = _read(path)
     if known is None:

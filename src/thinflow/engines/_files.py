@@ -224,7 +224,7 @@ def path_of(model: str | os.PathLike[str] | Graph) -> str:
     """
     if isinstance(model, str | os.PathLike):
         return os.fspath(model)
-    from thinflow.formats._foreign import is_as_read
+    from thinflow.formats.foreign import is_as_read
 
     if not model.path or not is_as_read(model):
         raise GraphError(

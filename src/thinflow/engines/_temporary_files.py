@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import EngineUnavailable, WriteError
-from thinflow.formats._secrecy import may_write_copies
+from thinflow.formats.sealing import may_write_copies
 from thinflow.ir.graph import Graph
 from thinflow.ir.tensor import RawStorage
 from thinflow.onnx.program import Program

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import FormatError, ParameterError, closest
-from thinflow.formats._files import map_file
 from thinflow.formats._strangers import refuse
+from thinflow.formats.files import map_file
 from thinflow.formats.format import HEAD_BYTES, Format, Sample, formats
 from thinflow.ir.graph import Graph
 

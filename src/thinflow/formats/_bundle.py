@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from thinflow.errors import FormatError
-from thinflow.formats._files import map_file
-from thinflow.formats._slices import Place, Slice, decode_key, encode_key
+from thinflow.formats.files import map_file
+from thinflow.formats.slices import Place, Slice, decode_key, encode_key
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import STRING, VARIANT, DType, TensorSpec, dtype
 from thinflow.wire import protos

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from thinflow.errors import FormatError
 from thinflow.formats._attrs import decode_tensor
 from thinflow.formats._bundle import Assembled
-from thinflow.formats._files import map_file
-from thinflow.formats._slices import Place, Slice, decode_key
+from thinflow.formats.files import map_file
+from thinflow.formats.slices import Place, Slice, decode_key
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import STRING, DType, TensorSpec, dtype
 from thinflow.wire import protos

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from thinflow.errors import FormatError, GraphError, closest
 from thinflow.formats._attrs import decode_attr
-from thinflow.formats._known_attrs import KnownAttrs
+from thinflow.formats._node_reader import KnownAttrs
 from thinflow.ir.attrs import Attr, PlaceholderAttr
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value

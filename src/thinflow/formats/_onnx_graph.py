@@ -6,16 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thinflow.errors import FormatError
-from thinflow.formats._foreign import (
-    File,
-    Names,
-    argument_attrs,
-    interface_attrs,
-    set_spec,
-    stated,
-)
-from thinflow.formats._onnx_model import Model
-from thinflow.formats._onnx_tensors import checked_shape, spec_of, tensor_of
+from thinflow.formats.foreign import File, Names, argument_attrs, interface_attrs, set_spec, stated
+from thinflow.formats.onnx_model import Model, checked_shape, spec_of, tensor_of
 from thinflow.ir.attrs import Attr, FunctionAttr, OpaqueAttr, PlaceholderAttr
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Value

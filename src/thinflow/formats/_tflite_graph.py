@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinflow.errors import FormatError
-from thinflow.formats._foreign import (
-    File,
-    Names,
-    argument_attrs,
-    interface_attrs,
-    set_spec,
-    stated,
-)
+from thinflow.formats.foreign import File, Names, argument_attrs, interface_attrs, set_spec, stated
 from thinflow.ir.attrs import Attr, FunctionAttr, normalize
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value

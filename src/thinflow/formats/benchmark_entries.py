@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import WriteError
-from thinflow.formats._files import check_folder, write_file
+from thinflow.formats.files import check_folder, write_file
 from thinflow.wire import protos
 from thinflow.wire.message_table import message_class
 

@@ -15,8 +15,8 @@ from typing import Any
 from thinflow.errors import FormatError, closest
 from thinflow.formats._bundle import Bundle
 from thinflow.formats._checkpoint_v1 import TableCheckpoint
-from thinflow.formats._slices import Place, Slice
 from thinflow.formats.format import Format, Sample
+from thinflow.formats.slices import Place, Slice
 from thinflow.ir.notebook import table_html
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import TensorSpec

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from thinflow.errors import FormatError, WriteError
 from thinflow.formats import graphdef, metagraph
-from thinflow.formats._files import map_file, write_file
+from thinflow.formats.files import map_file, write_file
 from thinflow.formats.format import Format
 from thinflow.ir.graph import Graph
 from thinflow.wire import tfrecord

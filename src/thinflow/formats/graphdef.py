@@ -15,12 +15,10 @@ from typing import Any
 
 from thinflow.errors import FormatError
 from thinflow.formats._attrs import decode_attr, encode_attr
-from thinflow.formats._files import map_file, write_file
-from thinflow.formats._function_names import rename_in_node
-from thinflow.formats._function_writer import library_bytes
+from thinflow.formats._function_writer import library_bytes, rename_in_node
 from thinflow.formats._functions import Library
-from thinflow.formats._known_attrs import KnownAttrs
-from thinflow.formats._node_batches import read_nodes
+from thinflow.formats._node_reader import KnownAttrs, read_nodes
+from thinflow.formats.files import map_file, write_file
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.attrs import Attr
 from thinflow.ir.function import mentioned

@@ -14,9 +14,9 @@ from typing import Any
 
 from thinflow.errors import FormatError
 from thinflow.formats import graphdef
-from thinflow.formats._files import map_file
-from thinflow.formats._slices import WHOLE, Slice
+from thinflow.formats.files import map_file
 from thinflow.formats.format import Format, Sample
+from thinflow.formats.slices import WHOLE, Slice
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import TensorSpec, dtype
 from thinflow.wire import protos

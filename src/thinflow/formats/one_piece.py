@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import FormatError
-from thinflow.formats._files import map_file
-from thinflow.formats._foreign import beside
-from thinflow.formats._onnx_model import Model
+from thinflow.formats.files import map_file
+from thinflow.formats.foreign import beside
+from thinflow.formats.onnx_model import Model
 from thinflow.formats.packed_bytes import bytes_of
 from thinflow.onnx import protos as onnx_protos
 from thinflow.wire.protos import parse, serialize

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import FormatError
-from thinflow.formats._files import map_file
-from thinflow.formats._foreign import copy_file, list_text, unreadable
+from thinflow.formats.files import map_file
+from thinflow.formats.foreign import copy_file, list_text, unreadable
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.graph import Graph, paused_gc
 
@@ -46,7 +46,7 @@ def from_bytes(data: memoryview | bytes, *, path: Path | None = None) -> Graph:
         path: where they come from, to find files of weights beside.
     """
     from thinflow.formats._onnx_graph import graph_of
-    from thinflow.formats._onnx_model import parse_model
+    from thinflow.formats.onnx_model import parse_model
 
     model = parse_model(memoryview(data), path)
     if not model.message.HasField("graph"):

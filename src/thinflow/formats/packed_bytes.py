@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thinflow.errors import FormatError, ParameterError, ThinflowError
-from thinflow.formats import _sealing
-from thinflow.formats._files import map_file, write_file
-from thinflow.formats._secrecy import note_secret
+from thinflow.formats import sealing
+from thinflow.formats.files import map_file, write_file
+from thinflow.formats.sealing import note_secret
 from thinflow.ir.graph import Graph
 
 MAGIC = b"thinpack"
@@ -177,11 +177,11 @@ class Pack:
             salt, prefix = bytes.fromhex(settings["salt"]), bytes.fromhex(settings["nonce"])
         except (KeyError, TypeError, ValueError) as e:
             raise FormatError("the header does not say how it is encrypted", hint=_DAMAGED) from e
-        if len(prefix) != _sealing.NONCE_PREFIX_BYTES or len(salt) != _sealing.SALT_BYTES:
+        if len(prefix) != sealing.NONCE_PREFIX_BYTES or len(salt) != sealing.SALT_BYTES:
             raise FormatError("the header does not say how it is encrypted", hint=_DAMAGED)
-        key = _sealing.key_of(find_secret(self.path) if secret is None else secret, salt)
+        key = sealing.key_of(find_secret(self.path) if secret is None else secret, salt)
         # The whole front is authenticated, padding included.
-        model = _sealing.opened(self.payload, key, prefix, self.raw)
+        model = sealing.opened(self.payload, key, prefix, self.raw)
         # After decryption, since a wrong key reveals nothing.
         note_secret()
         return model
@@ -302,18 +302,18 @@ def write_pack(
     if named is not None:
         pieces = [_text(named), *pieces]
         header |= {"version": _NAMED_VERSION, "interface_bytes": len(pieces[0])}
-    salt, prefix = _sealing.new_salt(), os.urandom(_sealing.NONCE_PREFIX_BYTES)
+    salt, prefix = sealing.new_salt(), os.urandom(sealing.NONCE_PREFIX_BYTES)
     header["encryption"] = {
         "cipher": "AES-256-GCM",
         "salt": salt.hex(),
         "nonce": prefix.hex(),
     }
     front = _front(header)
-    key = _sealing.key_of(secret, salt)
+    key = sealing.key_of(secret, salt)
 
     def content() -> Iterator[bytes]:
         yield front
-        yield from _sealing.sealed(iter(pieces), key, prefix, front)
+        yield from sealing.sealed(iter(pieces), key, prefix, front)
 
     return write_file(path, content())
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thinflow.errors import FormatError, GraphError, closest
-from thinflow.formats._files import map_file
-from thinflow.formats._foreign import beside, copy_file, list_text, unreadable
+from thinflow.formats.files import map_file
+from thinflow.formats.foreign import beside, copy_file, list_text, unreadable
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.graph import Graph, paused_gc
 from thinflow.ir.types import TensorSpec

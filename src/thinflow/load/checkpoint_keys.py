@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import FormatError
-from thinflow.formats._slices import WHOLE, Slice
 from thinflow.formats.checkpoint import Checkpoint
 from thinflow.formats.metagraph import MetaGraph
+from thinflow.formats.slices import WHOLE, Slice
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor

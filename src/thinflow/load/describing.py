@@ -17,9 +17,9 @@ import numpy as np
 
 from thinflow.errors import FormatError, ThinflowError
 from thinflow.formats import metagraph, recognise, savedmodel
-from thinflow.formats._slices import Place
 from thinflow.formats.checkpoint import Checkpoint, open_checkpoint
 from thinflow.formats.metagraph import Endpoint, MetaGraph, Signature
+from thinflow.formats.slices import Place
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import STRING, VARIANT, TensorSpec
 from thinflow.load.checkpoint_keys import variables

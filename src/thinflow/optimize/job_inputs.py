@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from thinflow.analysis.summary import Summary, summarize
 from thinflow.errors import GraphError, ParameterError, WriteError
 from thinflow.formats import graphdef
-from thinflow.formats._files import write_file
+from thinflow.formats.files import write_file
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph

@@ -14,7 +14,7 @@ from typing import Any
 from thinflow.analysis.shapes import declared_spec, infer_shapes, infer_with_loops
 from thinflow.engines.litert import Model
 from thinflow.errors import ThinflowError
-from thinflow.formats._files import write_file
+from thinflow.formats.files import write_file
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.ledger import Entry

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from thinflow.compare.differences import difference
 from thinflow.engines._child import run_file
 from thinflow.errors import VerificationError, WriteError
-from thinflow.formats._files import write_file
+from thinflow.formats.files import write_file
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.notebook import table_html
 from thinflow.ir.types import FLOAT

@@ -61,7 +61,7 @@ def draw(
         WriteError: the file cannot be written.
     """
     from thinflow.api.pictures.picture import picture
-    from thinflow.formats._files import write_file
+    from thinflow.formats.files import write_file
     from thinflow.load.graphs import declare_interface
 
     kind = _kind(path)
@@ -120,6 +120,6 @@ def write_dot(source: Source, path: str | os.PathLike[str]) -> int:
         WriteError: the file cannot be written.
     """
     from thinflow.api.pictures.dot import plain_dot
-    from thinflow.formats._files import write_file
+    from thinflow.formats.files import write_file
 
     return write_file(path, [plain_dot(stored_graph(source)).encode()])

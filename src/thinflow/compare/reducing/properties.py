@@ -16,8 +16,8 @@ from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.compare.differences import difference
 from thinflow.errors import ParameterError, ThinflowError
 from thinflow.formats import graphdef
-from thinflow.formats._arrays import npz_bytes
-from thinflow.formats._secrecy import may_write_copies
+from thinflow.formats.files import npz_bytes
+from thinflow.formats.sealing import may_write_copies
 from thinflow.ir.graph import Graph
 from thinflow.typing import Array
 

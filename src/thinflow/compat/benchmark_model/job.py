@@ -26,7 +26,7 @@ from thinflow.engines._files import is_file
 from thinflow.engines.session import Session
 from thinflow.errors import FeedError, GraphError, ParameterError, closest
 from thinflow.formats import benchmark_entries, step_stats
-from thinflow.formats._files import check_folder
+from thinflow.formats.files import check_folder
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec, dtype
 from thinflow.load.graphs import declare_interface

@@ -12,8 +12,8 @@ from thinflow.compat.benchmark_model.flops import estimate, human
 from thinflow.compat.benchmark_model.measure import Log, Measured
 from thinflow.errors.plain_text import one_line
 from thinflow.formats import benchmark_entries, load
-from thinflow.formats._files import write_file
 from thinflow.formats.benchmark_entries import Entry
+from thinflow.formats.files import write_file
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import TensorSpec, dtype
 from thinflow.typing import Array

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from thinflow.formats._files import write_file
+from thinflow.formats.files import write_file
 from thinflow.ir.graph import Graph
 from thinflow.lower.targets import Target
 from thinflow.onnx.program import Program

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thinflow.formats._files import write_file
+from thinflow.formats.files import write_file
 from thinflow.ir.graph import Graph
 from thinflow.ir.interface import states_of
 from thinflow.lower.targets import Target

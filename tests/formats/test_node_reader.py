@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinflow.errors import FormatError
-from thinflow.formats import _node_batches, graphdef
-from thinflow.formats._node_batches import read_nodes
+from thinflow.formats import _node_reader, graphdef
+from thinflow.formats._node_reader import read_nodes
 from thinflow.wire import protos, scan
 from thinflow.wire.fields import encode_varint, field_header
 
@@ -47,7 +47,7 @@ def test_any_mixture(parts: list[str], batch: int) -> None:
         data += field(1, node(name, content=5000 if part == "large" else 0))
         expected.append(name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_node_batches, "BATCH", batch)
+        patch.setattr(_node_reader, "BATCH", batch)
         assert names(data) == expected
 
 

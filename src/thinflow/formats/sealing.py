@@ -1,8 +1,9 @@
-"""Authenticated encryption of a payload in chunks, through the `cryptography` package.
+"""Authenticated encryption of a payload in chunks, and whether an encrypted model is in memory.
 
-AES-256-GCM. Every chunk has a nonce of its own: 4 random bytes of the file, then its number and whether it is
-the last, so that chunks can be neither swapped, nor left out, nor cut off. What stands in front of the
-payload is authenticated with each of them. A passphrase becomes a key by scrypt (RFC 7914).
+AES-256-GCM, through the `cryptography` package. Every chunk has a nonce of its own: 4 random bytes of the
+file, then its number and whether it is the last, so that chunks can be neither swapped, nor left out, nor cut
+off. What stands in front of the payload is authenticated with each of them. A passphrase becomes a key by
+scrypt (RFC 7914).
 """
 
 from __future__ import annotations
@@ -134,3 +135,24 @@ def opened(data: memoryview, key: bytes, prefix: bytes, header: bytes) -> bytes:
 def _nonce(prefix: bytes, number: int, *, last: bool) -> bytes:
     # 4 + 1 + 7 = 12 bytes, the nonce that GCM uses as it is; any other length would be hashed first.
     return prefix + bytes([last]) + number.to_bytes(7, "big")
+
+
+# --- secrets in memory --------------------------------------------------------------------------------------
+#
+# Whether this process has read an encrypted model. From then on no copy of any model goes to a temporary
+# file, not even of one that was made from it: what was decrypted stays in memory. It holds for the whole
+# process, since a graph may have been changed, cut up or converted on its way to an engine.
+
+
+_met = False
+
+
+def note_secret() -> None:
+    """An encrypted model is in memory now."""
+    global _met
+    _met = True
+
+
+def may_write_copies() -> bool:
+    """True if a temporary file may hold a model."""
+    return not _met

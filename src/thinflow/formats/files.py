@@ -1,4 +1,4 @@
-"""Opening and replacing files: mapped reading, atomic streamed writing."""
+"""Opening and replacing files: mapped reading, atomic streamed writing, archives of arrays."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import os
 import secrets
 import stat
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from thinflow.errors import FormatError, WriteError
 
@@ -176,3 +176,24 @@ def _not_written(target: Path, error: OSError) -> WriteError:
     unknown = f"cannot be written: {error.strerror or error}", "choose another path"
     problem, hint = reasons.get(error.errno or 0, unknown)
     return WriteError(problem, str(target), hint=hint)
+
+
+# --- numpy's archives ---------------------------------------------------------------------------------------
+
+
+def npz_bytes(arrays: Mapping[str, Any], *, compressed: bool = True) -> bytes:
+    """An .npz file. Names may be any, `file` too, which `numpy.savez` takes for its own argument."""
+    import io
+    import zipfile
+
+    import numpy as np
+
+    buffer = io.BytesIO()
+    method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, array in arrays.items():
+            # The size of a member is not known when it is begun; beyond 2 GiB
+            # zipfile would give up in the middle.
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array))
+    return buffer.getvalue()

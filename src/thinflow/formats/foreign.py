@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import FormatError, GraphError, ParameterError
-from thinflow.formats._files import write_file
+from thinflow.formats.files import write_file
 from thinflow.formats.packed_bytes import bytes_of
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value
