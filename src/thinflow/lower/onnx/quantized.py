@@ -36,7 +36,7 @@ from thinflow.lower.onnx.quantized_context import (
 )
 from thinflow.lower.onnx.quantized_sums import combined
 from thinflow.lower.onnx.terms import Term, choose
-from thinflow.lower.quantized.addends import Addend, addends, is_single, middle_of
+from thinflow.lower.quantized.addends import Addend, addends, decoding_excess, is_single, middle_of
 from thinflow.lower.quantized.geometry import centred_windows
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
@@ -231,6 +231,7 @@ def quantized_bias_add(
     other = quantized_of(b, bias, min_b, max_b)
     known = _addends(node, (params, other), (x, bias))
     offset = None if params is None or params.is_measured else _bias_offset(sums)
+    offset = offset if known else _with_excess(b, offset, (params, x), (other, bias))
     _note_combined(b, "Add", total, params, other, sums, offset, known)
     return three(b, total, sums.low, sums.high)
 
@@ -250,6 +251,23 @@ def _bias_offset(sums: Range) -> Term:
     # In steps the upper end is off 2**31 by what float rounds. A step is worth high * 2**-31, and both
     # operands have the error.
     return (sums.high * k - 2.0**31) * sums.high * 2.0**-30
+
+
+def _constant(b: Builder, offset: float) -> Term:
+    return Term(b, b.const(np.float32(offset), "offset"))
+
+
+def _with_excess(
+    b: Builder, offset: Term | None, *operands: tuple[QuantizedTensor | None, Tensor]
+) -> Term | None:
+    """The offset of sums, and what the kernel's decoding adds for an operand whose range is known."""
+    for x, values in operands:
+        params = None if x is None else known_parameters(x.low, x.high, values.dtype)
+        excess = 0.0 if params is None else decoding_excess(params)
+        # Half a step is what rounding may be off in any case; more is a step by which 0 is another value.
+        if params is not None and abs(excess) > params.scale / 2:
+            offset = _constant(b, excess) if offset is None else offset + excess
+    return offset
 
 
 def _note_combined(
@@ -310,7 +328,8 @@ def quantized_add(
         for number, (q, least, most) in enumerate(((x, min_x, max_x), (y, min_y, max_y)))
     ]
     known = _addends(node, params, (x, y))
-    offset = Term(b, b.const(np.float32(middle_of(known)[0]), "offset")) if known else None
+    pairs = zip(params, (x, y), strict=True)
+    offset = _constant(b, middle_of(known)[0]) if known else _with_excess(b, None, *pairs)
     _note_combined(b, "Add", total, params[0], params[1], sums, offset, known)
     return three(b, total, sums.low, sums.high)
 

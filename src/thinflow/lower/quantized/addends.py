@@ -176,6 +176,19 @@ def addends(op: str, parameters: Sequence[QuantParams], alone: Sequence[bool]) -
     return first, second
 
 
+def decoding_excess(params: QuantParams) -> float:
+    """What kernels that decode whole tensors add to the exact real values.
+
+    The beginning of the range is rounded to whole steps in float32. Where 0 lies half way between two values,
+    as in -1 ... 1, that may be the other one than the value of 0: all reals are a step off then.
+    """
+    limits = codes_of(params.dtype.numpy())
+    values = np.arange(limits.low, limits.high + 1)
+    exact = (values - params.zero_point) * params.scale
+    reals = decode(values.astype(params.dtype.numpy()), F32(params.low), F32(params.high))
+    return float(np.mean(reals.astype(np.float64) - exact))
+
+
 def is_single(shape: Sequence[int | None] | None) -> bool:
     """True if a tensor is known to have one element."""
     return shape is not None and all(n == 1 for n in shape)
