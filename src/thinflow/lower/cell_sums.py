@@ -1,4 +1,4 @@
-"""The normal form of what a turn of a loop computes for a row of units: sums of products of what it reads.
+"""The normal form of what an iteration computes for a row of units: sums of products of what it reads.
 
 A recurrent cell is written in many ways: kernels split or joined, biases added here or there, x and h side by
 side in one product or each in its own. As a sum it always looks the same:
@@ -31,7 +31,7 @@ class Step:
 
     Attributes:
         kind: "constant", "product" (with a matrix [k,n]), "add", "subtract", "multiply", "join", "same",
-            "clip" (between two numbers), "cut" (from, to), "row" (of a sequence, at the turn's number),
+            "clip" (between two numbers), "cut" (from, to), "row" (of a sequence, at the iteration's number),
             "state" (a variable of the loop), "choose" (a condition that can be compared, what stands where it
             holds, what stands elsewhere), or one of FUNCTIONS.
         inputs: tensors of the target.

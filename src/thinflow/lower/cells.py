@@ -1,4 +1,4 @@
-"""Recognises recurrent cells in what one turn of a loop computes.
+"""Recognises recurrent cells in what one iteration of a loop computes.
 
 LSTM    i, f, o = s(W x + R h + p * c + b)   g = a(W x + R h + b)   c' = f * c + i * g   h' = o * e(c')
 GRU     z, r = s(W x + R h + b)   g = a(W x + R (r * h) + b), or a(W x + r * (R h + d) + b)
@@ -84,7 +84,7 @@ def find_cells(sums: Sums, before: Mapping[int, Any], after: Mapping[int, Any]) 
     """The cells of a loop, each behind those whose output it reads.
 
     Args:
-        before, after: variable -> its tensor before and after a turn; h and c of cells, nothing else.
+        before, after: variable -> its tensor before and after an iteration; h and c of cells, nothing else.
 
     Raises:
         NoCell: a variable belongs to none.
@@ -287,7 +287,7 @@ class _Finder:
             raise NoCell("its gates differ in size")
         peephole = None
         if total.terms:
-            # The output gate's peephole looks at the state after the turn, the others' at the one before.
+            # The output gate's peephole looks at the new state, the others' at the one before.
             seen = None if state is None else self._new[state] if opens else self._sums_of(state)
             peephole = _ratio(total.terms, seen, units)
         x = {s: m for s, m in total.products.items() if s is not own}

@@ -14,8 +14,8 @@ from thinflow.lower.onnx.builder import Builder
 from thinflow.onnx.operators import Trait, has
 from thinflow.onnx.program import Operator, Tensor
 
-# The turn compared with the lengths (below: lengths with the turn) -> whether a true result says that the
-# sequence goes on.
+# The iteration compared with the lengths (below: lengths with the iteration) -> whether a true result says
+# that the sequence goes on.
 _BEFORE = {"Less": True, "GreaterOrEqual": False}
 _BEHIND = {"Greater": True, "LessOrEqual": False}
 _SUMS = {"Add": "add", "Sub": "subtract", "Mul": "multiply"}
@@ -31,10 +31,10 @@ _FUNCTIONS = {onnx_name(function): function for function in FUNCTIONS}
 
 @dataclass(frozen=True)
 class Condition:
-    """The condition under which a sequence goes on in a turn; equal ones say the same.
+    """The condition under which a sequence goes on in an iteration; equal ones say the same.
 
     Attributes:
-        lengths: [batch]: as long as the turn's number is below; None if a mask says it.
+        lengths: [batch]: as long as the iteration's number is below; None if a mask says it.
         mask: bool [steps,batch] or [steps,batch,1]: where it is true; None if lengths say it.
         holds: whether it is so, or the contrary.
     """
@@ -57,7 +57,7 @@ class OnnxSteps:
 
     Args:
         arguments: its variables.
-        counters: those of them that count the turns.
+        counters: those of them that count the iterations.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class OnnxSteps:
         return self._makers.get(tensor) if tensor is not None else None
 
     def is_outer(self, tensor: Tensor) -> bool:
-        """Whether a tensor is the same in every turn."""
+        """Whether a tensor is the same in every iteration."""
         return tensor.is_constant or (tensor not in self._makers and tensor not in self._arguments)
 
-    def is_turn(self, tensor: Tensor | None) -> bool:
-        """Whether a tensor is the number of the turn, in whatever type and shape."""
+    def is_iteration(self, tensor: Tensor | None) -> bool:
+        """Whether a tensor is the number of the iteration, in whatever type and shape."""
         maker = self.maker(tensor)
         while maker is not None and _is_view(maker):
             tensor = maker.inputs[0]
@@ -88,12 +88,12 @@ class OnnxSteps:
         return tensor in self._counters
 
     def row(self, tensor: Tensor) -> Tensor | None:
-        """The sequence of which a tensor is the item of this turn."""
+        """The sequence of which a tensor is the item of this iteration."""
         maker = self.maker(tensor)
         if maker is None or maker.code != "Gather" or maker.options.get("axis", 0):
             return None
         sequence, index = maker.inputs[:2]
-        is_row = sequence is not None and self.is_outer(sequence) and self.is_turn(index)
+        is_row = sequence is not None and self.is_outer(sequence) and self.is_iteration(index)
         return sequence if is_row else None
 
     def condition(self, tensor: Tensor | None) -> Condition:
@@ -117,8 +117,13 @@ class OnnxSteps:
                 return Condition(mask=mask, holds=holds)
             raise NoCell("a mask differs between units")
         left, right = maker.inputs[:2] if maker is not None and len(maker.inputs) == 2 else (None, None)
-        for codes, turn, lengths in ((_BEFORE, left, right), (_BEHIND, right, left)):
-            if maker is not None and maker.code in codes and self.is_turn(turn) and self._is_lengths(lengths):
+        for codes, number, lengths in ((_BEFORE, left, right), (_BEHIND, right, left)):
+            if (
+                maker is not None
+                and maker.code in codes
+                and self.is_iteration(number)
+                and self._is_lengths(lengths)
+            ):
                 return Condition(lengths=lengths, holds=holds == codes[maker.code])
         raise NoCell("a condition is computed")
 

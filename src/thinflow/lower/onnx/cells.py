@@ -34,9 +34,9 @@ class Turning:
 
     Attributes:
         operators: of its body.
-        arguments, first, after: the variables in the body, before the first turn and after one.
-        going_on: whether to turn once more, in the body.
-        rows: variable that is a list -> what each turn adds to it.
+        arguments, first, after: the variables in the body, before the first iteration and after one.
+        going_on: whether to iterate once more, in the body.
+        rows: variable that is a list -> what each iteration adds to it.
     """
 
     operators: Sequence[Operator]
@@ -50,7 +50,7 @@ class Turning:
 def recurrent_loop(b: Builder, loop: Turning) -> dict[int, Tensor] | None:
     """Variable -> what it is at the end, by recurrent ops; None if it stays a loop.
 
-    Lists hold only the rows that the turns have added.
+    Lists hold only the rows that the iterations have added.
     """
     mark = len(b.operators)
     try:
@@ -63,7 +63,7 @@ def recurrent_loop(b: Builder, loop: Turning) -> dict[int, Tensor] | None:
 
 @dataclass(frozen=True)
 class _Given:
-    """The result of a turn: a cell's output, and what stands there where the cell does not go on.
+    """The result of an iteration: a cell's output, and what stands there where the cell does not go on.
 
     Attributes:
         held: the variable whose value stays; -1 for zeros, None where the cell always goes on.
@@ -115,7 +115,7 @@ class _Network:
     # --- what the variables are -----------------------------------------------------------------------------
 
     def _others(self, known: object) -> list[int]:
-        """The variables that are neither counters nor lists with a row for each turn, nor known otherwise."""
+        """The variables that are neither counters nor lists with a row per iteration, nor known otherwise."""
         assert isinstance(known, (dict, set, tuple))
         return [
             n
@@ -148,7 +148,7 @@ class _Network:
         return maker is not None and maker.code == "Where" and readers in ([], [maker])
 
     def _given(self, tensor: Tensor) -> _Given:
-        """The result of a turn, as far as it is the output of a cell."""
+        """The result of an iteration, as far as it is the output of a cell."""
         maker = self.steps.maker(tensor)
         while maker is not None and maker.code == "Identity":
             tensor = maker.inputs[0] or tensor
@@ -177,10 +177,10 @@ class _Network:
             raise NoCell("it hands out something else where a sequence has ended")
         return _Given(cell, number)
 
-    # --- how often it turns ---------------------------------------------------------------------------------
+    # --- how often it iterates ------------------------------------------------------------------------------
 
     def _limit(self) -> Tensor:
-        """The number of turns, an integer []; below zero for none."""
+        """The number of iterations, an integer []; below zero for none."""
         following = {self.loop.after[n] for n in self.counters}
         limits: list[Tensor] = []
         waiting = [self.loop.going_on]
@@ -200,7 +200,7 @@ class _Network:
                 or not self.steps.is_outer(limit)
                 or limit.shape != ()
             ):
-                raise NoCell("how often it turns is no number that is known before")
+                raise NoCell("the number of iterations is not known before")
             limits.append(limit)
         if not limits:
             raise NoCell("it has no end")
@@ -215,14 +215,14 @@ class _Network:
 
     def emitted(self) -> dict[int, Tensor]:
         b = self.b
-        turns = int(self.limit.array()) if self.limit.is_constant else None
-        if turns is not None and turns < 1:
-            raise NoCell("it does not turn")
+        iterations = int(self.limit.array()) if self.limit.is_constant else None
+        if iterations is not None and iterations < 1:
+            raise NoCell("it does not iterate")
         span = packed(b, self.limit, self.condition, self._sequences(), needs_step=self._needs_step())
         for cell in self.cells:
             self.runs[cell] = self._run(cell, span)
         results: dict[int, Tensor] = {}
-        # A counter ends at the number of turns; below zero turns it never moved.
+        # A counter ends at the number of iterations; below zero iterations it never moved.
         for n in self.counters:
             results[n] = b.cast(b.step("Max", self.limit, b.int64(0)), self.loop.first[n].dtype)
         for cell, run in self.runs.items():

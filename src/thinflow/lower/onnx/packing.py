@@ -1,8 +1,8 @@
 """Packed sequences: the steps that a recurrent op sees, and its outputs as those of a loop.
 
-A loop turns `limit` times. A sequence of the batch may end before, or leave steps out: then its state stays,
-and what it hands out stays as well or is zero. The ops know lengths only, so steps that are left out go
-behind the others, and each output is put where its step was.
+A loop runs `limit` iterations. A sequence of the batch may end before, or leave steps out: then its state
+stays, and what it hands out stays as well or is zero. The ops know lengths only, so steps that are left out
+go behind the others, and each output is put where its step was.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Packed:
     """The operands of the recurrent ops of a loop.
 
     Attributes:
-        limit: how many turns, int64 [].
+        limit: how many iterations, int64 [].
         steps: how many there are, if that is fixed.
         lengths: int32 [batch]; None if all sequences go on to the end.
         is_cut: whether only the first `limit` steps of what is longer are given.
@@ -59,7 +59,7 @@ class Packed:
         return b.step("Pad", x, pads, shape=(None, *(x.shape or ())[1:]), mode="constant")
 
     def cut(self, x: Tensor) -> Tensor:
-        """The steps of x [steps,...] that the loop turns for."""
+        """The steps of x [steps,...] that the loop runs for."""
         if not self.is_cut:
             return x
         count = int(self.limit.array()) if self.limit.is_constant else None
@@ -90,7 +90,7 @@ class Packed:
     # --- what is handed out ---------------------------------------------------------------------------------
 
     def rows(self, rows: Tensor, held: Tensor | None, filled: Tensor) -> Tensor:
-        """The result of each turn [turns,batch,units].
+        """The result of each iteration [iterations,batch,units].
 
         Args:
             rows: of the op.
@@ -98,7 +98,7 @@ class Packed:
             filled: the list that the rows go into; all of it may be given.
         """
         count = (filled.shape or (None,))[0]
-        # A list of zeros as long as the sequence: what the turns do not reach is zeros either way.
+        # A list of zeros as long as the sequence: what the iterations do not reach is zeros either way.
         is_whole = count is not None and count == self.steps and is_zero(self.b, filled)
         is_exact = self.is_cut or self.limit.is_constant or is_whole
         if self.is_padded or not is_exact:
@@ -124,7 +124,7 @@ class Packed:
         return b.step("Slice", rows, b.ints([0]), ends, b.ints([0]), shape=(None, *(rows.shape or ())[1:]))
 
     def last(self, last: Tensor, held: Tensor | None, *, is_zeroed: bool) -> Tensor:
-        """The result of the last turn [batch,units]."""
+        """The result of the last iteration [batch,units]."""
         b = self.b
         if self.lengths is None:
             return last
@@ -163,16 +163,16 @@ def packed(
     steps = counts.pop() if len(counts) == 1 else None
     span = Packed(b, limit, steps)
     if limit.is_constant:
-        turns = int(limit.array())
-        if steps is None or turns > steps:
-            raise NoCell(f"it turns {turns} times over a sequence of {'?' if steps is None else steps}")
-        span.is_cut = turns < steps
+        count = int(limit.array())
+        if steps is None or count > steps:
+            raise NoCell(f"it iterates {count} times over a sequence of {'?' if steps is None else steps}")
+        span.is_cut = count < steps
     elif condition is None or condition.lengths is None or not steps:
         span.is_cut, span.is_padded = True, needs_step
     if condition is None:
         return span
     if condition.lengths is not None:
-        # Clamped to what the loop does: it ends after `limit` turns, and a length below 0 is none.
+        # Clamped to what the loop does: it ends after `limit` iterations, and a length below 0 is none.
         known = b.step("Min", b.index(condition.lengths), limit, shape=condition.lengths.shape)
         span.lengths = b.cast(b.step("Max", known, b.int64(0), shape=known.shape), INT32)
     else:

@@ -1,7 +1,7 @@
-"""Lists that a loop fills in order, one item in each turn, as what Loop itself gathers.
+"""Lists that a loop fills in order, one item in each iteration, as what Loop itself gathers.
 
-A list that is a variable of the loop is copied whole in every turn. A loop that writes item i in turn i, and
-does not read the list, needs not do that: ONNX puts what each turn gives side by side.
+A list that is a variable of the loop is copied whole in every iteration. A loop that writes item i in
+iteration i, and does not read the list, needs not do that: ONNX puts what each iteration gives side by side.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ def gathered_rows(
     first: Sequence[Tensor],
     results: Sequence[Tensor],
 ) -> dict[int, Tensor]:
-    """Variable -> the item that each turn writes behind those of earlier turns. O(variables + operators).
+    """Variable -> the item that each iteration writes behind those before. O(variables + operators).
 
     Args:
         operators: of the loop's body.
         arguments: the variables.
-        first: what they are before the first turn.
-        results: what they are in the next turn, and then other results.
+        first: what they are before the first iteration.
+        results: what they are in the next iteration, and then other results.
     """
     producers = {t: o for o in operators for t in o.outputs}
     counters = {arguments[n] for n in counters_of(operators, arguments, first, results)}
@@ -33,7 +33,7 @@ def gathered_rows(
     found = {}
     for number, (argument, result) in enumerate(zip(arguments, results, strict=False)):
         row = _written(producers, result, argument, counters)
-        # Read once each, by the write itself and as the next turn's list: nobody else looks into it.
+        # Read once each, by the write itself and as the next iteration's list: nobody else looks into it.
         if row is not None and reads.count(argument) == 1 and reads.count(result) == 1:
             found[number] = row
     return found
@@ -45,7 +45,7 @@ def counters_of(
     first: Sequence[Tensor],
     results: Sequence[Tensor],
 ) -> set[int]:
-    """The variables that count the turns from 0."""
+    """The variables that count the iterations from 0."""
     producers = {t: o for o in operators for t in o.outputs}
     return {
         n

@@ -46,7 +46,7 @@ def fused_loop(
     Args:
         forms: the variables as the body has them.
         slots: what they start with.
-        steps: how often it turns.
+        steps: how often it iterates.
         form: one of FORMS; "fused" does without asking what is faster.
     """
     try:
@@ -188,7 +188,7 @@ def _emitted(
     last = _last_row(b, y, steps, 0 if is_time_major else 1)
     rows = y if is_time_major else b.transposed(y, (1, 0, 2))
     results = list(slots)
-    # Readers of the loop's other variables get what they would hold after the last turn.
+    # Readers of the loop's other variables get what they would hold after the last iteration.
     results[cell.counter] = b.const(np.int32(steps), "steps")
     results[cell.output] = last
     results[cell.state] = _after(b, state_c, last)

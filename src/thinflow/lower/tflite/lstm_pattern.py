@@ -225,7 +225,7 @@ class LoopBody:
         return Cell(counter, state, output, gates, sums.x, sums.sequence, clip, projection, hidden)
 
     def is_fixed(self, tensor: Tensor) -> bool:
-        """True for an argument that no turn changes."""
+        """True for an argument that no iteration changes."""
         return any(keep and a is tensor for keep, a in zip(self._fixed, self.arguments, strict=True))
 
     # --- the rest -----------------------------------------------------------------------------------------
