@@ -14,7 +14,7 @@ from thinflow.analysis.shapes import infer_with_loops
 from thinflow.api import load
 from thinflow.engines.partition import EXACT_FLOPS, better_exact
 from thinflow.engines.session import Session
-from thinflow.lower.tflite.quantized_context import READERS
+from thinflow.lower.tflite.quantized_context import takes_quantized
 from thinflow.synthetic import synthetic_array
 from thinflow.zoo import build
 
@@ -85,7 +85,7 @@ def test_keyword_models_give_the_same_answers(shared: Path, name: str):
     clips = [np.array(f.read_bytes(), object) for f in sorted((shared / "data" / "kws").glob("*.wav"))[::14]]
     eight = frozen(graph, [{graph.inputs[0]: clip} for clip in clips[:6]])
     session, exact = Session(eight, engine="litert"), Session(eight, engine="reference")
-    coded = [n.name for n in eight if n.op in READERS and n.name in session.placement]
+    coded = [n.name for n in eight if takes_quantized(n.op) and n.name in session.placement]
     assert coded
     assert all(session.placement[n] == "litert" for n in coded)
     answers = [s.run(["labels_softmax"], {"wav_data": c})[0] for s in (session, exact) for c in clips]

@@ -16,7 +16,7 @@ from thinflow.ir.function import mentioned
 from thinflow.ir.graph import Graph, Node, Value, library_of
 from thinflow.ir.order import NEXT_ITERATIONS
 from thinflow.ir.types import TensorSpec
-from thinflow.lower.tflite.quantized_context import READERS
+from thinflow.lower.tflite.quantized_context import takes_quantized
 from thinflow.ops import registry
 from thinflow.ops.traits import Trait
 
@@ -273,7 +273,7 @@ def better_exact(graph: Graph) -> dict[Node, str]:
     LiteRT's kernels round some results to a neighbour of TensorFlow's. The interpreter does not, and is fast
     enough where there is little to compute. Shapes have to be inferred. O(nodes).
     """
-    nodes = [node for node in graph if node.op in READERS]
+    nodes = [node for node in graph if takes_quantized(node.op)]
     total = 0.0
     for node in nodes:
         total += flops(node, registry.get(node.op))

@@ -94,6 +94,7 @@ class Requantize(QuantizedOp):
     codes qint32, min, max, requested min, requested max -> out_type, min, max.
     """
 
+    traits = Trait.QUANTIZED
     result_type = ("out_type", QUINT8)
 
     @staticmethod

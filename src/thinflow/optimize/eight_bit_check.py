@@ -26,7 +26,7 @@ from thinflow.lower.lowering import needed_nodes
 from thinflow.lower.onnx.convert import lower_graph as onnx_lower_graph
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import to_bytes
-from thinflow.lower.tflite.quantized_context import READERS
+from thinflow.lower.tflite.quantized_context import takes_quantized
 from thinflow.onnx.writer import to_bytes as onnx_to_bytes
 from thinflow.ops import registry
 from thinflow.ops.random import Random
@@ -41,7 +41,7 @@ _TINY_SHARE = 1e-4
 
 def holds_codes(nodes: Iterable[Node]) -> bool:
     """Whether nodes compute with eight-bit codes."""
-    return any(node.op in READERS and node.op not in ("Dequantize", "QuantizeV2") for node in nodes)
+    return any(takes_quantized(node.op) and node.op not in ("Dequantize", "QuantizeV2") for node in nodes)
 
 
 def check_codes(
@@ -180,7 +180,7 @@ def _lowered(graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], en
 
 def _is_checked(value: Value) -> bool:
     is_code = quantized_type(value) not in (None, QINT32)
-    return is_code and value.node.tensor is None and value.node.op in READERS
+    return is_code and value.node.tensor is None and takes_quantized(value.node.op)
 
 
 def _is_on_the_way(value: Value) -> bool:
@@ -206,7 +206,7 @@ def _cut(graph: Graph, feeds: Mapping[Value, Array]) -> tuple[Graph, dict[Value,
 def _allowed(node: Node, own: QuantParams, grids: Mapping[Value, QuantParams]) -> int:
     """Codes that the result of an op may be off."""
     allowed = 1
-    while node.op in READERS and node.inputs:
+    while takes_quantized(node.op) and node.inputs:
         sources = [v for v in node.inputs[:2] if quantized_type(v) is not None and v.node.tensor is None]
         inner = [v for v in sources if quantized_type(v) is QINT32 or (v in grids and _is_on_the_way(v))]
         if not inner:

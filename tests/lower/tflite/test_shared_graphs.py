@@ -9,7 +9,7 @@ from tests.lower.tflite.harness import compare, run_litert
 from thinflow.errors import UnsupportedOp
 from thinflow.formats.graphdef import load
 from thinflow.lower.tflite.convert import lower_graph
-from thinflow.lower.tflite.quantized_context import READERS
+from thinflow.lower.tflite.quantized_context import takes_quantized
 
 FEWEST_LOWERED = 174
 """Of the graphs in ../shared/conformance; raise it when more can be lowered."""
@@ -17,7 +17,7 @@ FEWEST_LOWERED = 174
 
 def _a_code(graph, expected):
     """How far off a result may be: LiteRT's eight-bit kernels may round to the code beside TensorFlow's."""
-    codes = any(n.op in READERS for n in graph)
+    codes = any(takes_quantized(n.op) for n in graph)
     return 1e-5 + (float(np.ptp(expected)) / 100 if codes and expected.size else 0)
 
 

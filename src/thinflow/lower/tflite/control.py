@@ -76,7 +76,7 @@ class ControlLowering(FlowLowering[Builder, Slot]):
     def operand(self, node: Node, value: Value) -> Slot:
         """An operand as a rule is handed it: int8 values and 32-bit sums only where it knows them."""
         slot = self.read(value)
-        if node.op in quantized_context.READERS:
+        if quantized_context.takes_quantized(node.op):
             return slot
         self.builder.begin(node)
         return self.stored(value, slot)

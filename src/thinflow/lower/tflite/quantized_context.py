@@ -23,6 +23,7 @@ from thinflow.decompose.complex import has_form
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import INT8, QINT32
+from thinflow.lower import rules
 from thinflow.lower.operands import require
 from thinflow.lower.quantized.accumulators import RequantTarget
 from thinflow.lower.slots import Complex
@@ -38,12 +39,12 @@ _HINT = (
     "which the answers change a little: docs/quantization.md"
 )
 
-READERS = frozenset(
-    """QuantizedConv2D QuantizedMatMul QuantizedBiasAdd QuantizedAdd QuantizedMul QuantizedRelu QuantizedRelu6
-    QuantizedMaxPool QuantizedAvgPool QuantizedReshape QuantizedConcat QuantizedResizeBilinear QuantizeV2
-    Requantize RequantizationRange QuantizeDownAndShrinkRange Dequantize""".split()  # noqa: SIM905
-)
-"""Ops whose rules take quantized values as they stand in the program."""
+_EIGHT_BIT = Trait.QUANTIZED | Trait.QUANTIZE | Trait.DEQUANTIZE | Trait.MEASURES_RANGE
+
+
+def takes_quantized(op: str) -> bool:
+    """Whether the rule for an op takes quantized values as they stand in the program."""
+    return has(op, _EIGHT_BIT) and rules.find(op, "tflite") is not None
 
 
 def params_of(b: Builder, value: Value, reader: Node | None = None) -> QuantParams:
@@ -187,10 +188,11 @@ def inner_values(graph: Graph) -> set[Value]:
     together with it is here. O(nodes + edges).
     """
     found = _complex_values(graph)
-    if not any(node.op in READERS for node in graph):
+    readers = [node for node in graph if takes_quantized(node.op)]
+    if not readers:
         return found
     parameters = infer_quant_params(graph)
-    results = [(node.output(), quantized_type(node.output())) for node in graph if node.op in READERS]
+    results = [(node.output(), quantized_type(node.output())) for node in readers]
     # 8-bit values whose range is fixed are tensors like others: only these two kinds are not.
     inner = {v for v, kind in results if kind is not None and (kind is QINT32 or v not in parameters)}
     return found | (inner - _spoilt(inner, {v for v in inner if not _is_possible(v, parameters)}))
@@ -213,7 +215,7 @@ def _is_possible(value: Value, parameters: Mapping[Value, QuantParams]) -> bool:
 
 
 def _takes(node: Node, parameters: Mapping[Value, QuantParams]) -> bool:
-    if has(node.op, Trait.MEASURES_RANGE) or node.op not in READERS:
+    if has(node.op, Trait.MEASURES_RANGE) or not takes_quantized(node.op):
         return False
     return node.op != "Requantize" or node.output() in parameters
 
