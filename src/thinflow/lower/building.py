@@ -63,6 +63,14 @@ class Building(Generic[T, O]):
         """The type of what an operator gives, unless it is said."""
         return next(t.dtype for t in inputs if t is not None)
 
+    def code_of(self, op: str) -> str:
+        """The operator for an op of TensorFlow, elementwise, of which formulas are made."""
+        return op
+
+    def formula(self, code: str, *operands: T, element: DType) -> T:
+        """The result, of some type, of an operator in a formula; its operands broadcast."""
+        return self.step(code, *operands, element=element)
+
     def transpose(self, x: T, order: tuple[int, ...], shape: Dims) -> T:
         """The operator behind `transposed`."""
         return self.step("transpose", x, shape=shape, order=order)

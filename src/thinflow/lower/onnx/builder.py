@@ -9,15 +9,26 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import BOOL, DOUBLE, FLOAT, INT64, DType, TensorSpec, dtype
+from thinflow.ir.types import BOOL, DOUBLE, FLOAT, INT32, INT64, DType, TensorSpec, dtype
 from thinflow.lower.building import Building, Dims
 from thinflow.lower.onnx.operands import number, plain_type
 from thinflow.lower.operands import WIDENING, ints, require, shape_of
-from thinflow.onnx.operators import Trait, facts_of, fitting, has
+from thinflow.onnx.operators import Trait, facts_of, fitting, has, same_in_onnx
 from thinflow.onnx.program import DEFAULT_OPSET, Operator, Tensor, check_options
 from thinflow.onnx.protos import ELEMENT_TYPES
 from thinflow.typing import Array
 
+_CODES = {
+    **same_in_onnx(Trait.UNARY | Trait.BINARY),
+    # These have kernels for fewer types than TensorFlow's, or a rule of their own for integers.
+    "RealDiv": "Div",
+    "Maximum": "Max",
+    "Minimum": "Min",
+    "SelectV2": "Where",
+}
+_FOLDED = (FLOAT, DOUBLE, INT32, INT64, BOOL)
+_MOST = 64
+"""Elements of what is computed ahead."""
 TO_CHANNELS_FIRST = {n: (0, n - 1, *range(1, n - 1)) for n in range(3, 7)}
 """Rank -> the order of axes that makes channels-last channels-first."""
 TO_CHANNELS_LAST = {n: (0, *range(2, n), 1) for n in range(3, 7)}
@@ -148,6 +159,22 @@ class Builder(Building[Tensor, Operator]):
         if x.shape is None and known.shape is not None:
             x.shape = known.shape
         return x
+
+    def code_of(self, op: str) -> str:
+        return _CODES[op]
+
+    def formula(self, code: str, *operands: Tensor, element: DType) -> Tensor:
+        """As in the base class; of small constants a constant, where it rounds as IEEE arithmetic does."""
+        # Functions such as Exp are left to the runtime, whose last bits are its own; Div of integers to its
+        # rule.
+        is_float = all(t.dtype.is_floating for t in operands)
+        facts = facts_of(code)
+        function = facts.exact if is_float or facts.exact_for == "any" else None
+        small = all(t.is_constant and t.dtype in _FOLDED and t.array().size <= _MOST for t in operands)
+        if function is None or not small:
+            return self.step(code, *operands)
+        with np.errstate(all="ignore"):
+            return self.const(function(*(t.array() for t in operands)), code.lower())
 
     def transpose(self, x: Tensor, order: tuple[int, ...], shape: Dims) -> Tensor:
         return self.step("Transpose", x, shape=shape, perm=order)

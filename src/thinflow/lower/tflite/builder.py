@@ -13,10 +13,13 @@ from thinflow.ir.graph import Graph, Value, graph_of
 from thinflow.ir.types import INT32, INT64, DType, TensorSpec
 from thinflow.lower.building import Building, Dims
 from thinflow.lower.operands import ints, require, shape_of
+from thinflow.lower.terms import Term
 from thinflow.lower.tflite import kernels
 from thinflow.lower.tflite.program import Operator, Tensor
+from thinflow.tflite.counterparts import Kind, same_in_tflite
 from thinflow.tflite.options import Number, encode_map, encode_options
 
+_CODES = {op: code for kind in Kind for op, code in same_in_tflite(kind).items()}
 TableContent: TypeAlias = tuple[DType, DType, tuple[Any, ...], tuple[Any, ...]]
 """Types of keys and values, the keys, and the value of each."""
 
@@ -116,6 +119,9 @@ class Builder(Building[Tensor, Operator]):
 
     # --- small steps --------------------------------------------------------------------------------------
 
+    def code_of(self, op: str) -> str:
+        return _CODES[op]
+
     def transpose(self, x: Tensor, order: tuple[int, ...], shape: Dims) -> Tensor:
         return self.step("TRANSPOSE", x, self.ints(order, "order"), shape=shape)
 
@@ -144,6 +150,10 @@ class Builder(Building[Tensor, Operator]):
         return self.const(np.clip(np.asarray(x.array()), limits.min, limits.max).astype(np.int32), "int32")
 
 
+Float: TypeAlias = Term[Builder, Tensor]
+"""A float tensor in a formula."""
+
+
 def _keep_grid(inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> None:
     """Let values that an op only moves keep their parameters: accelerated kernels refuse to guess."""
     coded = next((t for t in inputs if t is not None and t.quantization is not None), None)
@@ -161,4 +171,4 @@ def require_nhwc(data_format: str, verb: str = "works on") -> None:
     )
 
 
-__all__ = ["Builder", "Dims", "ints", "require", "require_nhwc", "shape_of"]
+__all__ = ["Builder", "Dims", "Float", "ints", "require", "require_nhwc", "shape_of"]

@@ -13,8 +13,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import QINT32, QUINT8, DType
 from thinflow.lower.building import Dims
 from thinflow.lower.quantized.addends import BIAS_FACTOR, SUM_FACTOR
-from thinflow.lower.tflite.builder import Builder
-from thinflow.lower.tflite.formulas import Float
+from thinflow.lower.tflite.builder import Builder, Float
 from thinflow.lower.tflite.program import Tensor
 from thinflow.lower.tflite.quantized_context import unfixed_range
 from thinflow.ops._quantized import is_native
@@ -157,7 +156,8 @@ def quantize_dynamically(
         values = (scaled + -first * per).rounded()  # oneDNN's kernel, for which 0 need not be exact
     else:
         # x and the low end are rounded one by one, so that real 0 is one of the values.
-        values = scaled.rounded_away() + (-first * per + 0.5).floor()
+        away = (scaled.magnitude() + 0.5).floor() * scaled.sign()
+        values = away + (-first * per + 0.5).floor()
     # Values within the measured range cannot leave 0 ... 255: two operators less for each tensor.
     values = values if is_within else values.most(0.0).least(_LAST)
     return DynamicallyQuantized(values.tensor, first.tensor, last.tensor, dtype)

@@ -19,9 +19,8 @@ from thinflow.lower.quantized.addends import Addend, addends, is_single, middle_
 from thinflow.lower.quantized.geometry import centred_windows
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.accumulators import LayerAccumulators, PairAccumulators, QuantizedValue
-from thinflow.lower.tflite.builder import Builder, require, shape_of
+from thinflow.lower.tflite.builder import Builder, Float, require, shape_of
 from thinflow.lower.tflite.dynamic_ranges import DynamicallyQuantized, FloatAccumulators, sum_of
-from thinflow.lower.tflite.formulas import Float
 from thinflow.lower.tflite.layers import geometry
 from thinflow.lower.tflite.program import Quantization, Tensor
 from thinflow.lower.tflite.quantized_context import as_int8, centred, params_of, quantized_step

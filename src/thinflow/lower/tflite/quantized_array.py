@@ -10,9 +10,8 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.accumulators import Accumulators, QuantizedValue
-from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
+from thinflow.lower.tflite.builder import Builder, Float, ints, require, shape_of
 from thinflow.lower.tflite.dynamic_ranges import DynamicallyQuantized, FloatAccumulators
-from thinflow.lower.tflite.formulas import Float
 from thinflow.lower.tflite.program import Tensor
 from thinflow.lower.tflite.quantized import stored_tensor, with_range
 from thinflow.lower.tflite.quantized_context import (
