@@ -124,7 +124,7 @@ def test_save_formats(model: str, tmp_path: Path) -> None:
     with pytest.raises(thinflow.ParameterError, match=r"writing \.keras files is not supported"):
         thinflow.save(graph, tmp_path / "d.keras")
     graph.outputs = []
-    with pytest.raises(thinflow.GraphError, match="the graph has no outputs to convert\nhint: name them"):
+    with pytest.raises(thinflow.GraphError, match="the graph has no outputs to write\nhint: name them"):
         thinflow.save(graph, tmp_path / "d.tflite")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.bin", "b.pbtxt", "c"]
 

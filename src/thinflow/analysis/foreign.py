@@ -47,14 +47,14 @@ def operands(node: Node, inputs: Sequence[T]) -> list[T | None]:
 
 def infer(node: Node, specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
     """Specs of a node's outputs: what the file states, and what follows from the inputs."""
-    found = stated(node)
+    results = stated(node)
     batch = _given_batch(node, specs)
     if batch is not None:
-        found = tuple(_with_batch(s, batch) for s in found)
+        results = tuple(_with_batch(s, batch) for s in results)
     # Rules are for the first output; further ones, such as masks and states, keep what the file states.
-    if found and not found[0].is_static:
-        found = (_worked_out(node, specs, found[0]), *found[1:])
-    return found
+    if results and not results[0].is_static:
+        results = (_worked_out(node, specs, results[0]), *results[1:])
+    return results
 
 
 def stated(node: Node) -> tuple[TensorSpec, ...]:

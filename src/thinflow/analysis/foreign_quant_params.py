@@ -94,8 +94,8 @@ def params_of(value: Value) -> TensorParams | None:
     axis = value.node.attrs.get(f"quantization_axis{suffix}", 0)
     assert isinstance(zero, tuple)
     assert isinstance(axis, int)
-    found = TensorParams(_floats(scale), _ints(zero), axis)
-    return found if _makes_sense(found, value) else None
+    params = TensorParams(_floats(scale), _ints(zero), axis)
+    return params if _makes_sense(params, value) else None
 
 
 def _makes_sense(params: TensorParams, value: Value) -> bool:
@@ -160,8 +160,8 @@ def _per_axis(value: Value, ends: Sequence[Value], axis: int) -> TensorParams | 
     scale, *zero = [t.numpy().reshape(-1).astype(np.float64).tolist() for t in tensors if t is not None]
     if not scale or (len(scale) > 1 and not shape):
         return None
-    found = TensorParams(tuple(scale), tuple(int(z) for z in (zero or [[0]])[0]), axis % max(len(shape), 1))
-    return found if _makes_sense(found, value) else None
+    params = TensorParams(tuple(scale), tuple(int(z) for z in (zero or [[0]])[0]), axis % max(len(shape), 1))
+    return params if _makes_sense(params, value) else None
 
 
 def _onnx_params(value: Value) -> TensorParams | None:

@@ -52,12 +52,12 @@ class RuleResults:
             return registry.call_infer(definition, inputs, attrs)
         if known is not None:
             return known[0]
-        found = registry.call_infer(definition, inputs, attrs)
+        results = registry.call_infer(definition, inputs, attrs)
         if len(self._results) < MAX_RESULTS:
             # Equal results as one object, since keys go by identity.
-            found = tuple(self._specs.setdefault(spec, spec) for spec in found)
-            self._results[key] = found, inputs
-        return found
+            results = tuple(self._specs.setdefault(spec, spec) for spec in results)
+            self._results[key] = results, inputs
+        return results
 
 
 # --- functions ----------------------------------------------------------------------------------------------

@@ -141,15 +141,15 @@ class Interface:
     @property
     def open_inputs(self) -> list[tuple[str, Shape]]:
         """Chosen inputs declared with sizes open beyond the batch; no training switches, no strings."""
-        found = []
+        left_open = []
         for value in self.chosen_inputs:
             shape = value.node.get("shape") if has(value.node.op, Trait.PLACEHOLDER) else value.shape
             shape = asked_shape(value, shape if isinstance(shape, tuple) else None)
             if value.dtype is STRING or inference_setting(value.node) is not None:
                 continue
             if shape is None or None in shape[1:]:
-                found.append((value.name, shape))
-        return found
+                left_open.append((value.name, shape))
+        return left_open
 
     @property
     def chosen_outputs(self) -> list[Value]:
@@ -168,9 +168,9 @@ def guess_interface(graph: Graph) -> Interface:
     # In a graph with variables what nothing reads is mostly machinery of training,
     # so answers are looked for first.
     outputs = _answered(graph) or _outputs(graph)
-    wanted = [c.value.node for c in outputs if c.score > 0] or [c.value.node for c in outputs]
-    # Inputs that only training needs, such as labels, lead to no wanted output.
-    needed = ancestors(wanted) if wanted else set(graph)
+    suggested = [c.value.node for c in outputs if c.score > 0] or [c.value.node for c in outputs]
+    # Inputs that only training needs, such as labels, lead to no suggested output.
+    needed = ancestors(suggested) if suggested else set(graph)
     inputs = _inputs(graph, needed)
     interface = Interface(inputs, outputs)
     _find_cut(graph, needed, interface)
@@ -181,18 +181,20 @@ def guess_interface(graph: Graph) -> Interface:
 
 def _answered(graph: Graph) -> list[Candidate]:
     """Answers that a graph with variables was trained for, before all else; empty if that cannot be told."""
-    found = answers(graph) if variables(graph) else {}
-    sizes = {value: len(ancestors([value.node])) for value in found} if len(found) <= _MANY_SINKS else {}
+    answered = answers(graph) if variables(graph) else {}
+    sizes = (
+        {value: len(ancestors([value.node])) for value in answered} if len(answered) <= _MANY_SINKS else {}
+    )
     biggest = max(sizes.values(), default=1)
     candidates = []
-    for value, reason in found.items():
+    for value, reason in answered.items():
         candidate = _rank_output(value, sizes.get(value, 0), biggest)
         # In place of "feeds nothing", which need not be so.
         candidate.reasons[0] = reason
         candidates.append(candidate)
     if not candidates:
         return []
-    others = [c for c in _outputs(graph) if c.value not in found]
+    others = [c for c in _outputs(graph) if c.value not in answered]
     for other in others:
         other.score = min(other.score, 0)
     return sorted(candidates, key=lambda c: -c.score) + others
@@ -208,7 +210,7 @@ def _declared(graph: Graph) -> Interface:
 
 
 def _outputs(graph: Graph) -> list[Candidate]:
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     sizes: dict[Node, int] = {}
     unread = [n for n in graph if not any(v.is_used for v in n.outputs) and port_count(n) != 0]
     for node in unread:
@@ -224,13 +226,13 @@ def _outputs(graph: Graph) -> list[Candidate]:
     for node, size in sizes.items():
         # The other outputs of these say how the first was computed.
         count = 1 if has(node.op, Trait.FUSED_BATCH_NORM | Trait.MERGE) else port_count(node) or 1
-        found += [_rank_output(node.output(port), size, biggest) for port in range(count)]
-    found.sort(key=lambda c: -c.score)
-    best = found[0].score if found else 0
-    for candidate in found:
+        candidates += [_rank_output(node.output(port), size, biggest) for port in range(count)]
+    candidates.sort(key=lambda c: -c.score)
+    best = candidates[0].score if candidates else 0
+    for candidate in candidates:
         if candidate.score < best - 3:  # far behind the best: a leftover
             candidate.score = min(candidate.score, 0)
-    return found
+    return candidates
 
 
 def _is_machinery(node: Node) -> bool:
@@ -292,7 +294,7 @@ def _rank_output(value: Value, size: int, biggest: int) -> Candidate:
 
 
 def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for node in graph:
         if not has(node.op, Trait.PLACEHOLDER):
             continue
@@ -318,9 +320,9 @@ def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
         for op in sorted({r.op for r in value.readers}):
             if words := _decoding(op) or (_is_source(op) and _PREPARES.get(op)):
                 candidate.reasons.append(f"goes into {op}, which {words}")
-        found.append(candidate)
-    found.sort(key=lambda c: -c.score)
-    return found
+        candidates.append(candidate)
+    candidates.sort(key=lambda c: -c.score)
+    return candidates
 
 
 def _find_cut(graph: Graph, needed: set[Node], interface: Interface) -> None:

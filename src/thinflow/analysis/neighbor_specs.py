@@ -24,8 +24,8 @@ def asked_shape(value: Value, declared: Shape) -> Shape:
     """
     if declared is not None and None not in declared[1:]:
         return declared
-    found = set(_shapes(value))
-    asked = found.pop() if len(found) == 1 else None
+    shapes = set(_shapes(value))
+    asked = shapes.pop() if len(shapes) == 1 else None
     if asked is None or declared is None:
         return asked if declared is None else declared
     return tuple(map(_either, declared, asked)) if len(declared) == len(asked) else declared
@@ -103,8 +103,8 @@ def typed_inputs(node: Node, inputs: Sequence[TensorSpec]) -> Sequence[TensorSpe
 
 
 def _asked_for(value: Value) -> DType | None:
-    found = {_stated(use.node, use.index) for use in value.uses} - {None}
-    return found.pop() if len(found) == 1 else None
+    types = {_stated(use.node, use.index) for use in value.uses} - {None}
+    return types.pop() if len(types) == 1 else None
 
 
 def _stated(node: Node, index: int) -> DType | None:

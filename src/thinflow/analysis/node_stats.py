@@ -220,11 +220,11 @@ class NodeStats:
             row.memory += node.memory
             row.calls += node.calls // runs
         total, reached = max(sum(r.micros for r in sums.values()), 1), 0
-        found = []
+        rows = []
         for row in sorted(sums.values(), key=lambda r: -r.micros):
             reached += row.micros
-            found.append((row, 100 * row.micros / total, 100 * reached / total))
-        return found
+            rows.append((row, 100 * row.micros / total, 100 * reached / total))
+        return rows
 
     def _node_table(self, title: str, rows: Sequence[NodeRow], style: str) -> str:
         width = _name_width(style)

@@ -20,12 +20,12 @@ def find_obstacles(graph: Graph, outputs: Sequence[Value], shape_failures: Mappi
         shape_failures: node -> why its shape rule failed.
     """
     needed: Collection[Node] = ancestors([v.node for v in outputs]) if outputs else set(graph)
-    found = []
+    sentences = []
     for node in graph:
         if node in needed:
             reason = shape_failures.get(node.name) or _lost_function(node) or _damaged_constant(node)
-            found += [reason] if reason else []
-    return found
+            sentences += [reason] if reason else []
+    return sentences
 
 
 def _lost_function(node: Node) -> str:

@@ -116,24 +116,24 @@ def _windows(x: tuple[int | None, ...], kernel: Sequence[int], attrs: Attributes
     dilations = attrs.get("dilations") or (1,) * rank
     pads = attrs.get("pads") or (0,) * (2 * rank)
     mode = attrs.get("auto_pad", b"NOTSET")
-    found: list[int | None] = []
+    counts: list[int | None] = []
     for i, size in enumerate(x[2:]):
         span = (kernel[i] - 1) * dilations[i] + 1
         if size is None:
-            found.append(None)
+            counts.append(None)
         elif mode in (b"SAME_UPPER", b"SAME_LOWER"):
             # SAME: as many windows as strides fit, whatever the kernel; padding makes up for the rest.
-            found.append(-(-size // strides[i]))
+            counts.append(-(-size // strides[i]))
         else:
             # Pads are the beginnings of all axes, then their ends.
             before, after = (0, 0) if mode == b"VALID" else (pads[i], pads[i + rank])
             room = size + before + after - span
             windows = (-(-room // strides[i]) if attrs.get("ceil_mode") else room // strides[i]) + 1
             # A last window that would begin in the padding behind the input is left out.
-            found.append(
+            counts.append(
                 windows - (bool(attrs.get("ceil_mode")) and (windows - 1) * strides[i] >= size + before)
             )
-    return found
+    return counts
 
 
 @shape_rule("onnx.Conv")
@@ -158,13 +158,13 @@ def _conv_transpose(xs: Operands, attrs: Attributes) -> Shape:
     pads, extra = attrs.get("pads") or (0,) * 2 * rank, attrs.get("output_padding") or (0,) * rank
     if attrs.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
         return (x[0], channels, *(None if n is None else n * s for n, s in zip(x[2:], strides, strict=True)))
-    found: list[int | None] = []
+    sizes: list[int | None] = []
     for i, size in enumerate(x[2:]):
         span = ((w[2 + i] or 1) - 1) * dilations[i] + 1
         around = pads[i] + pads[i + rank]
         # By the formula of the op's definition: the inverse of a convolution's size, pads cut off.
-        found.append(None if size is None else strides[i] * (size - 1) + extra[i] + span - around)
-    return (x[0], channels, *found)
+        sizes.append(None if size is None else strides[i] * (size - 1) + extra[i] + span - around)
+    return (x[0], channels, *sizes)
 
 
 @shape_rule("onnx.MaxPool", "onnx.AveragePool", "onnx.LpPool")
@@ -207,10 +207,10 @@ def _flatten(xs: Operands, attrs: Attributes) -> Shape:
 
 @shape_rule("onnx.Reshape")
 def _reshape(xs: Operands, attrs: Attributes) -> Shape:
-    x, wanted = _shape(xs[0]), _ints(xs, 1, attrs, "shape")
+    x, target = _shape(xs[0]), _ints(xs, 1, attrs, "shape")
     keeps_zero = not attrs.get("allowzero")
     # 0 copies the size at its own place, unless `allowzero` makes it an empty axis.
-    sizes = [x[i] if n == 0 and keeps_zero else n for i, n in enumerate(wanted)]
+    sizes = [x[i] if n == 0 and keeps_zero else n for i, n in enumerate(target)]
     if -1 in sizes:
         others = [n for n in sizes if n != -1]
         at = sizes.index(-1)
@@ -227,10 +227,10 @@ def _ints(xs: Operands, place: int, attrs: Attributes, name: str) -> tuple[int, 
         ValueError: they are computed.
     """
     spec = xs[place] if len(xs) > place else None
-    found = spec.ints if spec is not None else attrs.get(name)
-    if found is None:
+    numbers = spec.ints if spec is not None else attrs.get(name)
+    if numbers is None:
         raise ValueError(f"{name} is not constant")
-    return tuple(found)
+    return tuple(numbers)
 
 
 @shape_rule("onnx.Transpose")

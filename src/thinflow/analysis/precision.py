@@ -40,8 +40,8 @@ def precision(graph: Graph) -> str:
     """A few words, such as "int8", "float32 with float16 weights", "int8, 2 of 30 heavy ops in float32"."""
     kinds = Counter(_kind(n, _HEAVY[n.op]) for n in graph if n.op in _HEAVY and len(n.inputs) > 1)
     if not kinds:
-        found = next((v.dtype for v in (*graph.inputs, *graph.outputs) if v.dtype is not None), None)
-        return _name(found)
+        element = next((v.dtype for v in (*graph.inputs, *graph.outputs) if v.dtype is not None), None)
+        return _name(element)
     (main, count), total = kinds.most_common(1)[0], sum(kinds.values())
     if count == total:
         return main
@@ -90,7 +90,7 @@ def _name(element: DType | None) -> str:
 # --- floats of fewer digits ---------------------------------------------------------------------------------
 
 
-USUAL = 1e-4
+DEFAULT_TOLERANCE = 1e-4
 """Relative difference up to which answers of float models count as the same."""
 # float16 stores 10 bits of the mantissa, bfloat16 7.
 _STEPS = {HALF: 2.0**-10, BFLOAT16: 2.0**-7}
@@ -104,8 +104,8 @@ def computed_in(*graphs: Graph) -> DType | None:
 
     Weights that are only kept in it do not count. O(nodes, those of functions included).
     """
-    found = {t for graph in graphs for node in _nodes(graph) for t in _types(node)}
-    return max(found & _STEPS.keys(), key=lambda t: _STEPS[t], default=None)
+    types = {t for graph in graphs for node in _nodes(graph) for t in _types(node)}
+    return max(types & _STEPS.keys(), key=lambda t: _STEPS[t], default=None)
 
 
 def usual_tolerance(*graphs: Graph) -> tuple[float, str]:
@@ -115,7 +115,7 @@ def usual_tolerance(*graphs: Graph) -> tuple[float, str]:
     """
     element = computed_in(*graphs)
     if element is None:
-        return USUAL, ""
+        return DEFAULT_TOLERANCE, ""
     tolerance = _SPARE * _STEPS[element]
     return tolerance, f"a model computes in {element}, and the tolerance is {_SPARE} steps of that type"
 

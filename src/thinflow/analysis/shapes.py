@@ -126,11 +126,11 @@ def _declared_results(node: Node, inputs: Sequence[TensorSpec], rules: RuleResul
         return unknown_specs(node)
     inputs = typed_inputs(node, inputs)
     attrs = node.attrs_view
-    wanted = None if isinstance(definition.num_outputs, int) else attrs.get(definition.num_outputs)
+    count = None if isinstance(definition.num_outputs, int) else attrs.get(definition.num_outputs)
     # Before the rule, which would make a spec for each.
-    if isinstance(wanted, int) and not 0 <= wanted <= MAX_PORTS:
+    if isinstance(count, int) and not 0 <= count <= MAX_PORTS:
         raise ShapeError(
-            f"{wanted} outputs are more than any op can have",
+            f"{count} outputs are more than any op can have",
             node.where,
             hint="the file is damaged; export it again",
         )
@@ -205,8 +205,8 @@ def infer_with_loops(graph: Graph, fed: Mapping[Value, TensorSpec] | None = None
 
     O(nodes + edges) for every level of nesting and for every time a shape has to be given up.
     """
-    given = dict(fed or {})
-    failures = infer_shapes(graph, given)
+    known = dict(fed or {})
+    failures = infer_shapes(graph, known)
     variables = {n: following for n in graph if (following := _following(n)) is not None}
     if not variables:
         return failures
@@ -217,9 +217,9 @@ def infer_with_loops(graph: Graph, fed: Mapping[Value, TensorSpec] | None = None
         if not better:
             return failures
         guesses.update(better)
-        failures = infer_shapes(graph, given | guesses)
+        failures = infer_shapes(graph, known | guesses)
     # Unsettled guesses may be wrong; without them the variables are unknown.
-    return infer_shapes(graph, given)
+    return infer_shapes(graph, known)
 
 
 def _following(node: Node) -> Value | None:
@@ -232,12 +232,12 @@ def _following(node: Node) -> Value | None:
 
 def _entered(variables: Mapping[Node, Value], guesses: Mapping[Value, TensorSpec]) -> dict[Value, TensorSpec]:
     """First guesses: what enters. Inner loops get theirs once the outer ones have some."""
-    found = {}
+    entered = {}
     for node, following in variables.items():
         first = next(v for v in node.inputs if v is not following).spec
         if node.output() not in guesses and first.shape is not None:
-            found[node.output()] = first.with_shape(first.shape)
-    return found
+            entered[node.output()] = first.with_shape(first.shape)
+    return entered
 
 
 def _widened(variables: Mapping[Node, Value], guesses: Mapping[Value, TensorSpec]) -> dict[Value, TensorSpec]:

@@ -104,8 +104,8 @@ def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Summ
         # Again, with a batch of one and the shapes that the user gave.
         failures = infer_shapes(graph, assumed)
     ops: Counter[str] = Counter(n.op for n in graph)
-    wanted = [c.value for c in interface.outputs if c.score > 0]
-    needed = ancestors([v.node for v in wanted]) if wanted else set(graph)
+    suggested = [c.value for c in interface.outputs if c.score > 0]
+    needed = ancestors([v.node for v in suggested]) if suggested else set(graph)
     sound = runnable(graph)
     # A graph that cannot be sorted as a whole has no peak that means anything.
     order = [n for n in sound if n in needed] if len(sound) == len(graph) else []
@@ -119,7 +119,7 @@ def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Summ
         devices=dict(sorted(Counter(n.device for n in graph if n.device).items())),
         problems=find_problems(graph, port_count),
         cost=graph_cost(graph, [n for n in graph if n in needed]),
-        peak=peak_activations(order, wanted) if order else None,
+        peak=peak_activations(order, suggested) if order else None,
         training_norms=training,
         inference_norms=inference,
         sample_norms=of_samples,
@@ -156,8 +156,8 @@ def _assumed(
         [interface.cut.value] if interface.cut is not None else []
     )
     values += [v for v in declared if v not in values]
-    given = {name.removesuffix(":0"): tuple(shape) for name, shape in shapes.items()}
-    unknown = next((n for n in given if n not in {v.name for v in values}), None)
+    overrides = {name.removesuffix(":0"): tuple(shape) for name, shape in shapes.items()}
+    unknown = next((n for n in overrides if n not in {v.name for v in values}), None)
     if unknown is not None:
         names = [v.name for v in values]
         raise FeedError(
@@ -165,7 +165,7 @@ def _assumed(
             hint=closest(unknown, names) or f"the inputs are {', '.join(names)}",
         )
     for value in values:
-        shape = given.get(value.name, value.shape)
+        shape = overrides.get(value.name, value.shape)
         if shape and shape[0] is None and None not in shape[1:]:
             # Costs and memory are for one sample where only the batch is open.
             shape = (1, *shape[1:])

@@ -66,13 +66,13 @@ def content_of(reader: Node) -> Content | str:
 
 def fixed_tables(graph: Graph) -> set[Node]:
     """Tables all of whose readers know what they hold, with what fills them and hands them on."""
-    found: set[Node] = set()
+    fixed: set[Node] = set()
     for table in (n for n in graph if _TABLES.fullmatch(n.op)):
         users = list(_users(table))
         readers = [u for u in users if has(u.op, _READS)]
         if readers and all(isinstance(content_of(r), Content) for r in readers):
-            found |= {table, *(u for u in users if has(u.op, Trait.TABLE_FILL)), *_passing(table)}
-    return found
+            fixed |= {table, *(u for u in users if has(u.op, Trait.TABLE_FILL)), *_passing(table)}
+    return fixed
 
 
 def _source(value: Value) -> Node | None:
@@ -86,13 +86,13 @@ def _source(value: Value) -> Node | None:
 
 def _passing(table: Node) -> list[Node]:
     """The nodes that only hand the table on."""
-    found: dict[Node, None] = {}
+    passing: dict[Node, None] = {}
     stack = [table]
     while stack:
-        new = [r for r in stack.pop().output().readers if r.op in _PASSING and r not in found]
-        found.update(dict.fromkeys(new))
+        new = [r for r in stack.pop().output().readers if r.op in _PASSING and r not in passing]
+        passing.update(dict.fromkeys(new))
         stack += new
-    return list(found)
+    return list(passing)
 
 
 def _users(table: Node) -> Iterator[Node]:

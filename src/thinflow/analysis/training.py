@@ -75,25 +75,25 @@ def answers(graph: Graph) -> dict[Value, str]:
     learned = _downstream(variables(graph), set(graph))
     ends = [node for node in graph if node in forward and _is_end(node, forward)]
     losses = [node for node in ends if _is_loss(node)]
-    found = {
+    candidates = {
         value: "nothing reads it"
         for node in ends
         if node not in losses and node in learned
         for value in _unread(node)
     }
     # Then what nothing reads is enough, and the loss need not be asked.
-    if any(_is_like_an_answer(value.node) for value in found):
-        return found
+    if any(_is_like_an_answer(value.node) for value in candidates):
+        return candidates
     behind = {
         node.output(): f"'{loss.name}' is computed from it"
         for loss in losses
         for node in _behind(loss, forward, learned)
     }
-    if found:  # left over, such as a loop's outputs beside its last state: then the loss may know better
-        known = ancestors([value.node for value in found])
+    if candidates:  # left over, such as a loop's outputs beside its last state: then the loss may know better
+        known = ancestors([value.node for value in candidates])
         behind = {v: why for v, why in behind.items() if v.node not in known and _is_like_an_answer(v.node)}
-    found = behind | found
-    return found or {node.output(): "nothing reads it" for node in losses if node in learned}
+    candidates = behind | candidates
+    return candidates or {node.output(): "nothing reads it" for node in losses if node in learned}
 
 
 def _is_like_an_answer(node: Node) -> bool:
@@ -116,15 +116,15 @@ def _forward(graph: Graph) -> set[Node]:
 
 
 def _downstream(starts: Iterable[Node], within: set[Node]) -> set[Node]:
-    found: set[Node] = set()
+    reached: set[Node] = set()
     pending = list(starts)
     while pending:
         node = pending.pop()
-        if node in found or node not in within:
+        if node in reached or node not in within:
             continue
-        found.add(node)
+        reached.add(node)
         pending.extend(reader for value in node.outputs for reader in value.readers)
-    return found
+    return reached
 
 
 def _is_end(node: Node, forward: set[Node]) -> bool:
@@ -170,7 +170,7 @@ def _unread(node: Node) -> Iterator[Value]:
 
 def _behind(loss: Node, forward: set[Node], learned: set[Node]) -> list[Node]:
     """The values a loss is made from: the first nodes behind it that are not made of loss-like ops."""
-    found: dict[Node, None] = {}
+    sources: dict[Node, None] = {}
     seen: set[Node] = set()
     pending = [loss]
     while pending:
@@ -179,11 +179,11 @@ def _behind(loss: Node, forward: set[Node], learned: set[Node]) -> list[Node]:
             continue
         seen.add(node)
         if node is not loss and _ends_a_model(node, forward, learned):
-            found[node] = None
+            sources[node] = None
         else:
             pending.extend(value.node for value in node.inputs)
     # An answer that another is computed from is a step on the way.
-    return [n for n in found if not any(n is not m and n in ancestors([m]) for m in found)]
+    return [n for n in sources if not any(n is not m and n in ancestors([m]) for m in sources)]
 
 
 def _ends_a_model(node: Node, forward: set[Node], learned: set[Node]) -> bool:

@@ -93,8 +93,8 @@ def schedule(graph: Graph, needed: Iterable[Node]) -> list[Step]:
         GraphError: a loop is not built as TensorFlow builds them.
     """
     # Order of execution: each node comes behind its producers, whose frames are then known.
-    wanted = set(needed)
-    order = [n for n in execution_order(graph) if n in wanted]
+    members = set(needed)
+    order = [n for n in execution_order(graph) if n in members]
     if not any(has(n.op, Trait.ENTER) for n in order):
         return list(order)
     # Loops are steps now, and their order among the others has to be found anew.
@@ -232,14 +232,14 @@ def _producers(node: Node) -> list[Node]:
 
 def _closure(steps: Iterable[Step], needs: Mapping[Step, set[Step]]) -> set[Step]:
     """The steps and all they need, directly or not."""
-    found: set[Step] = set()
+    closure: set[Step] = set()
     stack = list(steps)
     while stack:
         step = stack.pop()
-        if step not in found:
-            found.add(step)
+        if step not in closure:
+            closure.add(step)
             stack.extend(needs[step])
-    return found
+    return closure
 
 
 def _sorted_units(needs: Mapping[Step, set[Step]]) -> Iterator[Step]:

@@ -30,7 +30,7 @@ def branch_functions(branching: Branching) -> tuple[list[Value], list[Function]]
         raise UnsupportedOp(branching.problem, branching.predicate.node.where)
     # In a branch the predicate is known, so no argument is needed for it.
     arguments = [v for v in reads(branching) if v is not branching.predicate]
-    wanted = _arriving(branching)
+    results = _arriving(branching)
     switches = [m for m in branching.members if decides(m, branching.predicate)]
     played = {*switches, *branching.merges}
     functions = []
@@ -48,14 +48,14 @@ def branch_functions(branching: Branching) -> tuple[list[Value], list[Function]]
         known = {branching.predicate: np.array(bool(side) if is_truth else side)}
         name = f"{branching.predicate.node.name}/branch{side}"
         awaited = [n for merge in branching.merges for n in merge.control_inputs]
-        functions.append(extraction.function(name, nodes, wanted[side], known, awaited))
+        functions.append(extraction.function(name, nodes, results[side], known, awaited))
     return arguments, functions
 
 
 def _arriving(branching: Branching) -> list[list[Value]]:
     """For each side what the Merges get from it."""
     side_of = {node: side for m, side in branching.sides.items() for node in nodes_of(m)}
-    wanted: list[list[Value]] = [[] for _ in range(branching.count)]
+    arriving: list[list[Value]] = [[] for _ in range(branching.count)]
     for merge in branching.merges:
         # Port 1 of a Merge is `value_index`, for which functions have no counterpart.
         if merge.output(1).uses:
@@ -65,11 +65,11 @@ def _arriving(branching: Branching) -> list[list[Value]]:
             side = value.port if decides(node, branching.predicate) else side_of.get(node)
             if side is None:
                 raise UnsupportedOp("it is not known on which side an input arrives", merge.where)
-            wanted[side].append(value)
+            arriving[side].append(value)
     # Functions give a value for each result; a TF1 Merge may have an input from one side alone.
-    if any(len(values) != len(branching.merges) for values in wanted):
+    if any(len(values) != len(branching.merges) for values in arriving):
         raise UnsupportedOp("a Merge does not join one value of each side", branching.merges[0].where)
-    return wanted
+    return arriving
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +110,14 @@ def loop_functions(loop: Loop) -> LoopFunctions:
     switches = [n for n in nodes if has(n.op, Trait.SWITCH) and root_of(n.inputs[1]).node is loop.condition]
     nodes = [n for n in nodes if n not in set(switches) and n is not loop.condition]
 
-    def function(name: str, side: int, wanted: Sequence[Value], waiting: Sequence[Node] = ()) -> Function:
+    def function(name: str, side: int, results: Sequence[Value], waiting: Sequence[Node] = ()) -> Function:
         extraction = _Extraction(loop, inner)
         for switch in switches:
             extraction.alias(switch.output(side), switch.inputs[0])
         known = {loop.condition.output(): np.array(bool(side))}
         # What ran in every iteration because something waited for it has to run in every call.
         awaited = [n for w in waiting for n in w.control_inputs]
-        return extraction.function(f"{loop.name}/{name}", nodes, wanted, known, awaited)
+        return extraction.function(f"{loop.name}/{name}", nodes, results, known, awaited)
 
     following = [n.inputs[0] for n in loop.next_iterations]
     return LoopFunctions(

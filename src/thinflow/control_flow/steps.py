@@ -88,10 +88,10 @@ def are_tangled(steps: Sequence[Step]) -> bool:
     """
     step_of = {node: step for step in steps for node in nodes_of(step)}
     needs = {step: _needed_by(step, step_of) for step in dict.fromkeys(step_of.values())}
-    waiting = {step: len(found) for step, found in needs.items()}
+    waiting = {step: len(needed) for step, needed in needs.items()}
     readers: dict[Step, list[Step]] = {}
-    for step, found in needs.items():
-        for other in found:
+    for step, needed in needs.items():
+        for other in needed:
             readers.setdefault(other, []).append(step)
     # Only the count matters: steps that never become ready are in a circle.
     ready = [step for step, count in waiting.items() if not count]
@@ -145,8 +145,8 @@ def reads(step: Step) -> list[Value]:
     if isinstance(step, Loop):
         return list(dict.fromkeys([*(e.inputs[0] for e in step.enters), *step.free]))
     inside = set(nodes_of(step))
-    found = dict.fromkeys(v for n in nodes_of(step) for v in n.inputs if v.node not in inside)
-    return list(dict.fromkeys([step.predicate, *found]))
+    outer = dict.fromkeys(v for n in nodes_of(step) for v in n.inputs if v.node not in inside)
+    return list(dict.fromkeys([step.predicate, *outer]))
 
 
 def constant_nodes(nodes: Iterable[Node]) -> list[Node]:
@@ -211,14 +211,14 @@ def is_switch(step: Step) -> TypeGuard[Node]:
 
 def _conditions(steps: Sequence[Step]) -> dict[Step, _Conditions]:
     """The conditions under which each step runs: predicates with their sides."""
-    found: dict[Step, _Conditions] = {}
+    conditions: dict[Step, _Conditions] = {}
     step_of = {node: step for step in steps for node in nodes_of(step)}
 
     def alive(value: Value) -> _Conditions:
         step = step_of.get(value.node)
         if step is None:
             return frozenset()
-        here = found.get(step, frozenset())
+        here = conditions.get(step, frozenset())
         # Behind a Switch, what reads an output runs on that output's side only.
         return here | {(root_of(step.inputs[1]), value.port)} if is_switch(step) else here
 
@@ -226,13 +226,13 @@ def _conditions(steps: Sequence[Step]) -> dict[Step, _Conditions]:
         arriving = [alive(v) for v in reads(step)]
         waited = [n for node in nodes_of(step) for n in node.control_inputs if n in step_of]
         # Waiting for a node of the same step says nothing about when the step runs.
-        controls = [found.get(step_of[n], frozenset()) for n in waited if step_of[n] is not step]
+        controls = [conditions.get(step_of[n], frozenset()) for n in waited if step_of[n] is not step]
         if isinstance(step, Node) and step.op in MERGES:
             # A Merge runs as soon as one input arrives: only what all of them need must hold.
-            found[step] = _joined(arriving)
+            conditions[step] = _joined(arriving)
         else:
-            found[step] = frozenset().union(*arriving, *controls)
-    return found
+            conditions[step] = frozenset().union(*arriving, *controls)
+    return conditions
 
 
 def _joined(arriving: Sequence[_Conditions]) -> _Conditions:

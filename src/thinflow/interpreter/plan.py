@@ -138,8 +138,8 @@ def _needed(
 
     Of a node that makes several values some may be fed. If all that is read are, nobody waits for it.
     """
-    wanted = set(outputs)
-    idle = {v.node for v in fed if all(o in fed for o in v.node.outputs if o.uses or o in wanted)}
+    asked = set(outputs)
+    idle = {v.node for v in fed if all(o in fed for o in v.node.outputs if o.uses or o in asked)}
     needed: set[Node] = set()
     stack = [*(v.node for v in outputs if v not in fed), *(n for n in targets if n not in idle)]
     while stack:
@@ -159,14 +159,14 @@ def _last_uses(steps: Sequence[Step], keep: Iterable[Value]) -> list[list[Value]
         # From outside, a loop is one step: it reads what enters it and what its body names directly, and
         # makes what its Exits hand out.
         read = [e.inputs[0] for e in step.enters] + list(step.free) if isinstance(step, Loop) else step.inputs
-        made = [o for e in step.exits for o in e.outputs] if isinstance(step, Loop) else step.outputs
+        results = [o for e in step.exits for o in e.outputs] if isinstance(step, Loop) else step.outputs
         # What is made and never read goes right behind the step that makes it.
-        for value in (*made, *read):
+        for value in (*results, *read):
             last[value] = index
-    kept = set(keep)
+    lasting = set(keep)
     drops: list[list[Value]] = [[] for _ in steps]
     for value, index in last.items():
-        if value not in kept:
+        if value not in lasting:
             drops[index].append(value)
     return drops
 
@@ -178,7 +178,7 @@ def run_graph(graph: Graph, feeds: Mapping[str, Any], outputs: Sequence[str]) ->
         GraphError: a name does not exist.
     """
     values = {graph.value(name): np.asarray(array) for name, array in feeds.items()}
-    wanted = [graph.value(name) for name in outputs]
-    if not wanted:
+    results = [graph.value(name) for name in outputs]
+    if not results:
         raise GraphError("no outputs were asked for", hint="name at least one")
-    return Plan(graph, wanted, list(values)).run(values)
+    return Plan(graph, results, list(values)).run(values)

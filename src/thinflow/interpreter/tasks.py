@@ -248,15 +248,15 @@ def resource_runner(node: Node, bodies: Bodies) -> Runner:
     key = (node.op, node.get("container", ""), node.get("shared_name", "") or node.name)
 
     def run(inputs: Sequence[Any]) -> Sequence[Any]:
-        made = state.resources.get(key)
-        if made is None:
-            (made,) = run_node(node, inputs)
-            made.where, made.folder = node.where, state.folder
+        resource = state.resources.get(key)
+        if resource is None:
+            (resource,) = run_node(node, inputs)
+            resource.where, resource.folder = node.where, state.folder
             # Before it is filled: what fills it may ask for it again by its name.
-            state.resources[key] = made
-            if isinstance(made, Table):
-                _fill(node, made, bodies)
-        return (made,)
+            state.resources[key] = resource
+            if isinstance(resource, Table):
+                _fill(node, resource, bodies)
+        return (resource,)
 
     return run
 

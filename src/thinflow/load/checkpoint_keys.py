@@ -90,11 +90,11 @@ def keys_of(
     if meta is not None:
         restore_op = restore_op or meta.message.saver_def.restore_op_name
     # The weakest evidence first, which better one overwrites.
-    found = _from_names(graph, checkpoint)
+    keys = _from_names(graph, checkpoint)
     if meta is not None:  # the later ones know better
-        found |= _from_objects(graph, meta, checkpoint)
-        found |= _from_collections(meta, checkpoint)
-    return found | _from_restores(graph, checkpoint, restore_op)
+        keys |= _from_objects(graph, meta, checkpoint)
+        keys |= _from_collections(meta, checkpoint)
+    return keys | _from_restores(graph, checkpoint, restore_op)
 
 
 def contents_of(graph: Graph, checkpoint: Checkpoint, meta: MetaGraph | None = None) -> dict[str, Content]:
@@ -106,12 +106,12 @@ def contents_of(graph: Graph, checkpoint: Checkpoint, meta: MetaGraph | None = N
     if meta is not None:
         objects = Objects(graph, meta, checkpoint)
         names |= {table.name: key for table in tables if (key := objects.key(table, "table"))}
-    found = {
+    contents = {
         table: (Key(f"{name}-keys"), Key(f"{name}-values"))
         for table, name in names.items()
         if f"{name}-keys" in checkpoint and f"{name}-values" in checkpoint
     }
-    return found | _restored_contents(graph, checkpoint)
+    return contents | _restored_contents(graph, checkpoint)
 
 
 def variables(graph: Graph) -> Iterator[Node]:
@@ -120,15 +120,15 @@ def variables(graph: Graph) -> Iterator[Node]:
 
 
 def _from_names(graph: Graph, checkpoint: Checkpoint) -> dict[str, Key]:
-    found = {}
+    keys = {}
     by_full_name = {full: key for key, full in _full_names(checkpoint).items()}
     for node in variables(graph):
         for name in (node.name, _shared_name(node)):
             key = name if name in checkpoint else by_full_name.get(name, "")
             if key:
-                found[node.name] = Key(key, told_by="its name")
+                keys[node.name] = Key(key, told_by="its name")
                 break
-    return found
+    return keys
 
 
 def _full_names(checkpoint: Checkpoint) -> dict[str, str]:
@@ -179,7 +179,7 @@ def _from_restores(graph: Graph, checkpoint: Checkpoint, restore_op: str) -> dic
 
 def _restored_contents(graph: Graph, checkpoint: Checkpoint) -> dict[str, Content]:
     """Tables that a saver fills."""
-    found: dict[str, Content] = {}
+    contents: dict[str, Content] = {}
     for node in graph:
         if not has(node.op, Trait.TABLE_FILL) or len(node.inputs) != 3:
             continue
@@ -188,8 +188,8 @@ def _restored_contents(graph: Graph, checkpoint: Checkpoint) -> dict[str, Conten
             continue
         keys = [_read_by(value) for value in node.inputs[1:]]
         if keys[0] is not None and keys[1] is not None and all(k.name in checkpoint for k in keys if k):
-            found[table.name] = (keys[0], keys[1])
-    return found
+            contents[table.name] = (keys[0], keys[1])
+    return contents
 
 
 def _read_by(value: Value) -> Key | None:

@@ -55,13 +55,13 @@ def freeze_metagraph(
         GraphError: an output does not exist.
     """
     _place_assets(meta)
-    wanted = [e.value for e in signature.outputs.values()] if signature else list(outputs)
+    results = [e.value for e in signature.outputs.values()] if signature else list(outputs)
     # Files that fill tables lie among the assets, in models that have any.
     home = meta.folder / "assets" if meta.message.asset_file_def else None
     prefix = checkpoint or meta.checkpoint
     frozen = freeze_graph(
         meta.graph,
-        wanted,
+        results,
         open_checkpoint(prefix) if prefix is not None else None,
         options or Options(),
         meta=meta,
@@ -162,9 +162,9 @@ def _initializers(graph: Graph, meta: MetaGraph | None, options: Options) -> lis
     Raises:
         GraphError: one that was asked for does not exist.
     """
-    found = (graph.find(name) for name in (meta.init_ops if meta is not None else ()))
+    named = (graph.find(name) for name in (meta.init_ops if meta is not None else ()))
     asked = [graph.node(name.removeprefix("^").removesuffix(":0")) for name in options.initializers]
-    return [*(fillers_of(graph) if meta is None else ()), *(n for n in found if n is not None), *asked]
+    return [*(fillers_of(graph) if meta is None else ()), *(n for n in named if n is not None), *asked]
 
 
 def _settle_writes(graph: Graph, frozen: Frozen, options: Options) -> None:
@@ -172,8 +172,8 @@ def _settle_writes(graph: Graph, frozen: Frozen, options: Options) -> None:
     is what is left of them if state is kept.
     """
     frozen.state += written_state(graph)
-    kept = kept_variables(graph) if options.state == KEEP else []
-    frozen.kept.left |= add_left(graph, forward_writes(graph, kept))
+    states = kept_variables(graph) if options.state == KEEP else []
+    frozen.kept.left |= add_left(graph, forward_writes(graph, states))
     _cut_writes(graph, frozen)
 
 
@@ -207,9 +207,9 @@ def _inline(graph: Graph, frozen: Frozen) -> None:
 
 def _generators(graph: Graph, values: Mapping[Node, Tensor]) -> list[str]:
     """The variables that hold the state of a generator of random numbers, if anything draws from one."""
-    found = [v.name for v, t in values.items() if t.dtype is INT64 and t.shape == (GENERATOR_SIZE,)]
-    bodies = (f.graph for f in graph.functions.values()) if found else ()
-    return found if any(n.op == "RngReadAndSkip" for g in (graph, *bodies) for n in g) else []
+    generators = [v.name for v, t in values.items() if t.dtype is INT64 and t.shape == (GENERATOR_SIZE,)]
+    bodies = (f.graph for f in graph.functions.values()) if generators else ()
+    return generators if any(n.op == "RngReadAndSkip" for g in (graph, *bodies) for n in g) else []
 
 
 def _prune_functions(graph: Graph, frozen: Frozen) -> None:

@@ -135,16 +135,16 @@ def require_choice(state: str) -> None:
 
 def add_left(graph: Graph, left: Mapping[Node, Value]) -> dict[str, Node]:
     """Outputs for what a run leaves in variables; variable -> the node of its output."""
-    made = {}
+    nodes = {}
     for variable, value in left.items():
         element = variable.attrs.get("dtype")
         attrs: dict[str, Attr] = {"T": element} if isinstance(element, DType) else {}
         # A node of its own: the value may be an output already, or be left in several variables.
         node = graph.add("Identity", [value], f"{variable.name}/next", attrs=attrs)
         node.origin = ORIGIN
-        made[variable.name] = node
-    graph.outputs = [*graph.outputs, *(node.output() for node in made.values())]
-    return made
+        nodes[variable.name] = node
+    graph.outputs = [*graph.outputs, *(node.output() for node in nodes.values())]
+    return nodes
 
 
 def place_for(graph: Graph, variable: Node, start: Tensor) -> Node:

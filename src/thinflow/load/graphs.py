@@ -167,9 +167,9 @@ def _values(graph: Graph, names: Sequence[str] | str, role: str) -> list[Value]:
     """
     from thinflow.ir.names import parse_value_name
 
-    wanted = [n.strip() for n in (names.split(",") if isinstance(names, str) else names)]
+    stripped = [n.strip() for n in (names.split(",") if isinstance(names, str) else names)]
     values: list[Value] = []
-    for name in filter(None, wanted):
+    for name in filter(None, stripped):
         # Before looking it up, so that a malformed name is said to be that, not an unknown one.
         parse_value_name(name)
         try:
@@ -265,4 +265,4 @@ def require_tensorflow(graph: Graph, what: str) -> None:
 
 def require_outputs(graph: Graph) -> None:
     if not graph.outputs:
-        raise GraphError("the graph has no outputs to convert", graph.path, hint="name them: outputs=[...]")
+        raise GraphError("the graph has no outputs to write", graph.path, hint="name them: outputs=[...]")

@@ -98,10 +98,10 @@ def _named(graph: Graph, name: str, value: Value, endpoint: Endpoint, inner: Col
     return node.output()
 
 
-def _make_room(graph: Graph, name: str, wanted: Node | None) -> None:
+def _make_room(graph: Graph, name: str, owner: Node | None) -> None:
     """Rename whoever has a name already."""
     holder = graph.find(name)
-    if holder is not None and holder is not wanted:
+    if holder is not None and holder is not owner:
         graph.rename(holder, graph.unique_name(f"{name}_inner"))
 
 

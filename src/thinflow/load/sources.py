@@ -142,8 +142,8 @@ def freeze_source(
         if chosen is not None and signature is None:
             _tell_choice(frozen, meta, chosen)
     else:
-        for name, given in (("tags", tags), ("signature", signature)):
-            if given is not None:
+        for name, option in (("tags", tags), ("signature", signature)):
+            if option is not None:
                 raise ParameterError(
                     f"{name}= goes with a SavedModel or a MetaGraph only", hint="leave it out"
                 )
@@ -160,8 +160,8 @@ def freeze_source(
 
 def _tell_choice(frozen: Frozen, meta: MetaGraph, chosen: metagraph.Signature) -> None:
     """Note which signature was taken where there are others; Keras writes one twice, that is none."""
-    key = next(k for k, given in meta.signatures.items() if given is chosen)
-    others = [k for k, given in meta.signatures.items() if k != key and not _is_twin(k, given, chosen)]
+    key = next(k for k, signature in meta.signatures.items() if signature is chosen)
+    others = [k for k, s in meta.signatures.items() if k != key and not _is_twin(k, s, chosen)]
     if others:
         flags = ", ".join(f"--signature {other}" for other in others[:_SHOWN_SIGNATURES])
         note = f"of {len(others) + 1} signatures '{key}' was taken; the others: {flags}"
@@ -169,10 +169,10 @@ def _tell_choice(frozen: Frozen, meta: MetaGraph, chosen: metagraph.Signature) -
         frozen.notes.append(note)
 
 
-def _is_twin(key: str, given: metagraph.Signature, chosen: metagraph.Signature) -> bool:
+def _is_twin(key: str, other: metagraph.Signature, chosen: metagraph.Signature) -> bool:
     """True if it is what Keras's `export` calls "serve": the default signature once more."""
-    ends = [{n: str(e.spec) for n, e in side.items()} for side in (given.inputs, chosen.inputs)]
-    ends += [{n: str(e.spec) for n, e in side.items()} for side in (given.outputs, chosen.outputs)]
+    ends = [{n: str(e.spec) for n, e in side.items()} for side in (other.inputs, chosen.inputs)]
+    ends += [{n: str(e.spec) for n, e in side.items()} for side in (other.outputs, chosen.outputs)]
     return key == "serve" and ends[0] == ends[1] and ends[2] == ends[3]
 
 

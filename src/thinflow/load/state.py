@@ -71,7 +71,7 @@ class _Uses:
 
 
 def _uses(variable: Node) -> _Uses:
-    found = _Uses()
+    uses = _Uses()
     # The handle (or reference) is followed to all that get it; loops and branches on
     # the way make a write conditional.
     pending, seen = [(variable.output(), False)], {variable.output()}
@@ -80,9 +80,9 @@ def _uses(variable: Node) -> _Uses:
         for use in value.uses:
             node = use.node
             if is_write(node):
-                found.writes.append(node)
+                uses.writes.append(node)
                 if controlled:
-                    found.conditional.add(node)
+                    uses.conditional.add(node)
                 continue
             # An Identity of a variable of old reads it.
             is_read = (
@@ -90,13 +90,13 @@ def _uses(variable: Node) -> _Uses:
             )
             handed = () if is_read else handed_on(node, use.index)
             if not handed:
-                found.reads.append((node, use.index))
+                uses.reads.append((node, use.index))
                 continue
             # Loops lead back.
             fresh = [v for v in handed if v not in seen]
             seen.update(fresh)
             pending += [(v, controlled or has(node.op, _CONTROL)) for v in fresh]
-    return found
+    return uses
 
 
 def written_state(graph: Graph) -> list[str]:
@@ -142,15 +142,15 @@ def kept_variables(graph: Graph) -> list[Node]:
     """Variables that a run changes and that its outputs, or what it leaves in others of them, depend on."""
     outputs = [v.node for v in graph.outputs]
     changed = dict(_changed(graph, ancestors(outputs)))
-    found: list[Node] = []
+    changing: list[Node] = []
     while True:
-        needed = ancestors([*outputs, *(w for v in found for w in changed[v].writes)], control=False)
+        needed = ancestors([*outputs, *(w for v in changing for w in changed[v].writes)], control=False)
         more = [
-            v for v, uses in changed.items() if v not in found and any(n in needed for n, _ in uses.reads)
+            v for v, uses in changed.items() if v not in changing and any(n in needed for n, _ in uses.reads)
         ]
         if not more:
-            return [v for v in changed if v in found]
-        found += more
+            return [v for v in changed if v in changing]
+        changing += more
 
 
 def _changed(graph: Graph, touched: set[Node]) -> Iterator[tuple[Node, _Uses]]:
@@ -236,8 +236,8 @@ class _Written:
                 "ExpandDims", [rest[0], axis], f"{write.name}/places", attrs=attrs, before=write
             )
             rest = (places.output(), *rest[1:])
-        kept = {k: v for k, v in write.attrs.items() if k in _PLACE_ATTRS}
-        return self._add(op, [old, *rest], f"{write.name}/written", write, kept)
+        place = {k: v for k, v in write.attrs.items() if k in _PLACE_ATTRS}
+        return self._add(op, [old, *rest], f"{write.name}/written", write, place)
 
     def _read(self, write: Node) -> Value:
         """The value that the variable has before all writes."""

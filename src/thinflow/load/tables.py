@@ -41,10 +41,10 @@ def fillers_of(graph: Graph) -> list[Node]:
     A file that says what a session runs first names them; a bare graph does not.
     """
     users = [u for table in tables_of(graph) for u in _users(table.output())]
-    found = [u for u in dict.fromkeys(users) if has(u.op, Trait.TABLE_FILL | Trait.TABLE_FILE)]
+    fillers = [u for u in dict.fromkeys(users) if has(u.op, Trait.TABLE_FILL | Trait.TABLE_FILE)]
     # What restores from a checkpoint needs its file when it runs; contents of a
     # checkpoint are put in as constants.
-    return [f for f in found if not any(n.op.startswith("Restore") for n in ancestors([f]))]
+    return [f for f in fillers if not any(n.op.startswith("Restore") for n in ancestors([f]))]
 
 
 def fill(
@@ -123,10 +123,10 @@ def _occupied(table: Node, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor
         # The inputs of a dense table are its empty and its deleted key, which no entry may have.
         used &= (slots != mark.numpy().reshape(1, -1)).any(axis=1)
     row = table.get("value_shape") or ()
-    found = values.numpy().reshape(len(slots), math.prod(values.shape[1:]))[used]
+    entries = values.numpy().reshape(len(slots), math.prod(values.shape[1:]))[used]
     count = int(used.sum())
-    kept = slots[used].reshape(count, *shape)
-    return Tensor.from_array(kept), Tensor.from_array(found.reshape(count, *row))
+    occupied = slots[used].reshape(count, *shape)
+    return Tensor.from_array(occupied), Tensor.from_array(entries.reshape(count, *row))
 
 
 def absent_files(graph: Graph) -> dict[str, str]:
@@ -254,7 +254,7 @@ def _lines(content: bytes, count: int, path: Path) -> list[bytes]:
 
 
 def _column(
-    lines: list[bytes], index: int, delimiter: bytes, offset: int, wanted: DType | None, path: Path
+    lines: list[bytes], index: int, delimiter: bytes, offset: int, element: DType | None, path: Path
 ) -> np.ndarray[Any, Any]:
     if index == _LINE_NUMBER:
         # The offset counts for line numbers only.
@@ -265,16 +265,16 @@ def _column(
         if index >= len(parts):
             raise FormatError(f"line {number} has no column {index}", str(path), "see that the file is whole")
         items.append(parts[max(index, 0)])
-    if wanted is not None and wanted is not STRING:
-        return _numbers(items, wanted, path)
+    if element is not None and element is not STRING:
+        return _numbers(items, element, path)
     texts = np.empty(len(items), object)
     texts[:] = items
     return texts
 
 
-def _numbers(items: list[bytes], wanted: DType, path: Path) -> np.ndarray[Any, Any]:
-    kind, what = (float, "numbers") if wanted.is_floating else (int, "whole numbers")
+def _numbers(items: list[bytes], element: DType, path: Path) -> np.ndarray[Any, Any]:
+    kind, what = (float, "numbers") if element.is_floating else (int, "whole numbers")
     try:
-        return np.array([kind(item) for item in items]).astype(wanted.numpy())
+        return np.array([kind(item) for item in items]).astype(element.numpy())
     except (ValueError, OverflowError) as e:
         raise FormatError(f"a column should hold {what}: {e}", str(path), "see that the file is whole") from e

@@ -33,10 +33,10 @@ def table_contents(
     """Table node -> keys and values, of those that the checkpoint keeps."""
     if checkpoint is None:
         return {}
-    found = checkpoint_keys.contents_of(graph, checkpoint, meta)
+    contents = checkpoint_keys.contents_of(graph, checkpoint, meta)
     read = checkpoint_keys.tensor_of
     return {
-        name: (read(checkpoint, keys), read(checkpoint, values)) for name, (keys, values) in found.items()
+        name: (read(checkpoint, keys), read(checkpoint, values)) for name, (keys, values) in contents.items()
     }
 
 
@@ -84,14 +84,14 @@ def variable_values(
     if checkpoint is None:
         return _values_without_checkpoint(graph, nodes, initial, frozen)
     keys = _keys_of(nodes, keys, checkpoint, options)
-    found = {node: keys[node.name] for node in nodes if node.name in keys}
-    frozen.variables = {node.name: key for node, key in found.items()}
-    used = {key.name for key in found.values()}
+    known_keys = {node: keys[node.name] for node in nodes if node.name in keys}
+    frozen.variables = {node.name: key for node, key in known_keys.items()}
+    used = {key.name for key in known_keys.values()}
     frozen.unused = [name for name in checkpoint if name not in used]
-    read = {node: checkpoint_keys.tensor_of(checkpoint, key) for node, key in found.items()}
+    read = {node: checkpoint_keys.tensor_of(checkpoint, key) for node, key in known_keys.items()}
     # Initialisers that the user named do not win over the checkpoint; that is told.
     if options.initializers:
-        stored = [n.name for n in found if initial.assigns(n.name)]
+        stored = [n.name for n in known_keys if initial.assigns(n.name)]
         _note(frozen, stored, "as in the checkpoint, not initialised")
 
     def known(name: str) -> Tensor | None:
@@ -184,13 +184,13 @@ def _renamed(names: Sequence[str], renames: Mapping[str, str], checkpoint: Check
         renames: beginning of a name in the graph -> what stands for it in the checkpoint.
         checkpoint: where the keys are.
     """
-    found = {}
+    renamed = {}
     for name in names:
         # Of several beginnings that fit and lead to a key the last one counts.
         for old, new in renames.items():
             if name.startswith(old) and new + name[len(old) :] in checkpoint:
-                found[name] = Key(new + name[len(old) :], told_by="--rename")
-    return found
+                renamed[name] = Key(new + name[len(old) :], told_by="--rename")
+    return renamed
 
 
 def _suggestion(missing: Sequence[Node], checkpoint: Checkpoint, used: set[str]) -> str:
@@ -223,10 +223,10 @@ def _fits(node: Node, checkpoint: Checkpoint, key: str) -> bool:
     shape = node.attrs.get("shape")
     sizes = getattr(shape, "dims", None)
     try:
-        found = checkpoint.spec(key)
+        stored = checkpoint.spec(key)
     except ThinflowError:
         return False
-    return sizes is None or tuple(sizes) == found.shape
+    return sizes is None or tuple(sizes) == stored.shape
 
 
 # --- initialisers -------------------------------------------------------------------------------------------
@@ -271,10 +271,10 @@ class InitialValues:
             names: of variables.
             known: values of others, for initialisers that read them.
         """
-        found: dict[str, Tensor] = {}
+        values: dict[str, Tensor] = {}
 
         def value_of(name: str) -> Tensor | None:
-            return found[name] if name in found else known(name)
+            return values[name] if name in values else known(name)
 
         asked = [name for name in names if name in self._assigned]
         # Initial values may be made of other variables': round by round, those whose sources are known.
@@ -283,9 +283,9 @@ class InitialValues:
             computed = self._computed([name for name in waiting if self._is_ready(name, value_of)], value_of)
             if not computed:
                 break
-            found |= computed
-            waiting = [name for name in waiting if name not in found]
-        return {name: found[name] for name in asked if name in found}
+            values |= computed
+            waiting = [name for name in waiting if name not in values]
+        return {name: values[name] for name in asked if name in values}
 
     def assigns(self, name: str) -> bool:
         """True if an initialiser gives this variable a value."""
@@ -293,14 +293,14 @@ class InitialValues:
 
     def _with_sources(self, names: Sequence[str], known: Known) -> list[str]:
         """These variables and those without a value that their initial values are made of."""
-        wanted = dict.fromkeys(names)
+        needed = dict.fromkeys(names)
         pending = list(names)
         while pending:
             read = (node.name for node in self._needed(pending.pop()) if has(node.op, Trait.VARIABLE))
-            fresh = [n for n in read if n in self._assigned and n not in wanted and known(n) is None]
-            wanted |= dict.fromkeys(fresh)
+            fresh = [n for n in read if n in self._assigned and n not in needed and known(n) is None]
+            needed |= dict.fromkeys(fresh)
             pending += fresh
-        return list(wanted)
+        return list(needed)
 
     def _needed(self, name: str) -> set[Node]:
         return ancestors([self._graph.value(self._assigned[name]).node], control=False)

@@ -175,9 +175,9 @@ def _integers(value: Value, element: DType, shape: tuple[int, ...], rng: np.rand
         other = min(max(keys) + 1, int(limits.max))
         held = [*(k for k in keys if limits.min <= k <= limits.max), other]
         return np.array(held, element.numpy())[rng.integers(0, len(held), shape)].reshape(shape)
-    made = _drawn(element, shape, rng, 1 if is_divisor(value) else 0, index_limit(value))
+    numbers = _drawn(element, shape, rng, 1 if is_divisor(value) else 0, index_limit(value))
     # Segment ops want the numbers of their rows in order.
-    return np.sort(made) if shape and is_segmentation(value) else made
+    return np.sort(numbers) if shape and is_segmentation(value) else numbers
 
 
 def _drawn(

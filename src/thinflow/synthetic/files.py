@@ -172,15 +172,17 @@ def _port(node: Node, port: int) -> Value | None:
     return next((v for v in node.outputs if v.port == port), None)
 
 
-def _feature(wanted: Wanted, rng: np.random.Generator, maker_for: Callable[[Value], Maker]) -> bytes:
-    if wanted.kind is FLOAT:
+def _feature(feature: Wanted, rng: np.random.Generator, maker_for: Callable[[Value], Maker]) -> bytes:
+    if feature.kind is FLOAT:
         # Numbers are packed: one field with all of them.
-        packed = rng.uniform(-1, 1, wanted.count).astype("<f4").tobytes()
+        packed = rng.uniform(-1, 1, feature.count).astype("<f4").tobytes()
         return _field(2, _field(1, packed))
-    if wanted.kind is INT64:
-        return _field(3, _field(1, b"".join(encode_varint(int(n)) for n in rng.integers(0, 4, wanted.count))))
-    make = maker_for(wanted.value) if wanted.value is not None else _letter
-    return _field(1, b"".join(_field(1, make(rng)) for _ in range(wanted.count)))
+    if feature.kind is INT64:
+        return _field(
+            3, _field(1, b"".join(encode_varint(int(n)) for n in rng.integers(0, 4, feature.count)))
+        )
+    make = maker_for(feature.value) if feature.value is not None else _letter
+    return _field(1, b"".join(_field(1, make(rng)) for _ in range(feature.count)))
 
 
 def _letter(rng: np.random.Generator) -> bytes:

@@ -62,8 +62,8 @@ def _maker_of_reader(node: Node, port: int) -> Maker | None:
     if port != 0:
         return None
     if node.op == "DecodeWav":
-        wanted = node.get("desired_samples", -1)
-        return partial(synthetic_wav, samples=wanted if isinstance(wanted, int) and wanted > 0 else 16000)
+        samples = node.get("desired_samples", -1)
+        return partial(synthetic_wav, samples=samples if isinstance(samples, int) and samples > 0 else 16000)
     if has(node.op, Trait.DECODES_IMAGE):
         return synthetic_png
     if node.op == "DecodeBase64":
@@ -141,8 +141,8 @@ def _of_anything_inside(value: Value) -> Maker | None:
     except ThinflowError:
         return None
     makers = (m for n in nodes if n.op != "StringToNumber" if (m := _maker_of_reader(n, 0)) is not None)
-    found = {n.op: n for n in nodes}
+    by_op = {n.op: n for n in nodes}
     # It comes first wherever it is: what it decodes is what others take apart.
-    if "DecodeBase64" in found:
-        return _maker_of_reader(found["DecodeBase64"], 0)
+    if "DecodeBase64" in by_op:
+        return _maker_of_reader(by_op["DecodeBase64"], 0)
     return next(makers, None)
