@@ -20,10 +20,10 @@ from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import BOOL, INT32, STRING, DType, TensorSpec
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.edits import adapt_moved_colocation
 from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.flow.dependence import is_pure_call
 from thinflow.transforms.flow.inline_partitionedcall import InlinePartitionedCall
+from thinflow.transforms.flow.library import copy_body
 from thinflow.transforms.shared.effects import drop_idle_control, effect_free, is_stateless
 
 
@@ -145,26 +145,15 @@ class Place:
             anchor: runs whenever the body is to run, and only then. What reads nothing waits for it.
             idle: nodes whose values are there even when the body is not to run.
         """
-        given = dict(zip(function.inputs, arguments, strict=True))
-        twins = {node: self._copy(node) for node in function.graph if node.output() not in given}
-        names = {node.name: copy.name for node, copy in twins.items()}
-        # An annotation may name an argument, too.
-        names |= {v.node.name: argument.node.name for v, argument in given.items()}
-
-        def twin(value: Value) -> Value:
-            return given[value] if value in given else twins[value.node].output(value.port)
-
-        for node, copy in twins.items():
-            copy.set_inputs([twin(v) for v in node.inputs])
-            copy.set_control_inputs(twin(n.output()).node for n in node.control_inputs)
+        copies = copy_body(function, arguments, self._copy, self.call.name)
+        for node, copy in copies.nodes.items():
             for value in node.outputs:
                 copy.output(value.port).spec = value.spec
             # Everything it reads is there all the time, and so would it be.
             if all(n in idle for n in (*(v.node for v in copy.inputs), *copy.control_inputs)):
                 copy.add_control_input(anchor)
-            self._adapt_names(copy, names)
-        results = [self._anchored(twin(v), anchor, idle) for v in function.outputs]
-        return results, [twins[n] for n in effects_of(function)]
+        results = [self._anchored(copies.value(v), anchor, idle) for v in function.outputs]
+        return results, [copies.nodes[n] for n in effects_of(function)]
 
     def _copy(self, node: Node) -> Node:
         inner = node.name.removeprefix(f"{self.call.name}/")
@@ -178,14 +167,6 @@ class Place:
             return value
         attrs = {"T": value.spec.dtype} if value.spec.dtype is not None else {}
         return self.add("Identity", [value], value.node.name.rpartition("/")[2], attrs, [anchor]).output()
-
-    def _adapt_names(self, copy: Node, names: Mapping[str, str]) -> None:
-        """Adapt what a body says by name: who stands on the same device, and which loop a node is in."""
-        adapt_moved_colocation(copy, names)
-        frame = copy.attrs.get("frame_name")
-        if has(copy.op, Trait.ENTER) and isinstance(frame, bytes):
-            # A frame is known by its name: two copies of one body would otherwise be one loop.
-            copy.attrs["frame_name"] = f"{self.call.name}/".encode() + frame
 
     def truth(self, value: Value, name: str, wait: Sequence[Node] = ()) -> Value:
         """The truth that TensorFlow takes a condition for, as a bool; `wait` runs before it.
@@ -350,19 +331,11 @@ def copied(function: Function, arguments: Sequence[Value], before: Node, origin:
     """The results of a body that only computes, its nodes copied in front of another node."""
     graph = before.graph
     assert isinstance(graph, Graph)
-    given: Mapping[Value, Value] = dict(zip(function.inputs, arguments, strict=True))
-    copies: dict[Node, Node] = {}
-    for node in function.graph:
-        if node.op != ARGUMENT:
-            copies[node] = graph.add(
-                node.op, name=node.name, attrs=node.attrs, device=node.device, before=before
-            )
-            copies[node].origin = origin
 
-    def copy_of(value: Value) -> Value:
-        return given[value] if value in given else copies[value.node].output(value.port)
+    def copy(node: Node) -> Node:
+        new = graph.add(node.op, name=node.name, attrs=node.attrs, device=node.device, before=before)
+        new.origin = origin
+        return new
 
-    for node, copy in copies.items():
-        copy.set_inputs([copy_of(v) for v in node.inputs])
-        copy.set_control_inputs([copies[n] for n in node.control_inputs if n in copies])
-    return [copy_of(v) for v in function.outputs]
+    copies = copy_body(function, arguments, copy, before.name)
+    return [copies.value(v) for v in function.outputs]

@@ -15,10 +15,10 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import DType
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.edits import adapt_moved_colocation, drop_dangling_colocation
+from thinflow.rewrite.edits import drop_dangling_colocation
 from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
-from thinflow.transforms.flow.library import endless, prune
+from thinflow.transforms.flow.library import copy_body, endless, prune
 from thinflow.transforms.shared.effects import effect_free, in_loops, is_stateless
 
 MAX_NODES = 1_000_000
@@ -179,8 +179,7 @@ class Inlining:
     ) -> None:
         self.in_loop = in_loop
         self.graph, self.call, self.function, self.origin = graph, call, function, origin
-        self.arguments = dict(zip((v.node for v in function.inputs), arguments, strict=False))
-        self.copies: dict[Node, Node] = {}
+        self.arguments, self.inputs = arguments, {v.node for v in function.inputs}
         self._refuse_misfits(len(arguments))
         self.effects = self._effects()
         self.types = self._result_types() if self._needs_holder() else ()
@@ -205,14 +204,14 @@ class Inlining:
         if not self.function.control_outputs:
             return []
         free = effect_free(self.function.graph)
-        return [n for n in self.function.control_outputs if n not in free and n not in self.arguments]
+        return [n for n in self.function.control_outputs if n not in free and n not in self.inputs]
 
     def _needs_holder(self) -> bool:
         """Whether a node has to stay in the place of the call: for its name, or to wait."""
         if self.call.is_protected:
             return True
         results = self.function.outputs
-        if self.call.control_inputs and any(v.node in self.arguments for v in results):
+        if self.call.control_inputs and any(v.node in self.inputs for v in results):
             # An argument handed straight on would be there before what the call waited for.
             return True
         # Whoever reads a result may count on the effects of the call having happened.
@@ -233,14 +232,14 @@ class Inlining:
 
     def apply(self) -> list[Node]:
         """Replace the call; the nodes that came in, in the order of the body."""
-        self._copy()
-        self._wait()
-        effects = [self.copies[n] for n in self.effects]
+        copies = copy_body(self.function, self.arguments, self._copy, self.call.name)
+        self._wait(copies.nodes)
+        effects = [copies.nodes[n] for n in self.effects]
         # Not the whole body: what only computes need not be waited for.
         for waiter in self.call.control_outputs:
             for node in (*effects, *self.call.control_inputs):
                 waiter.add_control_input(node)
-        results = [self._copy_of(value) for value in self.function.outputs]
+        results = [copies.value(value) for value in self.function.outputs]
         if self.types:
             one = len(results) == 1
             attrs: dict[str, Attr] = {"T": self.types[0] if one else self.types}
@@ -257,48 +256,26 @@ class Inlining:
             self.graph.replace(self.call, holder)
         else:
             self.graph.bypass(self.call, dict(enumerate(results)), keep_control=False)
-        return list(self.copies.values())
+        return list(copies.nodes.values())
 
-    def _copy(self) -> None:
-        body = [n for n in self.function.graph if n not in self.arguments]
-        for node in body:
-            name, device = f"{self.call.name}/{node.name}", node.device or self.call.device
-            copy = self.graph.graft(node, name, device=device, before=self.call)
-            copy.origin = node.origin or self.origin
-            self.copies[node] = copy
-        # Names in the body -> here: annotations refer to nodes by name.
-        names = {node.name: copy.name for node, copy in self.copies.items()}
-        names |= {node.name: value.node.name for node, value in self.arguments.items()}
-        for node, copy in self.copies.items():
-            copy.set_inputs([self._copy_of(v) for v in node.inputs])
-            if node.control_inputs:
-                copy.set_control_inputs(self._copy_of(n.output()).node for n in node.control_inputs)
-            self._adapt_names(copy, names)
+    def _copy(self, node: Node) -> Node:
+        name, device = f"{self.call.name}/{node.name}", node.device or self.call.device
+        copy = self.graph.graft(node, name, device=device, before=self.call)
+        copy.origin = node.origin or self.origin
+        return copy
 
-    def _adapt_names(self, copy: Node, names: Mapping[str, str]) -> None:
-        """Adapt what a body says by name: who stands on the same device, and which loop a node is in."""
-        adapt_moved_colocation(copy, names)
-        frame = copy.attrs_view.get("frame_name") if has(copy.op, Trait.ENTER) else None
-        if isinstance(frame, bytes):
-            # A frame is known by its name: two copies of one body would otherwise be one loop.
-            copy.attrs["frame_name"] = f"{self.call.name}/".encode() + frame
-
-    def _copy_of(self, value: Value) -> Value:
-        argument = self.arguments.get(value.node)
-        return self.copies[value.node].output(value.port) if argument is None else argument
-
-    def _wait(self) -> None:
+    def _wait(self, copies: Mapping[Node, Node]) -> None:
         """Let what has an effect, and what gives a result, wait for what the call waited for."""
         if self.in_loop:
             anchor = [*(v.node for v in self.call.inputs), *self.call.control_inputs][:1]
             # Without inputs it would be outside of the frame.
-            for copy in self.copies.values():
+            for copy in copies.values():
                 if not copy.inputs and not copy.control_inputs:
                     copy.set_control_inputs(anchor)
         if not self.call.control_inputs:
             return
         givers = {value.node for value in self.function.outputs}
-        for node, copy in self.copies.items():
+        for node, copy in copies.items():
             # What lies between needs no edge: it is reached through those that wait, or may run early.
             if node in givers or not is_stateless(copy):
                 for awaited in self.call.control_inputs:

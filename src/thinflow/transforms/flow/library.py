@@ -1,4 +1,4 @@
-"""Transforms inside the library: every function body is edited as a graph of its own.
+"""Functions of a graph: transforms inside them, each body edited as a graph of its own, and copies of bodies.
 
 A body keeps its arguments, its results, and the nodes that run in it for their effect. Bodies nobody changed
 are written back byte for byte.
@@ -6,8 +6,8 @@ are written back byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from thinflow.analysis.shapes import port_count
 from thinflow.errors import ParameterError, ThinflowError, TransformError
@@ -15,6 +15,8 @@ from thinflow.ir.check import find_problems
 from thinflow.ir.function import ARGUMENT, Edited, Function, Selection, mentioned, reachable
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.ledger import Entry
+from thinflow.ops.traits import Trait, has
+from thinflow.rewrite.edits import adapt_moved_colocation
 from thinflow.rewrite.rule import Trace, Transform
 from thinflow.rewrite.spec import Call, parse_transforms
 from thinflow.transforms.shared.effects import is_stateless
@@ -207,3 +209,50 @@ def prune(graph: Graph, trace: Trace) -> None:
     if unused:
         graph.functions = Selection(graph.functions, needed)
         trace.notes.append(f"{unused} functions that nothing calls were dropped, {len(needed)} are left")
+
+
+@dataclass(frozen=True)
+class BodyCopy:
+    """A copy of the body of a function in the graph that calls it.
+
+    Attributes:
+        nodes: node of the body -> its copy.
+        arguments: argument of the function -> what is passed for it.
+    """
+
+    nodes: Mapping[Node, Node]
+    arguments: Mapping[Value, Value]
+
+    def value(self, value: Value) -> Value:
+        """What stands for a value of the body."""
+        argument = self.arguments.get(value)
+        return self.nodes[value.node].output(value.port) if argument is None else argument
+
+
+def copy_body(
+    function: Function, arguments: Sequence[Value], copy: Callable[[Node], Node], scope: str
+) -> BodyCopy:
+    """Copy the nodes of a function and connect the copies as they are connected in it.
+
+    Args:
+        function: of which the nodes are.
+        arguments: what is passed.
+        copy: makes a node like one of the body; it may leave out inputs.
+        scope: goes in front of the names of frames.
+    """
+    inputs = {value.node for value in function.inputs}
+    nodes = {node: copy(node) for node in function.graph if node not in inputs}
+    body = BodyCopy(nodes, dict(zip(function.inputs, arguments, strict=True)))
+    # Names in the body -> here: annotations refer to nodes by name, to arguments as well.
+    names = {node.name: new.name for node, new in nodes.items()}
+    names |= {value.node.name: argument.node.name for value, argument in body.arguments.items()}
+    for node, new in nodes.items():
+        new.set_inputs([body.value(v) for v in node.inputs])
+        if node.control_inputs:
+            new.set_control_inputs(body.value(n.output()).node for n in node.control_inputs)
+        adapt_moved_colocation(new, names)
+        frame = new.attrs_view.get("frame_name") if has(new.op, Trait.ENTER) else None
+        if isinstance(frame, bytes):
+            # A frame is known by its name: two copies of one body would otherwise be one loop.
+            new.attrs["frame_name"] = f"{scope}/".encode() + frame
+    return body
