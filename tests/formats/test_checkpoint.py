@@ -299,6 +299,7 @@ def test_a_part_whose_key_spells_out_its_extents(tmp_path: Path) -> None:
     ("parts", "shape", "problem"),
     [
         (PARTS[:1], (5, 4), "parts of 'v' do not fill it"),
+        ([PARTS[0], (Slice(((1, 2), (0, 4))), WEIGHTS[:2])], (5, 4), "parts of 'v' do not fill it"),
         (PARTS, (4, 4), "lies outside a dimension"),
         (PARTS, (5, 3), "has the shape"),
         (PARTS, (5,), "a part of 2 dimensions"),

@@ -15,9 +15,10 @@ from tests.load.builders import SIGNATURE, VALUES, W, meta_text, placeholder, pr
 from thinflow import formats
 from thinflow.errors import FormatError
 from thinflow.formats import savedmodel
-from thinflow.formats._chunks import joined
+from thinflow.formats._chunks import _entry, _key_of, joined
 from thinflow.ir.types import FLOAT
 from thinflow.wire import protos
+from thinflow.wire.fields import encode_varint
 
 X = np.array([[1, -1]], np.float32)
 
@@ -111,6 +112,14 @@ def test_a_part_that_is_kept_twice_over_is_merged() -> None:
     ]
     nodes = parse(joined(memoryview(chunked(parts)))).meta_graphs[0].graph_def.node
     assert [(n.name, n.op) for n in nodes] == [("a", ""), ("b", "NoOp")]
+
+
+@pytest.mark.parametrize("kind", ["i32", "i64"])
+def test_numbers_below_zero_are_keys(kind: str) -> None:
+    """A varint holds -1 as 2^64 - 1."""
+    entry = b"\x08" + encode_varint((1 << 64) - 1) + b"\x12\x00"
+    key = protos.message("FieldIndex.MapKey")(**{kind: -1})
+    assert _entry(memoryview(entry))[0] == _key_of(key) == "#-1"
 
 
 START = ((), protos.from_text("SavedModel", b"meta_graphs { }"))

@@ -149,6 +149,9 @@ def test_signatures_choose_a_subgraph_and_give_names() -> None:
     second = graph_of(*graphs, signatures=signatures, signature="b")
     assert second.value("out").node.op == "tfl.LOGISTIC"
     assert second.facts["signatures"] == "a, b"
+    # One that only changes variables: inputs alone say where it is.
+    writes = {**signatures, "b": Signature({"in": u}, {})}
+    assert "tfl.LOGISTIC" in [n.op for n in graph_of(*graphs, signatures=writes, signature="b")]
     with pytest.raises(GraphError, match="is run from its file, and this one has none"):
         thinflow.Session(second)
     (y,) = thinflow.Session(second, "reference").run(["out"], {"in": np.float32([0, 0])})

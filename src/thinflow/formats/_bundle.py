@@ -345,11 +345,14 @@ class Assembled:
                     f"a part of '{self._name}' has the shape {list(tensor.shape)}, not {list(expected)}",
                     hint=_DAMAGED,
                 )
-        # Gaps would hold whatever was in memory; that parts do not overlap is taken for granted.
+        problem = FormatError(f"the parts of '{self._name}' do not fill it", hint=_DAMAGED)
         if sum(tensor.size for _, tensor in self._parts) != math.prod(shape):
-            raise FormatError(f"the parts of '{self._name}' do not fill it", hint=_DAMAGED)
-        whole = np.empty(shape, element.numpy())
+            raise problem
+        whole, filled = np.empty(shape, element.numpy()), np.zeros(shape, bool)
         for (_, tensor), place in zip(self._parts, places, strict=True):
-            whole[place] = tensor.numpy()
+            whole[place], filled[place] = tensor.numpy(), True
+        # Gaps, which parts that overlap leave elsewhere, would hold whatever was in memory.
+        if not filled.all():
+            raise problem
         whole.flags.writeable = False
         return whole

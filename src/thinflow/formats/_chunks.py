@@ -111,7 +111,12 @@ def _key_of(message: Any) -> str:
     if kind is None:
         raise FormatError("a chunk does not say where it belongs", hint=_DAMAGED)
     # No map has keys of both kinds, so that a sign tells numbers from text.
-    return message.s if kind == "s" else f"#{int(getattr(message, kind))}"
+    return message.s if kind == "s" else f"#{_signed(int(getattr(message, kind)))}"
+
+
+def _signed(number: int) -> int:
+    """A number of 64 bits as one with a sign: a varint alone does not tell -1 from 2^64 - 1."""
+    return number - (1 << 64) if number >= 1 << 63 else number
 
 
 # --- putting together ---------------------------------------------------------------------------------------
@@ -204,7 +209,7 @@ def _entry(content: memoryview) -> tuple[str, list[Piece]]:
             is_text = kind == LENGTH_DELIMITED
             # Keys are compared, never written: `_key_field` copies the bytes that stood there.
             text = str(content[start:end], "utf-8", "replace") if is_text else ""
-            key = text if is_text else f"#{read_varint(content, start)[0]}"
+            key = text if is_text else f"#{_signed(read_varint(content, start)[0])}"
         elif number == _MAP_VALUE:
             value.append(content[start:end])
     return key, value

@@ -31,13 +31,12 @@ def graph_of(model: Model) -> Graph:
         FormatError: nodes read what nothing writes, or values are written twice.
     """
     library: dict[str, Function] = {}
-    own = {op_of(f.domain, f.name) for f in model.message.functions}
     for function in model.message.functions:
         try:
             _add_own(function, model, library)
         except FormatError as error:
             raise error.at(f"function '{function.name}'") from error
-    reader = _Reader(model, library, own)
+    reader = _Reader(model, library)
     message = model.message.graph
     graph = reader.build(message, [spec_of(i) for i in message.input], large=model.large)
     graph.functions = library
@@ -54,7 +53,7 @@ def op_of(domain: str, name: str) -> str:
 
 def _add_own(message: Any, model: Model, library: dict[str, Function]) -> None:
     """A function that the model itself defines, as an op of its own."""
-    reader = _Reader(model, library, set(), input_op=ARGUMENT)
+    reader = _Reader(model, library, input_op=ARGUMENT)
     body = model.message.graph.__class__(node=message.node, value_info=message.value_info)
     for name in message.input:
         body.input.add(name=name)
@@ -100,7 +99,6 @@ class _Reader:
         self,
         model: Model,
         library: dict[str, Function],
-        own: set[str],
         input_op: str = "Placeholder",
         depth: int = 0,
     ) -> None:
@@ -109,7 +107,7 @@ class _Reader:
         self.graph = Graph()
         self.graph.vocabulary = "onnx"
         self.declared: list[Value] = []
-        self._model, self._library, self._own = model, library, own
+        self._model, self._library = model, library
         self._input_op, self._depth = input_op, depth
         self._values: dict[str, Value] = {}
         self._specs: dict[str, TensorSpec] = {}
@@ -253,7 +251,7 @@ class _Reader:
     def _body(self, wished: str, message: Any, outside: Sequence[str]) -> str:
         """Put a body into the library; the values it reads from outside become its last arguments."""
         specs = [spec_of(i) for i in message.input]
-        reader = _Reader(self._model, self._library, self._own, ARGUMENT, self._depth + 1)
+        reader = _Reader(self._model, self._library, ARGUMENT, self._depth + 1)
         for name in outside:
             # Values from outside become arguments first, so that the body's nodes
             # find them by the name they know.

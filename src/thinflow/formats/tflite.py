@@ -137,12 +137,8 @@ def _subgraph_of(program: Program, signature: str | None) -> int:
             f"the model has no signature '{signature}'",
             hint=closest(signature, known) or f"it has {list_text(known) or 'none'}",
         )
-    # A signature names tensors, not its subgraph, in what is read here: the
-    # subgraph that has them is the one.
-    wanted = set(found.outputs.values())
-    if not wanted and not found.inputs:
-        return signature_subgraph(signature, found, program.subgraphs)
-    return next((n for n, s in enumerate(program.subgraphs) if wanted <= {*s.outputs, *s.tensors()}), 0)
+    # What is read of a signature are its tensors: the subgraph that has them is the one.
+    return signature_subgraph(signature, found, program.subgraphs)
 
 
 def _facts(program: Program, losses: list[str]) -> dict[str, str]:

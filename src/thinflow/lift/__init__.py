@@ -1,12 +1,14 @@
 """LiteRT and ONNX graphs in TensorFlow's ops, as far as those say the same, for the interpreter to run.
 
 Eight-bit and sixteen-bit ops run as what they approximate: their operands become real numbers, TensorFlow's
-kernel computes in float32, and the result is rounded to the codes of its grid. An integer kernel may come out
-one code away, as it rounds products of scales in its own way.
+kernel computes in float32, and the result is rounded by its quantization parameters. An integer kernel may
+come out one quantized value away, as it rounds products of scales in its own way. Recurrent kernels, whose
+rounding comes back at every step, are followed exactly: `integer_lstm`, `dynamic`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -24,6 +26,8 @@ from thinflow.lift.lifter import Call, Lifter
 from thinflow.lift.quantized import dequantized_operands, rounded_results
 from thinflow.lift.rules import Entry, refuse_unread, rules
 from thinflow.ops.registry import RULE_ERRORS
+
+logger = logging.getLogger(__name__)
 
 _ENGINES = {"tflite": "litert", "onnx": "onnxruntime"}
 
@@ -65,8 +69,10 @@ def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "") -> Lifter:
         try:
             lifter.place(node, _results(lifter.call(node), entry))
         except UnsupportedOp as error:
-            raise _refusal(node, error.problem) from error
+            raise _refusal(node, error.problem, error.hint) from error
         except (ThinflowError, *RULE_ERRORS) as error:
+            # A mistake in a rule looks like a damaged file, but for this.
+            logger.debug("the rule for %s failed", node.where, exc_info=True)
             raise _refusal(node, "its inputs or options are not as its op demands") from error
     return lifter
 
@@ -105,6 +111,8 @@ def _no_sizes() -> np.ndarray[Any, Any]:
     return np.zeros(0, np.int32)
 
 
-def _refusal(node: Node, problem: str) -> UnsupportedOp:
+def _refusal(node: Node, problem: str, hint: str = "") -> UnsupportedOp:
     engine = _ENGINES["onnx" if node.op.startswith("onnx.") else "tflite"]
-    return UnsupportedOp(problem, node.where, hint=f"run the file with its own engine: engine='{engine}'")
+    return UnsupportedOp(
+        problem, node.where, hint=hint or f"run the file with its own engine: engine='{engine}'"
+    )
