@@ -27,10 +27,10 @@ from thinflow.transforms.shared.identities import broadcasts_into, handed_on, kn
 class SimplifyArithmetic(Transform):
     """Take out arithmetic that does nothing, and do two steps with constants in one.
 
-        x * 1, x + 0, x - 0, x / 1, x ** 1, -(-x), relu(relu(x))  ->  x, and relu(x)
-        (x * a) * b, (x + a) - b, max(max(x, a), b)               ->  x * ab, x + (a - b), max(x, ab)
-        x ** 2, x ** 0.5, x * x                                   ->  square(x), sqrt(x), square(x)
-        reshape(reshape(x, a), b)                                 ->  reshape(x, b)
+    x * 1, x + 0, x - 0, x / 1, x ** 1, -(-x), relu(relu(x))  ->  x, and relu(x)
+    (x * a) * b, (x + a) - b, max(max(x, a), b)               ->  x * ab, x + (a - b), max(x, ab)
+    x ** 2, x ** 0.5, x * x                                   ->  square(x), sqrt(x), square(x)
+    reshape(reshape(x, a), b)                                 ->  reshape(x, b)
 
     Likewise casts to the same type, tiles by 1, pads by 0, full slices, squeezed ExpandDims, joins of one.
     Constants merge in floating point only.
@@ -133,7 +133,7 @@ def _sizes(wanted: Value) -> list[int]:
 class SimplifyShapes(Rewrite):
     """Replace shapes that a graph computes by constants, size by size.
 
-        reshape(x, pack(strided_slice(shape(x), 0), 7, 64))  ->  reshape(x, [-1, 7, 64])
+    reshape(x, pack(strided_slice(shape(x), 0), 7, 64))  ->  reshape(x, [-1, 7, 64])
 
     That needs all sizes but one, which the Reshape then finds itself. Shapes known in full are the business
     of `fold_constants`, wherever they are read.

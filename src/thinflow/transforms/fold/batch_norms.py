@@ -38,8 +38,8 @@ from thinflow.typing import Array
 class FoldBatchNorms(Transform):
     """Fold per-channel factors and addends into the weights of the convolution or matrix product they follow.
 
-        mul(conv(x, w), s)               ->  conv(x, w * s)
-        bias(mul(sub(conv(x, w), m), s)) ->  bias(conv(x, w * s), b - m * s)
+    mul(conv(x, w), s)               ->  conv(x, w * s)
+    bias(mul(sub(conv(x, w), m), s)) ->  bias(conv(x, w * s), b - m * s)
 
     A lone addition stays as it is.
 
@@ -66,8 +66,8 @@ class FoldBatchNorms(Transform):
 class FoldOldBatchNorms(Transform):
     """Fold batch-norm ops in inference mode into the convolution before them.
 
-        norm(conv(x, w), gamma, beta, mean, variance)  ->  bias(conv(x, w * s), beta - mean * s)
-        s = gamma / sqrt(variance + epsilon)
+    norm(conv(x, w), gamma, beta, mean, variance)  ->  bias(conv(x, w * s), beta - mean * s)
+    s = gamma / sqrt(variance + epsilon)
 
     Additions and factors around the norm go with it.
 
@@ -112,7 +112,7 @@ Statistics = dict[str, tuple[Array, Array]]
 class FreezeBatchNorms(Rewrite):
     """Give batch norms in training mode fixed statistics, measured beforehand on typical inputs.
 
-        norm(x, gamma, beta; is_training=true)  ->  norm(x, gamma, beta, mean, variance; is_training=false)
+    norm(x, gamma, beta; is_training=true)  ->  norm(x, gamma, beta, mean, variance; is_training=false)
 
         statistics = measure_batch_norms(graph, [{x: batch1}, {x: batch2}])
         save_statistics("statistics.npz", statistics)

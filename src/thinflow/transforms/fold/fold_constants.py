@@ -1,8 +1,8 @@
 """Compute what is constant, and drop what no output needs.
 
-    add(const(1), const(2))          ->  const(3), under the name of the add
-    conv(x, identity(const(w)))      ->  conv(x, const(w)), without a copy
-    strided_slice(shape(x), 1)       ->  const(224), if that size is known
+add(const(1), const(2))          ->  const(3), under the name of the add
+conv(x, identity(const(w)))      ->  conv(x, const(w)), without a copy
+strided_slice(shape(x), 1)       ->  const(224), if that size is known
 
 Everything runs with the kernels of `ops`; what they cannot compute stays.
 """

@@ -29,7 +29,7 @@ _WITH_CHANNELS = (Trait.CONVOLUTION | Trait.CONV_TRANSPOSE | Trait.POOL | Trait.
 class ToNhwc(Transform):
     """Convert layers with channels first to channels last, as processors want it.
 
-        y = conv(x, w; NCHW)  ->  y = transpose(conv(transpose(x, [0,2,3,1]), w; NHWC), [0,3,1,2])
+    y = conv(x, w; NCHW)  ->  y = transpose(conv(transpose(x, [0,2,3,1]), w; NHWC), [0,3,1,2])
 
     The transposes then move through the graph and cancel; what is left stands at its inputs, its outputs, and
     before ops to which the order of the axes matters, such as Reshape. Inputs and outputs keep their layout.
@@ -119,8 +119,8 @@ def _attrs(node: Node, order: Perm) -> dict[str, Attr]:
 class CancelTransposes(Transform):
     """Take out transposes that undo each other, also with other ops between them.
 
-        transpose(relu(transpose(x, [0,2,3,1])), [0,3,1,2])  ->  relu(x)
-        transpose(x, [0,3,1,2]) of x [?,1,1,8]               ->  reshape(x, [-1,8,1,1])
+    transpose(relu(transpose(x, [0,2,3,1])), [0,3,1,2])  ->  relu(x)
+    transpose(x, [0,3,1,2]) of x [?,1,1,8]               ->  reshape(x, [-1,8,1,1])
 
     Transposes move behind elementwise ops, joins, pads, slices, reductions and norms if fewer are left then.
 
