@@ -308,6 +308,8 @@ def test_run_from_archives_and_expressions(export: str, capsys: Out) -> None:
         (["--input_examples", 'x=[{"a": 1}]'], "the feature 'a' is no list"),
         (["--input_examples", 'x=[{"a": [1, "b"]}]'], "not of one type"),
         (["--input_examples", 'x=[{"a": [None]}]'], "the type of the feature 'a' is not supported"),
+        (["--input_examples", 'x=[{"a": [1.0, 1e39]}]'], "does not fit into 32 bits"),
+        (["--input_examples", 'x=[{"a": [9223372036854775808]}]'], "does not fit into 64 bits"),
     ],
 )
 def test_run_mistakes(export: str, capsys: Out, flags: list[str], words: str) -> None:

@@ -18,17 +18,14 @@ from thinflow.analysis.foreign_quant_params import params_of, step_of
 from thinflow.compare.differences import Layer, first_beyond, layer_of
 from thinflow.compare.match_io import RAW, Match, Ports, match_ports, order_between, plain
 from thinflow.compare.verification import Divergence
-from thinflow.engines._files import has_signature, is_file, open_file, path_of
+from thinflow.engines._files import has_signature, is_file, path_of
+from thinflow.engines._inner_tensors import litert_tensors, onnxruntime_tensors
 from thinflow.engines.session import Session
 from thinflow.errors import GraphError, ThinflowError
 from thinflow.formats.foreign import file_name
-from thinflow.formats.packed_bytes import bytes_of, content_of
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, execution_order
-from thinflow.onnx import protos as onnx_protos
 from thinflow.typing import Array
-from thinflow.wire.fields import encode_varint, field_header
-from thinflow.wire.protos import serialize
 
 _MOST_SCOPES = 12
 
@@ -233,97 +230,10 @@ def _values(
     if not named:
         return {}
     if graph.vocabulary == "tflite":
-        found = _litert_values(graph, list(named), feed)
+        found = litert_tensors(graph, list(named), feed)
     else:
-        found = _onnx_values(path_of(model), list(named), feed)
+        found = onnxruntime_tensors(path_of(model), list(named), feed)
     return {named[n]: _real(x, named[n]) for n, x in found.items()}
-
-
-def _litert_values(graph: Graph, names: Sequence[str], feed: Mapping[str, Any]) -> dict[str, Array]:
-    """Values of tensors, computed one by one: with XNNPACK most never come into being.
-
-    Args:
-        graph: as it was read from its file.
-        names: of tensors in the file.
-        feed: name of an input, the file's or the signature's -> array.
-    """
-    from ai_edge_litert.interpreter import OpResolverType
-
-    from thinflow.tflite.runtime import interpreter, source
-
-    own = open_file(graph, "litert", 1)
-    fed = {own.find(name, "feed").name: np.asarray(x) for name, x in feed.items()}
-    key = graph.facts.get("signature")
-    try:
-        runtime = interpreter(
-            **source(content_of(path_of(graph))),
-            # Else the arena gives the memory of a tensor to the next one as soon as nobody reads it.
-            experimental_preserve_all_tensors=True,
-            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-            # Inputs may have to be resized first.
-            allocated=False,
-        )
-        if key is None:
-            _run_whole(runtime, fed)
-        else:
-            runtime.get_signature_runner(key)(**fed)
-    except (ValueError, RuntimeError, KeyError):
-        return {}
-    return _kept_tensors(runtime, set(names), int(graph.facts.get("subgraph", 0)))
-
-
-def _run_whole(runtime: Any, fed: Mapping[str, Array]) -> None:
-    for detail in runtime.get_input_details():
-        runtime.resize_tensor_input(detail["index"], fed[detail["name"]].shape)
-    runtime.allocate_tensors()
-    for detail in runtime.get_input_details():
-        runtime.set_tensor(detail["index"], fed[detail["name"]])
-    runtime.invoke()
-
-
-def _kept_tensors(runtime: Any, wanted: set[str], subgraph: int) -> dict[str, Array]:
-    found: dict[str, Array] = {}
-    for detail in runtime.get_tensor_details(subgraph):
-        name = detail["name"]
-        if name in wanted and name not in found:
-            try:
-                # The first of a name: a file may give one name to several tensors.
-                found[name] = runtime.get_tensor(detail["index"], subgraph)
-            except ValueError:  # never came into being
-                continue
-    return found
-
-
-def _onnx_values(path: str, names: Sequence[str], feed: Mapping[str, Any]) -> dict[str, Array]:
-    """Values of tensors of a file, to whose outputs they are added.
-
-    A message may come in pieces: what follows the file's bytes is merged into it.
-    """
-    import onnxruntime
-
-    from thinflow.engines.onnxruntime import session_options
-
-    graph = onnx_protos.message("GraphProto")()
-    own = open_file(path, "onnxruntime", 1)
-    fed = {own.find(name, "feed").name: np.asarray(x) for name, x in feed.items()}
-    for name in names:
-        if name not in {port.name for port in own.outputs}:
-            graph.output.add(name=name)
-    more = serialize(graph)
-    tail = field_header(onnx_protos.GRAPH_FIELD, 2) + encode_varint(len(more)) + more
-    # As the model itself runs: on some CPUs other eight-bit products overflow.
-    options = session_options()
-    # The model comes as bytes, which have no folder in which to look for files of weights.
-    options.add_session_config_entry(
-        "session.model_external_initializers_file_folder_path", os.path.dirname(os.path.abspath(path))
-    )
-    content = bytes(bytes_of(path)) + tail
-    try:
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        results = session.run(list(names), fed)
-    except Exception:  # its exceptions have no common base but this
-        return {}
-    return {n: x for n, x in zip(names, results, strict=True) if isinstance(x, np.ndarray)}
 
 
 def real_numbers(array: Array, grid: tuple[float, int] | None) -> Array:

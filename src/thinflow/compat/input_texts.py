@@ -6,9 +6,12 @@ import ast
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thinflow.errors import FeedError, FormatError
+
+if TYPE_CHECKING:
+    from thinflow.ir.types import DType
 
 _FILE = re.compile(r"([^=]+)=([^\[\]]+)(?:\[([^\[\]]+)\])?\Z")
 # What is called is looked up here by name: nothing of numpy that touches files
@@ -211,35 +214,36 @@ def from_examples(text: str) -> dict[str, Any]:
 
 
 def _example(features: Mapping[str, Any]) -> bytes:
-    """A serialized Example: {1 Features {1 map of name -> Feature}}."""
-    entries = b""
+    """A serialized Example."""
+    from thinflow.ops._example import example_bytes
+
     for name, values in features.items():
         if not isinstance(values, list):
             raise FeedError(f"the feature '{name}' is no list", hint=f'write "{name}": [{values!r}]')
-        entries += _field(1, _field(1, str(name).encode()) + _field(2, _feature(str(name), values)))
-    return _field(1, entries)
+    return example_bytes((str(n).encode(), *_feature(str(n), values)) for n, values in features.items())
 
 
-def _feature(name: str, values: list[Any]) -> bytes:
-    """The first value decides: texts 1, floats 2, integers 3."""
-    from thinflow.wire.fields import encode_varint
+def _feature(name: str, values: list[Any]) -> tuple[DType, list[Any]]:
+    """The type of a feature, which its first value decides, and the values in it."""
+    from thinflow.ir.types import FLOAT, INT64, STRING
 
     first = values[0] if values else None
-    try:
-        if isinstance(first, (str, bytes)):
-            texts = (v.encode() if isinstance(v, str) else bytes(v) for v in values)
-            return _field(1, b"".join(_field(1, v) for v in texts))
-        if isinstance(first, float):
-            return _field(2, _field(1, struct.pack(f"<{len(values)}f", *values)))
-        if isinstance(first, int):
-            # Negative integers are 64-bit two's complement; bools are integers, too.
-            return _field(3, _field(1, b"".join(encode_varint(v & (1 << 64) - 1) for v in values)))
-    except (TypeError, struct.error, OverflowError) as error:
-        raise FeedError(f"the values of the feature '{name}' are not of one type: {error}") from error
+    # In this order: a bool is an int, and whole numbers may stand among floats.
+    for kind, types in ((STRING, (str, bytes)), (INT64, (int,)), (FLOAT, (int, float))):
+        if not isinstance(first, types):
+            continue
+        if not all(isinstance(v, types) for v in values):
+            raise FeedError(f"the values of the feature '{name}' are not of one type")
+        if kind is INT64 and not all(-(1 << 63) <= v < 1 << 63 for v in values):
+            raise FeedError(f"the feature '{name}' has a number that does not fit into 64 bits")
+        if kind is FLOAT:
+            _require_float32(name, values)
+        return kind, [v.encode() if isinstance(v, str) else v for v in values]
     raise FeedError(f"the type of the feature '{name}' is not supported", hint="give numbers or texts")
 
 
-def _field(number: int, content: bytes) -> bytes:
-    from thinflow.wire.fields import encode_varint, field_header
-
-    return field_header(number, 2) + encode_varint(len(content)) + content
+def _require_float32(name: str, values: list[float]) -> None:
+    try:
+        struct.pack(f"<{len(values)}f", *values)
+    except (struct.error, OverflowError) as error:
+        raise FeedError(f"the feature '{name}' has a number that does not fit into 32 bits") from error

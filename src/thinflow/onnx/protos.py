@@ -6,9 +6,11 @@ The field numbers are those of onnx.proto. Fields that newer files may have are 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 from thinflow.wire.message_table import descriptor_file, pool_of
+from thinflow.wire.protos import serialize
 
 _PACKAGE = "onnx"
 
@@ -82,3 +84,14 @@ def message(name: str) -> Any:
 @functools.cache
 def _pool() -> Any:
     return pool_of(descriptor_file(_PACKAGE, _TABLE))
+
+
+def more_outputs(names: Iterable[str]) -> bytes:
+    """The bytes that, put behind those of a model, make values of its graph outputs, too.
+
+    A message may come in pieces: what follows the file's bytes is merged into it.
+    """
+    model = message("ModelProto")()
+    for name in names:
+        model.graph.output.add(name=name)
+    return serialize(model)

@@ -12,13 +12,14 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import numpy as np
 
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import FLOAT, INT64, DType
-from thinflow.wire.fields import encode_varint, field_header
+from thinflow.ops._example import example_bytes
 
 SIZE = 96
 """Pixels for an unknown height or width."""
@@ -84,7 +85,6 @@ def synthetic_png(rng: np.random.Generator, size: int = SIZE) -> bytes:
 
 
 Maker = Callable[[np.random.Generator], bytes]
-_BYTES = 2
 _ANY = 3
 """Values of a feature that may have any number of them."""
 
@@ -115,10 +115,7 @@ def example_maker(node: Node, maker_for: Callable[[Value], Maker]) -> Maker | No
         return None
 
     def make(rng: np.random.Generator) -> bytes:
-        # Example.features, Features.feature (a map: entries of key 1 and value 2), Feature: 1 bytes, 2
-        # floats, 3 integers.
-        entries = [_field(1, _field(1, f.key) + _field(2, _feature(f, rng, maker_for))) for f in features]
-        return _field(1, b"".join(entries))
+        return example_bytes((f.key, f.kind, _values(f, rng, maker_for)) for f in features)
 
     return make
 
@@ -172,22 +169,14 @@ def _port(node: Node, port: int) -> Value | None:
     return next((v for v in node.outputs if v.port == port), None)
 
 
-def _feature(feature: Wanted, rng: np.random.Generator, maker_for: Callable[[Value], Maker]) -> bytes:
+def _values(feature: Wanted, rng: np.random.Generator, maker_for: Callable[[Value], Maker]) -> list[Any]:
     if feature.kind is FLOAT:
-        # Numbers are packed: one field with all of them.
-        packed = rng.uniform(-1, 1, feature.count).astype("<f4").tobytes()
-        return _field(2, _field(1, packed))
+        return rng.uniform(-1, 1, feature.count).astype("<f4").tolist()
     if feature.kind is INT64:
-        return _field(
-            3, _field(1, b"".join(encode_varint(int(n)) for n in rng.integers(0, 4, feature.count)))
-        )
+        return rng.integers(0, 4, feature.count).tolist()
     make = maker_for(feature.value) if feature.value is not None else _letter
-    return _field(1, b"".join(_field(1, make(rng)) for _ in range(feature.count)))
+    return [make(rng) for _ in range(feature.count)]
 
 
 def _letter(rng: np.random.Generator) -> bytes:
     return bytes([rng.integers(ord("a"), ord("z") + 1)])
-
-
-def _field(number: int, content: bytes) -> bytes:
-    return field_header(number, _BYTES) + encode_varint(len(content)) + content
