@@ -149,9 +149,9 @@ def _in_folder(folder: str) -> Iterator[None]:
 
 def flags_are_known(words: Sequence[str], where: str) -> None:
     """A command with words to fill in has flags that its command knows."""
-    module = import_module(cli.module_of(words[0]))
-    if hasattr(module, "main") or "..." in words:  # an old tool's flags; or cut short
+    if words[0] in cli.DROP_INS or "..." in words:  # an old tool's flags; or cut short
         return
+    module = import_module(cli.module_of(words[0]))
     parser = Parser(words[0], "")
     module.add_arguments(parser)
     told = io.StringIO()

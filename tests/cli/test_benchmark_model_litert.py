@@ -13,7 +13,7 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.cli._oldflags import Setting
-from thinflow.cli.compat._litert_flags import WITHOUT_EFFECT
+from thinflow.cli.compat.benchmark_model import WITHOUT_EFFECT
 from thinflow.formats import step_stats
 
 LOOKUP = """

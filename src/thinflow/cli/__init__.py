@@ -1,9 +1,9 @@
 """The `thinflow` command: a table of verbs, and what happens when one of them fails.
 
-A verb is the module `thinflow.cli.<verb>`, or `thinflow.cli.compat.<verb>` for a drop-in of an old tool,
-imported only when it is asked for. It defines `add_arguments(parser)` and `run(args) -> int`, and may define
-`EXAMPLES`, shown at the end of its help. An old tool whose flags no modern parser reads defines
-`main(argv) -> int` instead.
+A verb is the module `thinflow.cli.<verb>`, imported only when it is asked for. It defines
+`add_arguments(parser)` and `run(args) -> int`, and may define `EXAMPLES`, shown at the end of its help.
+A drop-in of an old tool, whose flags no modern parser reads, is the function of its name,
+`<verb>(argv) -> int`, in a module of `thinflow.cli.compat`: see `DROP_INS`.
 """
 
 from __future__ import annotations
@@ -62,11 +62,33 @@ COMMANDS: dict[str, str] = {
 }
 
 
+DROP_INS: dict[str, str] = {
+    "benchmark_model": "benchmark_model",
+    "compare_graphs": "compare_graphs",
+    "convert_graphdef_memmapped_format": "frozen_graphs",
+    "freeze_graph": "frozen_graphs",
+    "graph_metrics": "graph_views",
+    "graph_to_dot": "graph_views",
+    "import_pb_to_tensorboard": "graph_views",
+    "inspect_checkpoint": "inspect_checkpoint",
+    "label_image": "labels",
+    "label_wav": "labels",
+    "optimize_for_inference": "rewriters",
+    "print_selective_registration_header": "print_selective_registration_header",
+    "quantize_graph": "rewriters",
+    "saved_model_cli": "saved_model_cli",
+    "strip_unused": "rewriters",
+    "summarize_graph": "graph_views",
+    "tflite_convert": "converters",
+    "toco": "converters",
+    "transform_graph": "rewriters",
+}
+"""The modules of `thinflow.cli.compat` by the old tools that they are drop-ins for."""
+
+
 def module_of(verb: str) -> str:
-    """The dotted name of the module that a verb is: a drop-in lies in the folder of those."""
-    # Asked of the file system: importlib would import the package to find out.
-    is_drop_in = os.path.isfile(os.path.join(os.path.dirname(__file__), "compat", f"{verb}.py"))
-    return f"thinflow.cli.{'compat.' if is_drop_in else ''}{verb}"
+    """The dotted name of the module that a verb is, or that its function lies in."""
+    return f"thinflow.cli.compat.{DROP_INS[verb]}" if verb in DROP_INS else f"thinflow.cli.{verb}"
 
 
 # Packages that come with an extra of ours, by the name they are imported under.
@@ -181,8 +203,8 @@ def _dispatch(args: list[str]) -> int:
     from importlib import import_module
 
     module = import_module(module_of(verb))
-    if hasattr(module, "main"):
-        return int(module.main(rest))
+    if verb in DROP_INS:
+        return int(getattr(module, verb)(rest))
 
     from thinflow.cli._parser import Parser
 

@@ -1,4 +1,4 @@
-"""The one way out: whatever a command prints, no name from a model commands the terminal."""
+"""Escapes control characters in all that a command prints: no name from a model drives the terminal."""
 
 from __future__ import annotations
 

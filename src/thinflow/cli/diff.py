@@ -6,8 +6,16 @@ import shlex
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 
 from thinflow.cli._console import print_lines
-from thinflow.cli._feeds import add_feed, read_feed_flags
-from thinflow.cli._options import add_json, add_model_options, ends_flags, model_flags, model_options, names
+from thinflow.cli._options import (
+    add_feed,
+    add_json,
+    add_model_options,
+    ends_flags,
+    model_flags,
+    model_options,
+    names,
+    read_feed_flags,
+)
 
 EXAMPLES = """
   thinflow diff model.pb optimised.pb

@@ -7,13 +7,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.cli import _foreign
+from thinflow.cli import _inspect_text
 from thinflow.cli._console import human_bytes, human_count
-from thinflow.cli._models import (
+from thinflow.cli._inspect_text import (
     checkpoint_data,
     checkpoint_lines,
     model_verdict,
     open_flags,
+    placement_lines,
     plural,
     signature_lines,
 )
@@ -26,7 +27,6 @@ from thinflow.cli._options import (
     shape_flags,
     shapes,
 )
-from thinflow.cli._placement import placement_lines
 from thinflow.errors import ParameterError
 from thinflow.errors.plain_text import one_line
 
@@ -208,7 +208,7 @@ def _verdict(summary: Summary) -> str:
     flops, partly = summary.cost.total.flops, "at least " if _uncounted(summary) else ""
     cost = f", {partly}{flop_text(flops)} a run" if flops else ""
     if graph.vocabulary:
-        return _foreign.verdict(summary, cost)
+        return _inspect_text.verdict(summary, cost)
     constants = human_count(summary.parameters.count)
     kind += f" in {graph.facts['kept in']}" if "kept in" in graph.facts else ""
     return f"{name} is a {kind}: {len(graph)} nodes, {constants} constants{size}{cost}"
@@ -290,7 +290,7 @@ def _findings(summary: Summary) -> list[str]:
             "group or instance norms written as batch norms in training mode; they need no stored statistics"
         )
     if summary.graph.vocabulary:
-        lines += _foreign.findings(summary)
+        lines += _inspect_text.findings(summary)
     elif summary.unknown_ops:
         names = ", ".join(f"{count} {op}" for op, count in summary.unknown_ops.items())
         lines.append(f"unknown ops, carried through untouched: {names}")
@@ -339,7 +339,7 @@ def next_command(
     if not summary.interface.outputs:
         return _closer_look(model, args)
     if summary.graph.vocabulary:
-        return _foreign.next_command(summary, args.model)
+        return _inspect_text.next_command(summary, args.model)
     if summary.problems:  # `optimize` takes sound graphs only
         return _closer_look(model, args)
     if info is None and "checkpoint" not in model_options(args) and summary.has_variables:

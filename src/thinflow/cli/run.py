@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._console import print_lines
+from thinflow.cli._inspect_text import placement_lines
 from thinflow.cli._options import (
     THREADS,
     add_inter_op,
@@ -19,7 +20,6 @@ from thinflow.cli._options import (
     model_flags,
     names,
 )
-from thinflow.cli._placement import placement_lines
 from thinflow.errors import GraphError, ParameterError
 
 EXAMPLES = """

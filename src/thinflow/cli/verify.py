@@ -6,14 +6,15 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from thinflow.cli._feeds import add_feed, read_feed_flags
 from thinflow.cli._options import (
+    add_feed,
     add_interface,
     add_json,
     add_state,
     model_flags,
     model_options,
     names,
+    read_feed_flags,
     shape_flags,
     shapes,
 )

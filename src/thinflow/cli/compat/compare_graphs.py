@@ -29,7 +29,7 @@ _SWITCHES = ("all", "functions", "versions", "internal_attrs", "ignore_defaults"
 _VALUES = ("rtol", "atol", "inputs", "outputs")
 
 
-def main(argv: Sequence[str]) -> int:
+def compare_graphs(argv: Sequence[str]) -> int:
     if any(a in {"--help", "-h", "-help"} for a in argv):
         print(HELP)
         return 0

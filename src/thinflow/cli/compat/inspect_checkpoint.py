@@ -43,7 +43,7 @@ _PRINT_FLAG = "printoptions"  # or the beginning of it
 _NUMPY_NAMES = {"float": "float32", "double": "float64", "half": "float16"}
 
 
-def main(argv: Sequence[str]) -> int:
+def inspect_checkpoint(argv: Sequence[str]) -> int:
     # `--printoptions a=1 b=2` takes any number of words, which `OldFlags` does not know.
     plain, options = _taken_out(argv)
     values = FLAGS.parse(plain)
@@ -79,7 +79,7 @@ def _shown(values: dict[str, Any], print_options: list[str]) -> int:
 def _print_data(name: str, checkpoint: Checkpoint) -> int:
     import json
 
-    from thinflow.cli._models import checkpoint_data
+    from thinflow.cli._inspect_text import checkpoint_data
 
     print(json.dumps(checkpoint_data(name, checkpoint), indent=2))
     return 0

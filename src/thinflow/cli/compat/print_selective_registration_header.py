@@ -29,7 +29,7 @@ FLAGS = OldFlags(
 )
 
 
-def main(argv: Sequence[str]) -> int:
+def print_selective_registration_header(argv: Sequence[str]) -> int:
     flags = FLAGS.parse(argv)
     if flags is None:
         return 0 if is_help(argv) else USAGE_EXIT

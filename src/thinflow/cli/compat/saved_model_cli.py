@@ -41,7 +41,7 @@ _ELSEWHERE = {
 }
 
 
-def main(argv: Sequence[str]) -> int:
+def saved_model_cli(argv: Sequence[str]) -> int:
     commands = {
         "show": (_show_arguments, _show),
         "run": (_run_arguments, _run),

@@ -1,9 +1,10 @@
-"""`thinflow graph_metrics`: TensorFlow's script of that name: operations and weights."""
+"""TensorFlow's tools that show a graph: its summary, its cost, its drawing, its events for TensorBoard."""
 
 from __future__ import annotations
 
 import locale
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,58 @@ from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 if TYPE_CHECKING:
     from thinflow.compat.graph_metrics import Measured
 
-_FIRST_LAYER = "Mul:0"  # of the network the script was written for
-EXAMPLES = """
+EXAMPLES = {
+    "summarize_graph": """
+  thinflow summarize_graph --in_graph=model.pb
+  thinflow summarize_graph --in_graph=model.pb --print_structure=true
+""",
+    "graph_metrics": """
   thinflow graph_metrics --graph=model.pb --input_layer=input --batch_size=8
   thinflow graph_metrics --graph=model.pb --input_layer=input --input_shape_override=1,224,224,3 --print_nodes
-"""
-FLAGS = OldFlags(
+""",
+    "graph_to_dot": """
+  thinflow graph_to_dot --graph=model.pb --dot_output=model.dot
+""",
+    "import_pb_to_tensorboard": """
+  thinflow import_pb_to_tensorboard --model_dir=export --log_dir=logs
+  thinflow import_pb_to_tensorboard --model_dir=frozen.pb --log_dir=logs --keep_weights=false
+""",
+}
+
+SUMMARIZE_GRAPH = OldFlags(
+    "summarize_graph",
+    {
+        "in_graph": ("", "input graph file name"),
+        "print_structure": (False, "whether to print the network connections of the graph"),
+    },
+    examples=EXAMPLES["summarize_graph"],
+)
+
+
+def summarize_graph(argv: Sequence[str]) -> int:
+    values = SUMMARIZE_GRAPH.parse(argv)
+    if values is None:
+        return 0 if any(a.lstrip("-") in {"help", "h"} for a in argv) else USAGE_EXIT
+    path = str(values["in_graph"])
+    if not path:
+        import sys
+
+        print(f"in_graph graph can't be empty.\n{SUMMARIZE_GRAPH.usage()}", file=sys.stderr)
+        return USAGE_EXIT
+    import os
+
+    import thinflow
+    from thinflow.api import structure_lines
+
+    summary = thinflow.summarize(os.path.expanduser(path))
+    print(summary)
+    if values["print_structure"]:
+        print_lines(structure_lines(summary.graph))
+    return 1 if any(p.kind == "missing input" for p in summary.problems) else 0
+
+
+_FIRST_LAYER = "Mul:0"  # of the network the script was written for
+GRAPH_METRICS = OldFlags(
     "graph_metrics",
     {
         "graph": ("", "graph file to read"),
@@ -32,16 +79,16 @@ FLAGS = OldFlags(
         "json": (False, "whether to print everything for machines"),
     },
     python=True,
-    examples=EXAMPLES,
+    examples=EXAMPLES["graph_metrics"],
 )
 
 
-def main(argv: Sequence[str]) -> int:
-    values = FLAGS.parse(argv)
+def graph_metrics(argv: Sequence[str]) -> int:
+    values = GRAPH_METRICS.parse(argv)
     if values is None:
         return 0 if is_help(argv) else USAGE_EXIT
     if not values["graph"]:
-        print(f"the flag --graph is required\n{FLAGS.usage()}", file=sys.stderr)
+        print(f"the flag --graph is required\n{GRAPH_METRICS.usage()}", file=sys.stderr)
         return USAGE_EXIT
     measured = _measured(values)
     if values["json"]:
@@ -126,3 +173,69 @@ def _grouped(count: object) -> str:
         return str(count)
     finally:
         locale.setlocale(locale.LC_NUMERIC, before)
+
+
+GRAPH_TO_DOT = OldFlags(
+    "graph_to_dot",
+    {
+        "graph": ("", "graph file to read"),
+        "input_binary": (True, "ignored: the file tells whether it is binary or text"),
+        "dot_output": ("", "DOT file to write"),
+    },
+    python=True,
+    examples=EXAMPLES["graph_to_dot"],
+)
+
+
+def graph_to_dot(argv: Sequence[str]) -> int:
+    values = GRAPH_TO_DOT.parse(argv)
+    if values is None:
+        return 0 if is_help(argv) else USAGE_EXIT
+    for name in ("graph", "dot_output"):
+        if not values[name]:
+            print(f"the flag --{name} is required\n{GRAPH_TO_DOT.usage()}", file=sys.stderr)
+            return USAGE_EXIT
+    from thinflow.api.pictures.draw import write_dot
+
+    target = str(values["dot_output"])
+    write_dot(os.path.expanduser(str(values["graph"])), os.path.expanduser(target))
+    print(f"Created DOT file '{target}'.")
+    return 0
+
+
+IMPORT_PB_TO_TENSORBOARD = OldFlags(
+    "import_pb_to_tensorboard",
+    {
+        "model_dir": ("", "a SavedModel's folder, or any other model"),
+        "log_dir": ("", "folder for the event file"),
+        "tag_set": ("serve", "of a SavedModel, the graph with these tags"),
+        "run_metadata": ("", "files with a RunMetadata message each, comma-separated"),
+        "keep_weights": (True, "whether big constants keep their contents, which TensorBoard does not show"),
+    },
+    python=True,
+    examples=EXAMPLES["import_pb_to_tensorboard"],
+)
+
+
+def import_pb_to_tensorboard(argv: Sequence[str]) -> int:
+    values = IMPORT_PB_TO_TENSORBOARD.parse(argv)
+    if values is None:
+        return 0 if is_help(argv) else USAGE_EXIT
+    for name in ("model_dir", "log_dir"):
+        if not values[name]:
+            print(f"the flag --{name} is required\n{IMPORT_PB_TO_TENSORBOARD.usage()}", file=sys.stderr)
+            return USAGE_EXIT
+    from thinflow.cli._options import names
+    from thinflow.compat.tensorboard import write_events
+
+    log_dir = os.path.expanduser(str(values["log_dir"]))
+    path = write_events(
+        os.path.expanduser(str(values["model_dir"])),
+        log_dir,
+        tags=str(values["tag_set"]),
+        run_metadata=names(str(values["run_metadata"])) or (),
+        keep_weights=bool(values["keep_weights"]),
+    )
+    print(f"wrote {path}")
+    print(f"Model Imported. Visualize by running: tensorboard --logdir={shlex.quote(log_dir)}")
+    return 0

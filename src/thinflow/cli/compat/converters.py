@@ -1,4 +1,4 @@
-"""Flags of TensorFlow 1 that tflite_convert and toco share, and what they stand for here."""
+"""TensorFlow's tflite_convert, and toco, its older name with flags in the singular too."""
 
 from __future__ import annotations
 
@@ -9,8 +9,102 @@ from typing import TypeVar
 
 from thinflow.cli._console import print_lines
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, Setting, is_help
-from thinflow.cli.compat._old_converter_flags import ALIASES, FLAGS
 from thinflow.errors import ParameterError, closest
+
+EXAMPLES = {
+    "tflite_convert": """
+  thinflow tflite_convert --graph_def_file=a.pb --output_file=a.tflite --input_arrays=x --output_arrays=y
+  thinflow tflite_convert --graph_def_file=a.pb --output_file=b --input_arrays=x --input_shapes=1,224,224,3
+  thinflow tflite_convert --saved_model_dir=saved --output_file=a.tflite --post_training_quantize
+""",
+    "toco": """
+  thinflow toco --input_file=a.pb --output_file=a.tflite --input_array=x --output_array=y
+  thinflow toco --input_file=a.pb --output_file=a.tflite --input_array=x --input_shape=1,224,224,3
+  thinflow toco --saved_model_dir=saved --output_file=a.tflite --post_training_quantize
+""",
+}
+
+FLAGS: dict[str, tuple[Setting, str]] = {
+    "output_file": ("", "file to write"),
+    "graph_def_file": ("", "GraphDef to convert, binary or text"),
+    "saved_model_dir": ("", "SavedModel to convert"),
+    "keras_model_file": ("", "not read here: save the model as a SavedModel"),
+    "input_arrays": ("", "inputs, comma-separated; default: the model's own"),
+    "output_arrays": ("", "outputs, comma-separated; default: the model's own"),
+    "input_shapes": ("", "sizes by input, as in 1,224,224,3:1,20; default: those of the graph"),
+    "saved_model_tag_set": ("", "tags of the SavedModel's graph; default: serve, or the only one"),
+    "saved_model_signature_key": (
+        "",
+        "signature of the SavedModel; default: serving_default, or the only one",
+    ),
+    "inference_type": ("FLOAT", "FLOAT, QUANTIZED_UINT8 or INT8; integers need mean_values and known ranges"),
+    "inference_input_type": ("", "of the inputs; default: the inference type"),
+    "mean_values": ("", "real = (code - mean) / std_dev, one per input"),
+    "std_dev_values": ("", "see mean_values"),
+    "default_ranges_min": ("", "range of tensors without FakeQuant, for trying speed and size"),
+    "default_ranges_max": ("", "see default_ranges_min"),
+    "post_training_quantize": (False, "store weights in eight bits"),
+    "quantize_to_float16": (False, "with post_training_quantize: store weights as float16 instead"),
+    "output_format": ("TFLITE", "TFLITE, TENSORFLOW_GRAPHDEF or GRAPHVIZ_DOT"),
+    "input_format": ("TENSORFLOW_GRAPHDEF", "TENSORFLOW_GRAPHDEF; TFLITE too, to draw it"),
+    "batch_size": (0, "size of a first axis that the model leaves open; default: 1"),
+    "target_ops": ("TFLITE_BUILTINS", "TFLITE_BUILTINS is what is written, whatever else is named"),
+    "enable_select_tf_ops": (False, "as SELECT_TF_OPS in target_ops"),
+    "force_select_tf_ops": (False, "refused: ops of TensorFlow are not written"),
+    "allow_custom_ops": (False, "told: of custom ops those are written that LiteRT comes with"),
+    "custom_opdefs": ("", "refused: ops of your own are not written"),
+    "experimental_select_user_tf_ops": ("", "refused: ops of your own are not written"),
+    "reorder_across_fake_quant": (False, "told and ignored: fusing looks through FakeQuant anyway"),
+    "drop_control_dependency": (True, "told and ignored: a .tflite has no control dependencies"),
+    "change_concat_input_ranges": (
+        False,
+        "told and ignored: inputs of a concatenation share their range anyway",
+    ),
+    "drop_fake_quant": (False, "told and ignored: float models keep FakeQuant, integer ones take its range"),
+    "dump_graphviz_dir": ("", "folder for drawings of the graph before and after, in DOT"),
+    "dump_graphviz_video": (False, "told and ignored: the drawings are of before and after, not in between"),
+    "conversion_summary_dir": ("", "told and ignored: the summary is printed"),
+    "enable_v1_converter": (False, "told and ignored: these are its flags"),
+    "experimental_new_converter": (True, "told and ignored: this is another converter"),
+    "experimental_new_quantizer": (True, "told and ignored: this is another converter"),
+    "allow_nonexistent_arrays": (False, "told and ignored: an unknown name is always an error"),
+    "allow_nudging_weights_to_use_fast_gemm_kernel": (False, "told and ignored"),
+    "allow_nonascii_arrays": (False, "told and ignored: names may be any text"),
+    "allow_bfloat16": (False, "told and ignored: floats stay as they are"),
+    "accumulation_type": ("", "told and ignored: LiteRT adds up as it does"),
+    "arrays_extra_info_file": ("", "refused: ranges come from FakeQuant or default_ranges_min and _max"),
+    "debug_disable_recurrent_cell_fusion": (False, "told and ignored"),
+    "default_int16_ranges_min": ("", "told and ignored: there are no int16 models here"),
+    "default_int16_ranges_max": ("", "told and ignored: there are no int16 models here"),
+    "model_checks": ("", "told and ignored: the model is checked by running it"),
+    "model_flags_file": ("", "refused: give the flags themselves"),
+    "propagate_fake_quant_num_bits": (False, "told and ignored"),
+    "rnn_states": ("", "told and ignored: loops are read from the graph"),
+    "split_tflite_lstm_inputs": (True, "told and ignored"),
+    "unfold_batchmatmul": (True, "told and ignored"),
+    "variable_batch": (False, "told and ignored: an open axis stays open where it can"),
+    "dedupe_array_min_size_bytes": ("", "told and ignored: equal constants are always stored once"),
+}
+ALIASES = {
+    "input_array": "input_arrays",
+    "output_array": "output_arrays",
+    "input_shape": "input_shapes",
+    "mean_value": "mean_values",
+    "std_dev_value": "std_dev_values",
+    "std_value": "std_dev_values",
+    "std_values": "std_dev_values",
+    "input_file": "graph_def_file",
+    "savedmodel_directory": "saved_model_dir",
+    "savedmodel_tagset": "saved_model_tag_set",
+    "input_data_type": "inference_input_type",
+    "input_data_types": "inference_input_type",
+    "inference_input_types": "inference_input_type",
+    "input_type": "inference_input_type",  # what toco called it until TensorFlow 1.5
+    "input_types": "inference_input_type",
+    "quantize_weights": "post_training_quantize",
+    "dump_graphviz": "dump_graphviz_dir",
+}
+
 
 T = TypeVar("T")
 
@@ -184,3 +278,11 @@ def _weights(flags: Mapping[str, Setting]) -> str:
             )
         return ""
     return "float16" if flags["quantize_to_float16"] else "dynamic"
+
+
+def tflite_convert(argv: Sequence[str]) -> int:
+    return convert("tflite_convert", argv, EXAMPLES["tflite_convert"])
+
+
+def toco(argv: Sequence[str]) -> int:
+    return convert("toco", argv, EXAMPLES["toco"])

@@ -1,8 +1,9 @@
-"""`thinflow freeze_graph`: TensorFlow's script of that name."""
+"""TensorFlow's tools that make graphs for apps: freeze_graph and convert_graphdef_memmapped_format."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -14,14 +15,22 @@ from thinflow.errors.plain_text import one_line
 if TYPE_CHECKING:
     from thinflow.load.frozen import Frozen
 
-EXAMPLES = """
+EXAMPLES = {
+    "freeze_graph": """
   thinflow freeze_graph --input_graph=graph.pb --input_binary=true --input_checkpoint=model.ckpt-7 \
 --output_graph=frozen.pb --output_node_names=y
   thinflow freeze_graph --input_meta_graph=model.ckpt-7.meta --input_checkpoint=model.ckpt-7 \
 --output_graph=frozen.pb --output_node_names=y
   thinflow freeze_graph --input_saved_model_dir=export --output_graph=frozen.pb --output_node_names=y
-"""
-FLAGS = OldFlags(
+""",
+    "convert_graphdef_memmapped_format": """
+  thinflow convert_graphdef_memmapped_format --in_graph=frozen.pb --out_graph=frozen.mmpb
+  thinflow convert_graphdef_memmapped_format --in_graph=frozen.pb --out_graph=frozen.mmpb \
+--min_conversion_tensor_size=1000
+""",
+}
+
+FREEZE_GRAPH = OldFlags(
     "freeze_graph",
     {
         "input_graph": ("", "GraphDef file to read"),
@@ -48,18 +57,18 @@ FLAGS = OldFlags(
         "variable_names_allowlist": "variable_names_whitelist",
     },
     python=True,
-    examples=EXAMPLES,
+    examples=EXAMPLES["freeze_graph"],
 )
 _IGNORED = ("restore_op_name", "filename_tensor_name")
 
 
-def main(argv: Sequence[str]) -> int:
-    values = FLAGS.parse(argv)
+def freeze_graph(argv: Sequence[str]) -> int:
+    values = FREEZE_GRAPH.parse(argv)
     if values is None:
         return 0 if is_help(argv) else USAGE_EXIT
     problem = _problem(values)
     if problem:
-        print(f"{problem}\n{FLAGS.usage()}", file=sys.stderr)
+        print(f"{problem}\n{FREEZE_GRAPH.usage()}", file=sys.stderr)
         return USAGE_EXIT
     frozen = _frozen(values)
     for line in _warnings(values, frozen):
@@ -108,7 +117,7 @@ def _frozen(values: Mapping[str, Setting]) -> Frozen:
     saver = _path(values, "input_saver")
     if saver and not os.path.exists(saver):
         raise ParameterError(f"--input_saver {saver}: there is no such file", hint="check the path")
-    listed = {key: names(str(values[key])) for key in FLAGS.flags}
+    listed = {key: names(str(values[key])) for key in FREEZE_GRAPH.flags}
     return freeze_with_report(
         folder or meta or _path(values, "input_graph"),
         listed["output_node_names"],
@@ -125,7 +134,7 @@ def _frozen(values: Mapping[str, Setting]) -> Frozen:
 
 def _warnings(values: Mapping[str, Setting], frozen: Frozen) -> Iterator[str]:
     for name in _IGNORED:
-        if values[name] != FLAGS.flags[name][0]:
+        if values[name] != FREEZE_GRAPH.flags[name][0]:
             yield f"--{name} is ignored: the restore operations of the graph are read, not run"
     if values["initializer_nodes"] and _path(values, "input_saved_model_dir"):
         yield "--initializer_nodes is ignored: a SavedModel names its own"
@@ -134,3 +143,50 @@ def _warnings(values: Mapping[str, Setting], frozen: Frozen) -> Iterator[str]:
     left = [node.name for node in frozen.graph if node.op in {"Variable", "VariableV2", "VarHandleOp"}]
     if left:
         yield f"{len(left)} variables stay, first '{left[0]}'"
+
+
+_USAGE_ERROR = 255  # the original's -1, as a shell sees it
+_LIMIT = "min_conversion_tensor_size"
+CONVERT_GRAPHDEF_MEMMAPPED_FORMAT = OldFlags(
+    "convert_graphdef_memmapped_format",
+    {
+        "in_graph": ("", "input graph file name"),
+        "out_graph": ("", "output package file name"),
+        _LIMIT: (10_000, "constants of fewer bytes stay in the graph"),
+    },
+    aliases={"min_conversion_size_bytes": _LIMIT},
+    examples=EXAMPLES["convert_graphdef_memmapped_format"],
+)
+
+
+def convert_graphdef_memmapped_format(argv: Sequence[str]) -> int:
+    values = CONVERT_GRAPHDEF_MEMMAPPED_FORMAT.parse(argv)
+    if values is None:
+        return 0 if is_help(argv) else _USAGE_ERROR
+    for name in ("in_graph", "out_graph"):
+        if not values[name]:
+            print(f"{name} can't be empty.\n{CONVERT_GRAPHDEF_MEMMAPPED_FORMAT.usage()}", file=sys.stderr)
+            return _USAGE_ERROR
+    limit = int(values[_LIMIT])
+    if limit <= 0:
+        print(
+            f"{_LIMIT} must be greater than 0.\n{CONVERT_GRAPHDEF_MEMMAPPED_FORMAT.usage()}", file=sys.stderr
+        )
+        return _USAGE_ERROR
+    return _convert(
+        os.path.expanduser(str(values["in_graph"])), os.path.expanduser(str(values["out_graph"])), limit
+    )
+
+
+def _convert(source: str, target: str, limit: int) -> int:
+    from thinflow.cli._console import human_bytes
+    from thinflow.compat.memmapped import convert_memmapped
+
+    written = convert_memmapped(source, target, min_bytes=limit)
+    print(f"Converted {written.converted} nodes")
+    print(
+        f"wrote {target}: {human_bytes(written.size_bytes)}, {human_bytes(written.mapped_bytes)} of it "
+        f"mapped in {written.regions} region{'s' if written.regions != 1 else ''}"
+    )
+    print(f"next: thinflow benchmark {shlex.quote(target)}")
+    return 0
