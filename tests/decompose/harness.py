@@ -41,7 +41,7 @@ def check_parts(op, operands, attrs=None, *, ports=1, rtol=1e-5, atol=1e-6):
     arrays = [o.array if isinstance(o, Constant) else o for o in operands]
     known = {n: o.array for n, o in enumerate(operands) if isinstance(o, Constant)}
     specs = [TensorSpec(dtype(a.dtype), a.shape) for a in arrays]
-    parts, _ = rules.parts_of(node, specs, known)
+    parts, _ = rules.decomposition_of(node, specs, known)
     feeds = dict(zip(parts.inputs, arrays, strict=True))
     actual = Plan(parts.graph, list(parts.outputs[:ports]), list(feeds)).run(feeds)
     for found, wanted in zip(actual, net.reference(*(node.output(p) for p in range(ports))), strict=True):

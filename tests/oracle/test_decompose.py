@@ -36,7 +36,7 @@ def test_parts(op, operands, attrs, ports):
     made = tf.raw_ops.__dict__[op](**given, **attrs)
     wanted = list(made) if isinstance(made, tuple) else [made]
     known = {n: o.array for n, o in enumerate(operands) if isinstance(o, Constant)}
-    parts, _ = rules.parts_of(node, [TensorSpec(dtype(a.dtype), a.shape) for a in arrays], known)
+    parts, _ = rules.decomposition_of(node, [TensorSpec(dtype(a.dtype), a.shape) for a in arrays], known)
     feeds = dict(zip(parts.inputs, arrays, strict=True))
     found = Plan(parts.graph, list(parts.outputs[:ports]), list(feeds)).run(feeds)
     for a, b in zip(found, wanted[:ports], strict=True):

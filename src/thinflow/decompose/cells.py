@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from thinflow.decompose.loops import collected
+from thinflow.decompose.loops import while_loop
 from thinflow.decompose.rules import decompose
-from thinflow.decompose.terms import Term, joined, refuse_unless
+from thinflow.decompose.terms import Term, concat, refuse_unless
 from thinflow.ir.types import TensorSpec
 
 
 def _product(x: Term, h: Term, w: Term, bias: Term) -> Term:
     """[x, h] @ w + bias."""
-    return joined([x, h], 1).apply("MatMul", w).apply("BiasAdd", bias)
+    return concat([x, h], 1).apply("MatMul", w).apply("BiasAdd", bias)
 
 
 @decompose("LSTMBlockCell")
@@ -35,7 +35,7 @@ def lstm_block_cell(
     use_peephole: bool = False,
 ) -> tuple[Term, ...]:
     """i, cs, f, o, ci, co and h of one step; the gates of w are i, ci, f, o."""
-    units = bias.sized(0, "the number of units") // 4
+    units = bias.static_size(0, "the number of units") // 4
     if forget_bias:
         # Into the bias of the product, where it costs nothing.
         bias = bias + np.repeat([0, 0, forget_bias, 0], units)
@@ -46,7 +46,7 @@ def lstm_block_cell(
     i, ci, f = i.apply("Sigmoid"), ci.apply("Tanh"), f.apply("Sigmoid")
     state = ci * i + cs * f
     if cell_clip > 0:
-        state = state.least(cell_clip).most(-cell_clip)
+        state = state.minimum(cell_clip).maximum(-cell_clip)
     o = (o + state * wco if use_peephole else o).apply("Sigmoid")
     co = state.apply("Tanh")
     return i, state, f, o, ci, co, o * co
@@ -77,18 +77,18 @@ def block_lstm(
     use_peephole: bool = False,
 ) -> tuple[Term | None, ...]:
     """A loop of cells over the steps of x [time,batch,inputs]; steps from `length` on give zeros."""
-    steps = x.sized(0, "the number of steps")
+    steps = x.static_size(0, "the number of steps")
     (limit,) = length.ints("the number of steps")
     refuse_unless(limit >= 0, f"a sequence cannot have {limit} steps")
     if x.body.op == "BlockLSTMV2":
         # Its gates are i, f, ci, o; it adds nothing to f, and clips only if it is asked to.
-        w, bias = (joined([g[0], g[2], g[1], g[3]], -1) for g in (w.split(4, -1), bias.split(4, -1)))
+        w, bias = (concat([g[0], g[2], g[1], g[3]], -1) for g in (w.split(4, -1), bias.split(4, -1)))
         forget_bias = 0.0
     clip = (0.0 if x.body.op == "BlockLSTMV2" else 3.0) if cell_clip is None else cell_clip
     ports = [n for n in range(7) if x.body.is_read(n)]
 
     def step(time: Term, cs: Term, h: Term, x: Term, *weights: Term) -> tuple[list[Term], list[Term]]:
-        operands = [t.value for t in (x.gathered(time), cs, h, *weights)]
+        operands = [t.value for t in (x.gather(time), cs, h, *weights)]
         cell = x.body.add(
             "LSTMBlockCell", operands, ports=7, T=x.dtype,
             forget_bias=forget_bias, cell_clip=clip, use_peephole=use_peephole,
@@ -97,5 +97,5 @@ def block_lstm(
 
     rows = [TensorSpec(x.dtype, h.shape)] * len(ports)
     fixed = [x, w, wci, wcf, wco, bias]
-    _, states, _ = collected(min(limit, steps), step, [cs, h], fixed, rows, room=steps)
+    _, states, _ = while_loop(min(limit, steps), step, [cs, h], fixed, rows, room=steps)
     return tuple(states[ports.index(n)] if n in ports else None for n in range(7))

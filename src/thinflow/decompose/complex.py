@@ -81,7 +81,7 @@ def part_type(element: DType) -> DType:
     return DOUBLE if element.name == "complex128" else FLOAT
 
 
-def parts_of(
+def decomposition_of(
     node: Node,
     pairs: Sequence[bool],
     specs: Sequence[TensorSpec],
@@ -96,7 +96,7 @@ def parts_of(
         pairs: which of the node's inputs are complex.
         specs: types and shapes of the function's arguments.
         constants: number of an argument -> its elements, for those that are constant.
-        index: the integer type in which the target counts places.
+        index: the integer type of the target's indices.
 
     Raises:
         UnsupportedOp: there is no form for it; placed at the node.
@@ -156,14 +156,14 @@ def imaginary_part(x: Complex) -> Term:
 @by_parts("ComplexAbs")
 def magnitude(x: Complex) -> Term:
     """The distance from 0, scaled so that no square overflows."""
-    re, im = x.real.magnitude(), x.imag.magnitude()
-    most = re.most(im)
+    re, im = x.real.abs(), x.imag.abs()
+    most = re.maximum(im)
     # |z| = m sqrt((re/m)² + (im/m)²) with m the larger part: no square is above 1. Eight times the least
     # normal number, as smaller ones may be taken for 0, keeps 0 / 0 out.
-    by = most.most(8 * float(np.finfo(most.dtype.numpy()).tiny))
-    size = by * ((re / by).squared() + (im / by).squared()).root()
+    by = most.maximum(8 * float(np.finfo(most.dtype.numpy()).tiny))
+    size = by * ((re / by).square() + (im / by).square()).sqrt()
     # The scaled parts of an infinity are NaN.
-    return where(most.equals(math.inf), most, size)
+    return where(most.equal(math.inf), most, size)
 
 
 @by_parts("Angle")
@@ -201,9 +201,9 @@ def quotient(x: Complex, y: Complex) -> Complex:
     """
     if y.imag.is_all(0):
         return x.each(lambda t: t / y.real)
-    is_real = y.real.magnitude() >= y.imag.magnitude()
+    is_real = y.real.abs() >= y.imag.abs()
     larger, smaller = where(is_real, y.real, y.imag), where(is_real, y.imag, y.real)
-    share = where(larger.equals(0.0), larger, smaller / larger)
+    share = where(larger.equal(0.0), larger, smaller / larger)
     size = larger + smaller * share
     p, q = where(is_real, x.real, x.imag), where(is_real, x.imag, x.real)
     cross = q - p * share

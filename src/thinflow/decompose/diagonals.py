@@ -1,4 +1,4 @@
-"""Diagonals and bands of matrices, and slices that are written: tables of the places that elements come from.
+"""Diagonals and bands of matrices, and slices that are written: tables of the indices of their elements.
 
 The tables are what the reference kernels make of numbered elements.
 """
@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.decompose.places import counting, size
+from thinflow.decompose.index_ops import arange, size_of
 from thinflow.decompose.rules import decompose
-from thinflow.decompose.terms import Operand, Term, joined, refuse_unless, where
+from thinflow.decompose.terms import Term, TermLike, concat, refuse_unless, where
 from thinflow.ir.attrs import Attr
 from thinflow.ir.types import BOOL, INT32
 from thinflow.ops import registry
 from thinflow.typing import Array
 
 MOST = 1 << 22
-"""Places of the largest table, which is part of the model."""
+"""Indices of the largest table, which is part of the model."""
 
 
 def numbered(sizes: tuple[int | None, ...], what: str) -> Array:
@@ -34,29 +34,29 @@ def numbered(sizes: tuple[int | None, ...], what: str) -> Array:
 def table(op: str, operands: list[Any], attrs: Mapping[str, Attr] | None = None) -> Array:
     """What the kernel of an op makes of numbers."""
     (result,) = registry.call_kernel(registry.get(op), [np.asarray(o) for o in operands], attrs or {})
-    places = np.asarray(result)
-    refuse_unless(places.size <= MOST, "the matrix is too large")
-    return places
+    indices = np.asarray(result)
+    refuse_unless(indices.size <= MOST, "the matrix is too large")
+    return indices
 
 
-def moved(x: Term, places: Array, padding: Operand, axes: int) -> Term:
-    """The elements of the last `axes` axes of x at flat places; `padding` where the place is -1.
+def moved(x: Term, indices: Array, padding: TermLike, axes: int) -> Term:
+    """The elements of the last `axes` axes of x at flat indices; `padding` where the index is -1.
 
     Args:
-        places: of any shape, which takes the place of these axes.
+        indices: of any shape, which takes the place of these axes.
     """
     lead = x.shape[: len(x.shape) - axes]
     count = prod(n or 0 for n in x.shape[len(x.shape) - axes :])
     if axes == 1:
         flat = x
     elif lead.count(None) <= 1:
-        flat = x.reshaped([*(-1 if n is None else n for n in lead), count])
+        flat = x.reshape([*(-1 if n is None else n for n in lead), count])
     else:
         sizes = x.sizes().cut(0, 0, len(lead))
-        flat = x.reshaped(joined([sizes, x.body.constant([count], INT32)], 0))
+        flat = x.reshape(concat([sizes, x.body.constant([count], INT32)], 0))
     # Any element may be read where nothing is wanted: `padding` replaces it.
-    y = flat.gathered(x.body.constant(np.maximum(places, 0), x.body.index), -1)
-    return y if (places >= 0).all() else where(x.body.constant(places >= 0, BOOL), y, x.of(padding))
+    y = flat.gather(x.body.constant(np.maximum(indices, 0), x.body.index), -1)
+    return y if (indices >= 0).all() else where(x.body.constant(indices >= 0, BOOL), y, x.of(padding))
 
 
 def _band(k: Term) -> Array:
@@ -72,7 +72,7 @@ def _align(x: Term, align: str) -> dict[str, Attr]:
 
 @decompose("MatrixDiag", "BatchMatrixDiag")
 def matrix_diag(diagonal: Term) -> Term:
-    # -1 leaves the size to the op; as the padding it marks places that come from nowhere.
+    # -1 leaves the size to the op; as the padding it marks indices that come from nowhere.
     one = np.int32(-1)
     count = numbered(diagonal.shape[-1:], "the diagonal")
     return moved(diagonal, table("MatrixDiagV3", [count, np.int32(0), one, one, np.int64(-1)]), 0, 1)
@@ -89,8 +89,8 @@ def matrix_diag_v3(
         return diagonal.apply("MatrixDiag")
     axes = 1 if band[0] == band[-1] else 2
     packed = numbered(diagonal.shape[-axes:], "the diagonal")
-    places = table("MatrixDiagV3", [packed, band, *sides, np.int64(-1)], _align(diagonal, align))
-    return moved(diagonal, places, padding, axes)
+    indices = table("MatrixDiagV3", [packed, band, *sides, np.int64(-1)], _align(diagonal, align))
+    return moved(diagonal, indices, padding, axes)
 
 
 @decompose("MatrixDiagPart", "BatchMatrixDiagPart")
@@ -138,7 +138,7 @@ def matrix_band_part(x: Term, below: Term, above: Term) -> Term:
         return where(inside, x, 0)
     # The sides are known when the model runs only, as those of a causal mask. Column less row: an element's
     # diagonal, of which -below to above are kept.
-    distance = counting(size(x, -1)) - counting(size(x, -2)).expanded(1)
+    distance = arange(size_of(x, -1)) - arange(size_of(x, -2)).expand_dims(1)
     sides = [*([distance >= -widths[0]] if widths[0] >= 0 else []),
              *([distance <= widths[1]] if widths[1] >= 0 else [])]  # fmt: skip
     return where(sides[0] if len(sides) == 1 else sides[0] & sides[1], x, 0)
@@ -146,10 +146,10 @@ def matrix_band_part(x: Term, below: Term, above: Term) -> Term:
 
 @decompose("TensorStridedSliceUpdate")
 def strided_slice_update(x: Term, begin: Term, end: Term, strides: Term, value: Term) -> Term:
-    """Each place gets the element of `value` that the reference kernel would write there."""
+    """Each index gets the element of `value` that the reference kernel would write there."""
     nowhere = np.full_like(numbered(x.shape, "x"), -1)
     slices = [np.array(t.ints("the slice"), np.int32) for t in (begin, end, strides)]
     assert x.body.node is not None
     operands = [nowhere, *slices, numbered(value.shape, "the value")]
-    places = table("TensorStridedSliceUpdate", operands, x.body.node.attrs)
-    return moved(value if len(value.shape) == 1 else value.reshaped([-1]), places, x, 1)
+    indices = table("TensorStridedSliceUpdate", operands, x.body.node.attrs)
+    return moved(value if len(value.shape) == 1 else value.reshape([-1]), indices, x, 1)

@@ -13,12 +13,12 @@ from thinflow.ir.types import FLOAT, INT32
 
 @decompose("SquaredDifference")
 def squared_difference(x: Term, y: Term) -> Term:
-    return (x - y).squared()
+    return (x - y).square()
 
 
 @decompose("Square")
 def square(x: Term) -> Term:
-    return x.squared()
+    return x.square()
 
 
 @decompose("Reciprocal", "Inv")
@@ -29,14 +29,14 @@ def reciprocal(x: Term) -> Term:
 
 @decompose("ApproximateEqual")
 def approximate_equal(x: Term, y: Term, *, tolerance: float = 1e-5) -> Term:
-    return (x - y).magnitude() < tolerance
+    return (x - y).abs() < tolerance
 
 
 @decompose("L2Loss")
 def l2_loss(x: Term) -> Term:
     """Half the sum of squares."""
     refuse_unless(x.dtype.is_floating, f"it has no form for {x.dtype}")
-    return x.apply("Square").total(*range(len(x.shape))) * 0.5
+    return x.apply("Square").sum(*range(len(x.shape))) * 0.5
 
 
 # --- 0 where an operand is 0, whatever the other is ---------------------------------------------------------
@@ -44,28 +44,28 @@ def l2_loss(x: Term) -> Term:
 
 @decompose("DivNoNan")
 def div_no_nan(x: Term, y: Term) -> Term:
-    return where(y.equals(0.0), 0.0, x / y)
+    return where(y.equal(0.0), 0.0, x / y)
 
 
 @decompose("MulNoNan")
 def mul_no_nan(x: Term, y: Term) -> Term:
-    return where(y.equals(0.0), 0.0, x * y)
+    return where(y.equal(0.0), 0.0, x * y)
 
 
 @decompose("Xdivy")
 def xdivy(x: Term, y: Term) -> Term:
-    return where(x.equals(0.0), 0.0, x / y)
+    return where(x.equal(0.0), 0.0, x / y)
 
 
 @decompose("Xlogy")
 def xlogy(x: Term, y: Term) -> Term:
-    return where(x.equals(0.0), 0.0, x * y.log())
+    return where(x.equal(0.0), 0.0, x * y.log())
 
 
 @decompose("Xlog1py")
 def xlog1py(x: Term, y: Term) -> Term:
     refuse_unless(x.dtype.is_floating, f"it has no form for {x.dtype}")
-    return where(x.equals(0.0), 0.0, x * y.apply("Log1p"))
+    return where(x.equal(0.0), 0.0, x * y.apply("Log1p"))
 
 
 # --- exponentials and logarithms ----------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def log1p(x: Term) -> Term:
     """log(1 + x), near 0 2 x / (2 + x)."""
     # At 0.01 both are off by 1e-5: the next term of the series differs by x^2 / 12 of x, and XNNPACK's
     # logarithms near 1 are off by up to 1.2e-7, beside what 1 + x has lost of x.
-    is_near = x.magnitude() < 0.01
+    is_near = x.abs() < 0.01
     return where(is_near, x / (x * 0.5 + 1.0), (x + 1.0).log())
 
 
@@ -95,7 +95,7 @@ def erfc(x: Term) -> Term:
 @decompose("Softplus")
 def softplus(x: Term) -> Term:
     """relu(x) + log(1 + exp(-|x|)), which overflows nowhere; far below 0 exp(x)."""
-    power = (-x.magnitude()).apply("Exp")
+    power = (-x.abs()).apply("Exp")
     # At 5e-4 both forms are off by 2.5e-4 of the result: y for log(1 + y) by y / 2, and the logarithm by the
     # last digit of 1 + y, of which nothing is left below -17. More terms would be more steps in each Mish.
     return x.apply("Relu") + where(power < 5e-4, power, (power + 1.0).log())
@@ -103,14 +103,14 @@ def softplus(x: Term) -> Term:
 
 @decompose("Softsign")
 def softsign(x: Term) -> Term:
-    return x / (x.magnitude() + 1.0)
+    return x / (x.abs() + 1.0)
 
 
 @decompose("Selu")
 def selu(x: Term) -> Term:
     """scale * relu(x) + scale * alpha * elu(min(x, 0)), with the constants that keep the variance at 1."""
     scale, alpha = 1.0507009873554805, 1.6732632423543772
-    return x.apply("Relu") * scale + x.least(0.0).apply("Elu") * (scale * alpha)
+    return x.apply("Relu") * scale + x.minimum(0.0).apply("Elu") * (scale * alpha)
 
 
 # --- trigonometry -------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def cosh(x: Term) -> Term:
     """(e^x + e^-x) / 2, as y + 1 / (4 y) with y = e^|x| / 2, which overflows where the result does."""
     # The square of e^(|x| / 2) / sqrt 2. To have the half in the exponent, as |x| - log 2, would lose 1e-6 of
     # results: rounding there is absolute, up to 4e-6 at 80; halves of |x| are exact.
-    y = ((x.magnitude() * 0.5).apply("Exp") * math.sqrt(0.5)).squared()
+    y = ((x.abs() * 0.5).apply("Exp") * math.sqrt(0.5)).square()
     return y + 0.25 / y
 
 
@@ -144,7 +144,7 @@ def atan(x: Term) -> Term:
 @decompose("Asin", "Acos")
 def asin(x: Term) -> Term:
     """The angle of a point on the unit circle, given one coordinate; (1 - x)(1 + x) keeps digits near 1."""
-    other = ((1.0 - x) * (x + 1.0)).root()
+    other = ((1.0 - x) * (x + 1.0)).sqrt()
     up, across = (x, other) if x.body.op == "Asin" else (other, x)
     return up.apply("Atan2", across, _of_one_shape=True)
 
@@ -152,10 +152,10 @@ def asin(x: Term) -> Term:
 @decompose("Asinh")
 def asinh(x: Term) -> Term:
     """sign(x) log(|x| + sqrt(x^2 + 1)), near 0 x - x^3 / 6."""
-    size = x.magnitude()
+    size = x.abs()
     # Beyond the limit, whose square is well within the type, the root is |x| itself.
-    square = size.least(200.0 if x.dtype.itemsize == 2 else 1e18).squared()
-    root = (square + 1.0).root().most(size)
+    square = size.minimum(200.0 if x.dtype.itemsize == 2 else 1e18).square()
+    root = (square + 1.0).sqrt().maximum(size)
     near = x * (1.0 - square * (1 / 6))
     # At 0.06 both are off by 1e-6: the next term is 3/40 x^5, and a logarithm of 1.06 has lost 1e-7 / 0.06.
     return where(size < 0.06, near, x.apply("Sign") * (size + root).log())
@@ -164,13 +164,13 @@ def asinh(x: Term) -> Term:
 @decompose("Acosh")
 def acosh(x: Term) -> Term:
     """log(x + sqrt(x - 1) sqrt(x + 1)), which keeps digits near 1."""
-    return (x + (x - 1.0).root() * (x + 1.0).root()).log()
+    return (x + (x - 1.0).sqrt() * (x + 1.0).sqrt()).log()
 
 
 @decompose("Atanh")
 def atanh(x: Term) -> Term:
     """(log(1 + x) - log(1 - x)) / 2, near 0 x + x^3 / 3."""
-    square = x.squared()
+    square = x.square()
     # At 0.06 both are off by 3e-6: the next term is x^5 / 5, and logarithms have lost 1e-7 / 0.06.
     far = ((x + 1.0).log() - (1.0 - x).log()) * 0.5
     return where(square < 0.06**2, x * (square * (1 / 3) + 1.0), far)
@@ -187,13 +187,13 @@ def is_nan(x: Term) -> Term:
 @decompose("IsInf")
 def is_inf(x: Term) -> Term:
     refuse_unless(x.dtype.is_floating, f"it has no form for {x.dtype}")
-    return x.magnitude().equals(math.inf)
+    return x.abs().equal(math.inf)
 
 
 @decompose("IsFinite")
 def is_finite(x: Term) -> Term:
     refuse_unless(x.dtype.is_floating, f"it has no form for {x.dtype}")
-    return x.magnitude() < math.inf
+    return x.abs() < math.inf
 
 
 @decompose("Invert")
@@ -213,7 +213,7 @@ def cross(x: Term, y: Term) -> Term:
     refuse_unless(x.shape[-1] == 3, "its vectors are not of three elements")
     # (x1 y2 - x2 y1, x2 y0 - x0 y2, x0 y1 - x1 y0): each axis by the next one and the one after.
     ahead, behind = (x.body.constant(places, INT32) for places in ([1, 2, 0], [2, 0, 1]))
-    return x.gathered(ahead, -1) * y.gathered(behind, -1) - x.gathered(behind, -1) * y.gathered(ahead, -1)
+    return x.gather(ahead, -1) * y.gather(behind, -1) - x.gather(behind, -1) * y.gather(ahead, -1)
 
 
 @decompose("SoftmaxCrossEntropyWithLogits")
@@ -221,23 +221,23 @@ def cross_entropy(x: Term, labels: Term) -> tuple[Term, Term]:
     """The loss of each row, and softmax(x) - labels."""
     log = x.apply("LogSoftmax")
     # What has no share adds nothing, however unlikely it is.
-    shares = where(labels.equals(0.0), 0.0, labels * log)
-    return -shares.total(-1), x.apply("Softmax") - labels
+    shares = where(labels.equal(0.0), 0.0, labels * log)
+    return -shares.sum(-1), x.apply("Softmax") - labels
 
 
 @decompose("SparseSoftmaxCrossEntropyWithLogits")
 def sparse_cross_entropy(x: Term, labels: Term) -> tuple[Term, Term]:
     """Labels are class numbers; one that is none gives NaN."""
     refuse_unless(len(x.shape) == 2, "a matrix of logits is needed")
-    classes = x.sized(1, "the number of classes")
-    number = labels.expanded(-1)
+    classes = x.static_size(1, "the number of classes")
+    number = labels.expand_dims(-1)
     is_class = (number >= 0) & (number < classes)
-    hit = number.equals(np.arange(classes))
+    hit = number.equal(np.arange(classes))
     share = where(hit, x.apply("LogSoftmax"), 0.0)
     # As TensorFlow's kernels on GPUs do; those on CPUs fail.
-    loss = where(is_class, -share.total(1, keep=True), math.nan)
+    loss = where(is_class, -share.sum(1, keep=True), math.nan)
     slope = x.apply("Softmax") - hit.cast(x.dtype)
-    return loss.reshaped([-1]), where(is_class, slope, math.nan)
+    return loss.reshape([-1]), where(is_class, slope, math.nan)
 
 
 @decompose("SparseMatMul")
@@ -258,7 +258,7 @@ def nth_element(x: Term, n: Term, *, reverse: bool = False) -> Term:
     """The last of as many as it takes, sorted."""
     refuse_unless(n.known is not None, "its n is computed while the model runs")
     assert n.known is not None
-    place, size = int(n.known), x.sized(-1, "the length of its rows")
+    place, size = int(n.known), x.static_size(-1, "the length of its rows")
     refuse_unless(0 <= place < size, f"n is {place}, a row has {size} elements")
     # TopKV2 sorts falling only.
     given = x if reverse else x.descending()

@@ -52,14 +52,14 @@ def _last(axis: int) -> Callable[[Term], Term]:
     def swapped(x: Term) -> Term:
         order = list(range(len(x.shape)))
         order[axis], order[-1] = order[-1], order[axis]
-        return x if axis == -1 else x.ordered(order)
+        return x if axis == -1 else x.transpose(order)
 
     return swapped
 
 
 def _along(x: Complex, axis: int, *, inverse: bool) -> Complex:
     """The transform along one axis; the inverse is divided by the number of points."""
-    n = x.real.sized(axis, "the number of points")
+    n = x.real.static_size(axis, "the number of points")
     _check([n])
     x = x.each(_last(axis))
     cosine, sine = waves(n, n, n)
@@ -72,12 +72,12 @@ def _along(x: Complex, axis: int, *, inverse: bool) -> Complex:
 
 def _matrices(x: Term) -> Term:
     """A vector as a matrix of one row, for products; anything else as it is."""
-    return x.expanded(0) if len(x.shape) == 1 else x
+    return x.expand_dims(0) if len(x.shape) == 1 else x
 
 
 def _like(x: Term) -> Callable[[Term], Term]:
     """Makes vectors of what `_matrices` made of one."""
-    return lambda y: y.reshaped([-1]) if len(x.shape) == 1 else y
+    return lambda y: y.reshape([-1]) if len(x.shape) == 1 else y
 
 
 _FFT = ("FFT", "FFT2D", "FFT3D")
@@ -99,7 +99,7 @@ def _cut(x: Term, lengths: Sequence[int]) -> Term:
     refuse_unless(fits, "x is shorter than fft_length")
     axes = range(-len(lengths), 0)
     cuts = {a: (0, m, 1) for a, n, m in zip(axes, own, lengths, strict=True) if n != m}
-    return x.sliced(cuts) if cuts else x
+    return x.slice(cuts) if cuts else x
 
 
 @by_parts("RFFT", "RFFT2D", "RFFT3D")

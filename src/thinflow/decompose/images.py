@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.decompose.rules import decompose
-from thinflow.decompose.terms import Term, joined, refuse_unless, stacked, where
+from thinflow.decompose.terms import Term, concat, refuse_unless, stack, where
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.ops._interpolate import cubic, overlaps
 from thinflow.typing import Array
@@ -26,24 +26,24 @@ def _sectors(hue: Term) -> list[Term]:
     angle = hue * 6.0
     # Over six sectors each channel is 1 for two, 0 for two and a slope in between: a clipped triangle, around
     # the hues 0 (red, by its complement at 3), 2 (green) and 4 (blue).
-    edges = (angle - 3.0).magnitude() - 1.0, 2.0 - (angle - 2.0).magnitude(), 2.0 - (angle - 4.0).magnitude()
-    return [edge.clipped(0.0, 1.0) for edge in edges]
+    edges = (angle - 3.0).abs() - 1.0, 2.0 - (angle - 2.0).abs(), 2.0 - (angle - 4.0).abs()
+    return [edge.clip(0.0, 1.0) for edge in edges]
 
 
 def _to_rgb(hue: Term, saturation: Term, value: Term) -> Term:
     pale = 1.0 - saturation
-    return stacked([(c * saturation + pale) * value for c in _sectors(hue)], -1)
+    return stack([(c * saturation + pale) * value for c in _sectors(hue)], -1)
 
 
 def _to_hsv(red: Term, green: Term, blue: Term) -> tuple[Term, Term, Term]:
     """Hue, saturation and value [...]; grey has hue 0."""
-    high, low = red.most(green).most(blue), red.least(green).least(blue)
+    high, low = red.maximum(green).maximum(blue), red.minimum(green).minimum(blue)
     spread = high - low
-    is_grey = spread.equals(0.0)
+    is_grey = spread.equal(0.0)
     unit = (1 / 6) / where(is_grey, 1.0, spread)
-    others = where(green.equals(high), (blue - red) * unit + 1 / 3, (red - green) * unit + 2 / 3)
+    others = where(green.equal(high), (blue - red) * unit + 1 / 3, (red - green) * unit + 2 / 3)
     # Red first, then green, as TensorFlow decides where two channels are the largest.
-    angle = where(red.equals(high), (green - blue) * unit, others)
+    angle = where(red.equal(high), (green - blue) * unit, others)
     hue = where(is_grey, 0.0, where(angle < 0.0, angle + 1.0, angle))
     is_lit = high > 0.0
     return hue, where(is_lit, spread / where(is_lit, high, 1.0), 0.0), high
@@ -51,7 +51,7 @@ def _to_hsv(red: Term, green: Term, blue: Term) -> tuple[Term, Term, Term]:
 
 @decompose("RGBToHSV")
 def rgb_to_hsv(x: Term) -> Term:
-    return stacked(_to_hsv(*_channels(x)), -1)
+    return stack(_to_hsv(*_channels(x)), -1)
 
 
 @decompose("HSVToRGB")
@@ -62,7 +62,7 @@ def hsv_to_rgb(x: Term) -> Term:
 @decompose("AdjustSaturation")
 def adjust_saturation(x: Term, scale: Term) -> Term:
     hue, saturation, value = _to_hsv(*_channels(x.cast(FLOAT)))
-    return _to_rgb(hue, (saturation * scale).clipped(0.0, 1.0), value).cast(x.dtype)
+    return _to_rgb(hue, (saturation * scale).clip(0.0, 1.0), value).cast(x.dtype)
 
 
 @decompose("AdjustHue")
@@ -70,11 +70,11 @@ def adjust_hue(x: Term, delta: Term) -> Term:
     """The hue is turned; the largest and the smallest component of each pixel stay."""
     red, green, blue = _channels(x.cast(FLOAT))
     hue = _to_hsv(red, green, blue)[0] + delta
-    high, low = red.most(green).most(blue), red.least(green).least(blue)
+    high, low = red.maximum(green).maximum(blue), red.minimum(green).minimum(blue)
     spread = high - low
     # A whole turn is 1, so the fraction of the hue is the hue.
     parts = [low + spread * c for c in _sectors(hue - hue.apply("Floor"))]
-    return stacked(parts, -1).cast(x.dtype)
+    return stack(parts, -1).cast(x.dtype)
 
 
 @decompose("AdjustContrastv2")
@@ -89,7 +89,7 @@ def adjust_contrast(x: Term, factor: Term) -> Term:
 @decompose("AdjustContrast")
 def adjust_contrast_within(x: Term, factor: Term, least: Term, most: Term) -> Term:
     """As AdjustContrastv2, and clamped; the result is float whatever x is."""
-    return adjust_contrast(x.cast(FLOAT), factor).clipped(least, most)
+    return adjust_contrast(x.cast(FLOAT), factor).clip(least, most)
 
 
 @decompose("CropAndResize")
@@ -110,12 +110,12 @@ def crop_and_resize(
     height, width = (int(n) for n in size.known)
     refuse_unless(min(height, width) > 0, "its crops are empty")
     images, corners = x.cast(FLOAT), boxes.cast(FLOAT)
-    rows = _positions(corners, 0, x.sized(1, "the height of its images"), height)  # [n, height]
-    columns = _positions(corners, 1, x.sized(2, "the width of its images"), width)
+    rows = _positions(corners, 0, x.static_size(1, "the height of its images"), height)  # [n, height]
+    columns = _positions(corners, 1, x.static_size(2, "the width of its images"), width)
     picked = _Picked(images, box_ind.cast(INT32), height, width)
     y = picked.nearest(rows, columns) if method == "nearest" else picked.between(rows, columns)
-    is_inside = rows.is_inside.expanded(-1) & columns.is_inside.expanded(-2)
-    return where(is_inside.expanded(-1), y, extrapolation_value)
+    is_inside = rows.is_inside.expand_dims(-1) & columns.is_inside.expand_dims(-2)
+    return where(is_inside.expand_dims(-1), y, extrapolation_value)
 
 
 class _Positions:
@@ -161,21 +161,21 @@ class _Picked:
         zeros = numbers.body.constant(np.zeros((1, height, width, 1)), INT32)
         # GatherNd wants whole index triples: sums with zeros broadcast rows against columns.
         self._spread = zeros
-        self._image = numbers.reshaped([-1, 1, 1, 1]) + zeros
+        self._image = numbers.reshape([-1, 1, 1, 1]) + zeros
 
     def at(self, rows: Term, columns: Term) -> Term:
         """[n, height, width, c]."""
-        row = rows.cast(INT32).expanded(-1).expanded(-1) + self._spread
-        column = columns.cast(INT32).expanded(-2).expanded(-1) + self._spread
-        return self.images.gathered_nd(joined([self._image, row, column], -1))
+        row = rows.cast(INT32).expand_dims(-1).expand_dims(-1) + self._spread
+        column = columns.cast(INT32).expand_dims(-2).expand_dims(-1) + self._spread
+        return self.images.gather_nd(concat([self._image, row, column], -1))
 
     def nearest(self, rows: _Positions, columns: _Positions) -> Term:
         return self.at(rows.nearest, columns.nearest)
 
     def between(self, rows: _Positions, columns: _Positions) -> Term:
         """Along the rows first."""
-        x = (columns.at - columns.before).expanded(-2).expanded(-1)
-        y = (rows.at - rows.before).expanded(-1).expanded(-1)
+        x = (columns.at - columns.before).expand_dims(-2).expand_dims(-1)
+        y = (rows.at - rows.before).expand_dims(-1).expand_dims(-1)
         top, bottom = (self._line(row, columns, x) for row in (rows.before, rows.after))
         return top + (bottom - top) * y
 
@@ -196,7 +196,7 @@ def resize_by_weights(
     """rows @ image @ columns: each side of the result is a weighted sum of the same side of the image."""
     refuse_unless(not (align_corners and half_pixel_centers), "align_corners excludes half_pixel_centers")
     refuse_unless(len(x.shape) == 4, "a batch of images is needed")
-    height, width, depth = (x.sized(axis, "the size of its images") for axis in (1, 2, 3))
+    height, width, depth = (x.static_size(axis, "the size of its images") for axis in (1, 2, 3))
     matrices = []
     for old, new in zip((height, width), size.ints("its size"), strict=True):
         refuse_unless(0 < old * new <= _MOST_WEIGHTS, f"{old} pixels as {new} take too many weights")
@@ -206,13 +206,13 @@ def resize_by_weights(
             matrices.append(_dense(*cubic(old, new, align_corners, half_pixel_centers), old))
     rows, columns = (x.body.constant(m, FLOAT) for m in matrices)
     # [new_h,h] @ [h, w c], then [new_w,w] @ [w,c] for each row.
-    tall = rows @ x.cast(FLOAT).reshaped([-1, height, width * depth])
-    wide = columns @ tall.reshaped([-1, width, depth])
-    return wide.reshaped([-1, len(matrices[0]), len(matrices[1]), depth])
+    tall = rows @ x.cast(FLOAT).reshape([-1, height, width * depth])
+    wide = columns @ tall.reshape([-1, width, depth])
+    return wide.reshape([-1, len(matrices[0]), len(matrices[1]), depth])
 
 
 def _dense(index: Array, weights: Array, size: int) -> Array:
-    """A matrix [new,size] of weights [taps,new] at places [taps,new]."""
+    """A matrix [new,size] of weights [taps,new] at indices [taps,new]."""
     matrix = np.zeros((index.shape[1], size), np.float32)
     for taken, weight in zip(index, weights, strict=True):
         np.add.at(matrix, (np.arange(len(taken)), taken), weight)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.decompose.loops import repeated
+from thinflow.decompose.loops import for_loop
 from thinflow.decompose.matrices import flat, limited, square_size, unflat
 from thinflow.decompose.rules import decompose
 from thinflow.decompose.terms import Term, refuse_unless, where
@@ -26,15 +26,15 @@ _VECTORS = "vectors are unique up to their sign, which hangs on the steps that T
 
 @dataclass(frozen=True)
 class _Tournament:
-    """Pairs of columns: (0, n-1), (1, n-2)..., then all but the first move on by one place.
+    """Pairs of columns: (0, n-1), (1, n-2)..., then all but the first move on by one index.
 
     An odd number of columns has no fixed one, and the last is without a partner.
 
     Attributes:
-        partner: the place of each one's partner, its own without one, [n].
+        partner: the index of each one's partner, its own without one, [n].
         meets: 1 where row and column are partners, [n, n].
         side: 1 for the first of a pair, -1 for the second, 0 without a partner, [n].
-        order: who comes to each place then, [n].
+        order: who comes to each index then, [n].
     """
 
     partner: Array
@@ -67,21 +67,21 @@ def _rotation(own: Term, other: Term, inner: Term, plan: _Tournament) -> Term:
     Args:
         own, other, inner: squares of a column and of its partner, and their product, each [b, n].
     """
-    is_done = inner.equals(0.0)
+    is_done = inner.equal(0.0)
     # As the first of the pair sees it, so that both take the same angle.
     slope = (other - own) * plan.side / where(is_done, 1.0, inner * 2.0)
     # t = sign / (|s| + sqrt(s^2 + 1)), the root of t^2 + 2 s t = 1 of at most 45 degrees: those converge.
     # Without a partner `side` is 0 and the angle, too.
-    size = slope.magnitude() + (slope.squared() + 1.0).root()
+    size = slope.abs() + (slope.square() + 1.0).sqrt()
     tangent = where(is_done, 0.0, where(slope < 0.0, -1.0 / size, 1.0 / size)) * plan.side
-    cosine = 1.0 / (tangent.squared() + 1.0).root()
-    turned = cosine.expanded(-1) * np.eye(len(plan.side)) + (tangent * cosine).expanded(-1) * plan.meets
+    cosine = 1.0 / (tangent.square() + 1.0).sqrt()
+    turned = cosine.expand_dims(-1) * np.eye(len(plan.side)) + (tangent * cosine).expand_dims(-1) * plan.meets
     return _picked(turned, plan.order)
 
 
 def _picked(x: Term, places: Array) -> Term:
-    """Some columns.   [..., n] -> [..., len(places)]."""
-    return x.gathered(x.body.constant(places, INT32), -1)
+    """Some columns.   [..., n] -> [..., len(indices)]."""
+    return x.gather(x.body.constant(places, INT32), -1)
 
 
 def _in_order(values: Term, size: int, *, falling: bool) -> Term:
@@ -98,19 +98,19 @@ def eigenvalues(x: Term, *, compute_v: bool = True) -> tuple[Term, ...]:
     size = square_size(x)
     # LAPACK reads one triangle; the other may hold anything.
     lower = flat(x, size, size) * np.tril(np.ones((size, size)))
-    whole = lower + (lower * (1 - np.eye(size))).transposed()
+    whole = lower + (lower * (1 - np.eye(size))).matrix_transpose()
     if size > 1:
         plan = _Tournament.of(size)
 
         def turn(a: Term) -> list[Term]:
-            diagonal = (a * np.eye(size)).total(-1)
-            inner = (a * plan.meets).total(-1)
+            diagonal = (a * np.eye(size)).sum(-1)
+            inner = (a * plan.meets).sum(-1)
             rotation = _rotation(diagonal, _picked(diagonal, plan.partner), inner, plan)
             # Two-sided: similar matrices, whose diagonal tends to the eigenvalues.
-            return [rotation.transposed() @ a @ rotation]
+            return [rotation.matrix_transpose() @ a @ rotation]
 
-        (whole,) = repeated(_turns(size, whole.dtype), turn, whole)
-    values = _in_order((whole * np.eye(size)).total(-1), size, falling=False)
+        (whole,) = for_loop(_turns(size, whole.dtype), turn, whole)
+    values = _in_order((whole * np.eye(size)).sum(-1), size, falling=False)
     return unflat(values, x, size), x.body.constant(np.zeros(0), x.dtype)
 
 
@@ -121,22 +121,22 @@ def singular_values(x: Term, *, compute_uv: bool = True, full_matrices: bool = F
         not compute_uv, f"its singular {_VECTORS}", "ask for singular values alone (compute_uv=False)"
     )
     refuse_unless(len(x.shape) >= 2, "a matrix is needed")
-    rows, columns = x.sized(-2, "the number of rows"), x.sized(-1, "the number of columns")
+    rows, columns = x.static_size(-2, "the number of rows"), x.static_size(-1, "the number of columns")
     size = limited(min(rows, columns))
     given = flat(x, rows, columns)
     # The transposed matrix has the same singular values, and fewer columns to turn.
-    tall = given if rows >= columns else given.transposed()
+    tall = given if rows >= columns else given.matrix_transpose()
     if size > 1:
         plan = _Tournament.of(size)
 
         def turn(a: Term) -> list[Term]:
             partners = _picked(a, plan.partner)
-            inner = (a * partners).total(-2)
+            inner = (a * partners).sum(-2)
             # One-sided (Hestenes): rotating columns until they are orthogonal needs no product with the
             # transposed matrix, which would square the condition.
-            return [a @ _rotation(a.squared().total(-2), partners.squared().total(-2), inner, plan)]
+            return [a @ _rotation(a.square().sum(-2), partners.square().sum(-2), inner, plan)]
 
-        (tall,) = repeated(_turns(size, tall.dtype), turn, tall)
-    values = _in_order(tall.squared().total(-2).root(), size, falling=True)
+        (tall,) = for_loop(_turns(size, tall.dtype), turn, tall)
+    values = _in_order(tall.square().sum(-2).sqrt(), size, falling=True)
     nothing = x.body.constant(np.zeros(0), x.dtype)
     return unflat(values, x, size), nothing, nothing

@@ -116,16 +116,16 @@ def batch_norm_in_training(
     z = x.cast(scale.dtype)
     used_mean = z.mean(*summed, keep=True)
     centred = z - used_mean
-    used_variance = centred.squared().mean(*summed, keep=True)
+    used_variance = centred.square().mean(*summed, keep=True)
     factor = (used_variance + epsilon).apply("Rsqrt")
     # Sizes of 1 behind the channels, for NCHW: [c,1,1].
     along = [1] * (len(sizes) - 1 - channels)
     if not scale.is_all(1):
-        factor = factor * (scale.reshaped([-1, *along]) if along else scale)
+        factor = factor * (scale.reshape([-1, *along]) if along else scale)
     y = centred * factor
     if not offset.is_all(0):
-        y = y + (offset.reshaped([-1, *along]) if along else offset)
-    used = [t.reshaped([-1 if count is None else count]) for t in (used_mean, used_variance)]
+        y = y + (offset.reshape([-1, *along]) if along else offset)
+    used = [t.reshape([-1 if count is None else count]) for t in (used_mean, used_variance)]
     # TensorFlow normalizes by the biased variance, and gives the unbiased one to the running statistics.
     new = [used[0], used[1] * _correction(z, summed, used_mean)]
     if exponential_avg_factor != 1:
@@ -143,7 +143,7 @@ def _correction(x: Term, axes: list[int], mean: Term) -> Term:
         return x.of(count / max(count - 1, 1))
     sizes = [t.apply("Size", out_type=INT32).cast(x.dtype) for t in (x, mean)]
     elements = sizes[0] / sizes[1]
-    return elements / (elements - 1.0).most(1.0)
+    return elements / (elements - 1.0).maximum(1.0)
 
 
 @decompose("_FusedBatchNormEx")
@@ -184,7 +184,7 @@ def batch_norm_with_global_normalization(
 ) -> Term:
     """The batch norm of 2015, with the scale as an option."""
     if not scale_after_normalization:
-        gamma = beta.of(np.ones(beta.sized(0, "the number of channels")))
+        gamma = beta.of(np.ones(beta.static_size(0, "the number of channels")))
     inputs = [t.value for t in (x, gamma, beta, mean, variance)]
     return x.body.add(
         "FusedBatchNormV3", inputs, T=x.dtype, U=gamma.dtype, epsilon=variance_epsilon, is_training=False

@@ -10,16 +10,16 @@ from thinflow.ir.function import Function
 from thinflow.ir.types import BOOL, INT32, VARIANT, DType, TensorSpec
 
 
-def repeated(times: int, step: Callable[..., Sequence[Term]], *first: Term) -> list[Term]:
+def for_loop(times: int, step: Callable[..., Sequence[Term]], *first: Term) -> list[Term]:
     """Some tensors after so many iterations; `step` gives them as they are after one more.
 
     Their types and shapes stay. An iteration sees its arguments alone.
     """
-    state, _, _ = collected(times, lambda _, *now: (step(*now), ()), first)
+    state, _, _ = while_loop(times, lambda _, *now: (step(*now), ()), first)
     return state
 
 
-def collected(
+def while_loop(
     times: int | Term,
     step: Callable[..., tuple[Sequence[Term], Sequence[Term]]],
     state: Sequence[Term],

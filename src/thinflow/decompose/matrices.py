@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thinflow.decompose.rules import decompose
-from thinflow.decompose.terms import Term, joined, one_hot, refuse_unless, stacked, where
+from thinflow.decompose.terms import Term, concat, one_hot, refuse_unless, stack, where
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, DType
 
 MOST = 32
@@ -50,7 +50,7 @@ def limited(size: int) -> int:
     refuse_unless(size > 0, "its matrices are empty")
     refuse_unless(
         size <= MOST,
-        f"its matrices have {size} rows, and are written step by step up to {MOST}",
+        f"matrices of up to {MOST} rows have a form, and this one has {size}",
         "let the interpreter run it",
     )
     return size
@@ -59,7 +59,7 @@ def limited(size: int) -> int:
 def flat(x: Term, rows: int, columns: int) -> Term:
     """The matrices on one leading axis, in the type to compute in.   x [..., m, n] -> [b, m, n]."""
     x = x.cast(working_type(x))
-    return x if len(x.shape) == 3 else x.reshaped([-1, rows, columns])
+    return x if len(x.shape) == 3 else x.reshape([-1, rows, columns])
 
 
 def unflat(y: Term, like: Term, *last: int) -> Term:
@@ -70,8 +70,8 @@ def unflat(y: Term, like: Term, *last: int) -> Term:
         return y
     # Fixed sizes where they are known, else those of the model's run.
     if None not in lead:
-        return y.reshaped([*(n or 0 for n in lead), *last])
-    return y.reshaped(joined([like.sizes().cut(0, 0, len(lead)), y.body.constant(last, INT32)], 0))
+        return y.reshape([*(n or 0 for n in lead), *last])
+    return y.reshape(concat([like.sizes().cut(0, 0, len(lead)), y.body.constant(last, INT32)], 0))
 
 
 def identity(like: Term, size: int) -> Term:
@@ -91,12 +91,12 @@ def cholesky(x: Term) -> Term:
         # Above the diagonal is what the other triangle holds, which is not read.
         below = (np.arange(size) >= j).astype(np.float32)
         column = rest.at(-1, j)
-        column = column / column.cut(-1, j, j + 1).root() * below  # [b, n]
+        column = column / column.cut(-1, j, j + 1).sqrt() * below  # [b, n]
         columns.append(column)
         # What this column explains is taken off the rest: x - l l'.
         if j + 1 < size:
-            rest = rest - column.expanded(-1) * column.expanded(-2)
-    return unflat(stacked(columns, -1), x, size, size)
+            rest = rest - column.expand_dims(-1) * column.expand_dims(-2)
+    return unflat(stack(columns, -1), x, size, size)
 
 
 @decompose("MatrixTriangularSolve", "BatchMatrixTriangularSolve")
@@ -106,10 +106,10 @@ def triangular_solve(x: Term, b: Term, *, lower: bool = True, adjoint: bool = Fa
     refuse_unless(len(b.shape) == len(x.shape), "its leading axes are broadcast")
     lead = zip(x.shape[:-2], b.shape[:-2], strict=True)
     refuse_unless(all(n == m for n, m in lead), "its leading axes are broadcast")
-    columns = b.sized(-1, "the number of right sides")
+    columns = b.static_size(-1, "the number of right sides")
     refuse_unless(columns > 0, "there are no right sides")
     given = flat(x, size, size)
-    given = given.transposed() if adjoint else given
+    given = given.matrix_transpose() if adjoint else given
     solved = substituted(given, flat(b, size, columns), size, lower=lower != adjoint)
     return unflat(solved, b, size, columns)
 
@@ -125,17 +125,17 @@ def substituted(x: Term, b: Term, size: int, *, lower: bool) -> Term:
         # The known row is moved to the right side, for all that follow.
         if len(rows) < size:
             b = b - x.cut(-1, j, j + 1) * rows[j]
-    return joined([rows[j] for j in range(size)], -2)
+    return concat([rows[j] for j in range(size)], -2)
 
 
 @decompose("MatrixSolve", "BatchMatrixSolve")
 def matrix_solve(x: Term, b: Term, *, adjoint: bool = False) -> Term:
     size = square_size(x)
     refuse_unless(x.shape[:-2] == b.shape[:-2], "its leading axes are not alike")
-    columns = b.sized(-1, "the number of right sides")
+    columns = b.static_size(-1, "the number of right sides")
     refuse_unless(columns > 0, "there are no right sides")
     given = flat(x, size, size)
-    given = given.transposed() if adjoint else given
+    given = given.matrix_transpose() if adjoint else given
     return unflat(_solved(given, flat(b, size, columns), size), b, size, columns)
 
 
@@ -144,7 +144,7 @@ def matrix_inverse(x: Term, *, adjoint: bool = False) -> Term:
     """The solution for the columns of the unit matrix."""
     size = square_size(x)
     given = flat(x, size, size)
-    given = given.transposed() if adjoint else given
+    given = given.matrix_transpose() if adjoint else given
     # As many unit matrices as there are matrices.
     units = given * 0.0 + identity(given, size)
     return unflat(_solved(given, units, size), x, size, size)
@@ -152,7 +152,7 @@ def matrix_inverse(x: Term, *, adjoint: bool = False) -> Term:
 
 def _solved(x: Term, b: Term, size: int) -> Term:
     # Right sides go through elimination beside the matrix.
-    rows = joined([row.expanded(-2) for row in eliminated(joined([x, b], -1), size).rows], -2)
+    rows = concat([row.expand_dims(-2) for row in eliminated(concat([x, b], -1), size).rows], -2)
     return substituted(rows.cut(-1, 0, size), rows.cut(-1, size, None), size, lower=False)
 
 
@@ -170,7 +170,7 @@ def log_determinant(x: Term) -> tuple[Term, Term]:
     size = square_size(x)
     done = eliminated(flat(x, size, size), size)
     sign = done.pivots.apply("Sign").reduced("Prod", -1) * done.sign
-    return unflat(sign, x), unflat(done.pivots.magnitude().log().total(-1), x)
+    return unflat(sign, x), unflat(done.pivots.abs().log().sum(-1), x)
 
 
 @dataclass(frozen=True)
@@ -179,25 +179,25 @@ class Elimination:
 
     Attributes:
         rows: the row that was the pivot's, for every column, [b, columns]: an upper triangle.
-        places: the number of that row, int32 [b, n].
+        indices: the number of that row, int32 [b, n].
     """
 
     rows: list[Term]
-    places: Term
+    indices: Term
 
     @property
     def pivots(self) -> Term:
         """The diagonal of the triangle.   [b, n]."""
-        return joined([row.cut(-1, j, j + 1) for j, row in enumerate(self.rows)], -1)
+        return concat([row.cut(-1, j, j + 1) for j, row in enumerate(self.rows)], -1)
 
     @property
     def sign(self) -> Term:
         """1 or -1: the sign of the order of the rows, from how many stand the wrong way round.   [b]."""
         size = len(self.rows)
         like = self.rows[0]
-        later = self.places.expanded(-1) > self.places.expanded(-2)
+        later = self.indices.expand_dims(-1) > self.indices.expand_dims(-2)
         wrong = later.cast(like.dtype) * np.triu(np.ones((size, size)), 1)
-        count = wrong.total(-2, -1)
+        count = wrong.sum(-2, -1)
         # 1 for an even count, -1 for an odd one.
         return 1.0 - (count - (count * 0.5).apply("Floor") * 2.0) * 2.0
 
@@ -205,38 +205,41 @@ class Elimination:
 def eliminated(x: Term, size: int) -> Elimination:
     """Elimination of the first `size` columns.   x [b, n, columns]."""
     # Rows are marked and not exchanged: an exchange would be a gather of the whole matrix for each column.
-    used = (x.cut(-1, 0, 1) * 0.0).reshaped([-1, size])  # 1 for rows that were a pivot's
-    rows, places = [], []
+    used = (x.cut(-1, 0, 1) * 0.0).reshape([-1, size])  # 1 for rows that were a pivot's
+    rows, indices = [], []
     for j in range(size):
         column = x.at(-1, j)
-        place = where(used > 0.5, -1.0, column.magnitude()).place_of_most(-1)  # [b]
+        place = where(used > 0.5, -1.0, column.abs()).argmax(-1)  # [b]
         chosen = one_hot(place, size, x.dtype)  # [b, n]
         # The pivot's row by its mark: a product and a sum instead of a gather for each matrix.
-        row = (chosen.expanded(-1) * x).total(-2)  # [b, columns]
+        row = (chosen.expand_dims(-1) * x).sum(-2)  # [b, columns]
         rows.append(row)
-        places.append(place.cast(INT32))
+        indices.append(place.cast(INT32))
         if j + 1 == size:
             break
         used = used + chosen
         pivot = row.cut(-1, j, j + 1)
         # A column of nothing but zeros leaves the rows as they are, and a zero on the diagonal.
-        factor = where(used > 0.5, 0.0, column / where(pivot.equals(0.0), 1.0, pivot))
-        x = x - factor.expanded(-1) * row.expanded(-2)
-    return Elimination(rows, stacked(places, -1))
+        factor = where(used > 0.5, 0.0, column / where(pivot.equal(0.0), 1.0, pivot))
+        x = x - factor.expand_dims(-1) * row.expand_dims(-2)
+    return Elimination(rows, stack(indices, -1))
 
 
 @decompose("Qr")
 def qr(x: Term, *, full_matrices: bool = False) -> tuple[Term, Term]:
     refuse_unless(len(x.shape) >= 2, "a matrix is needed")
-    m, n = limited(x.sized(-2, "the number of rows")), limited(x.sized(-1, "the number of columns"))
+    m, n = (
+        limited(x.static_size(-2, "the number of rows")),
+        limited(x.static_size(-1, "the number of columns")),
+    )
     r = flat(x, m, n)
     # A unit matrix for each matrix of the batch, whose number may be open.
-    q = (r @ r.transposed()) * 0.0 + identity(r, m)
+    q = (r @ r.matrix_transpose()) * 0.0 + identity(r, m)
     for j in range(min(m, n)):
         reflector, scale = _reflector(r.at(-1, j), j, m)
         # I - f v v' applied by two products with vectors, instead of one with a matrix [m,m].
-        r = r - reflector.expanded(-1) * (scale * (reflector.expanded(-2) @ r))
-        q = q - (scale * (q @ reflector.expanded(-1))) * reflector.expanded(-2)
+        r = r - reflector.expand_dims(-1) * (scale * (reflector.expand_dims(-2) @ r))
+        q = q - (scale * (q @ reflector.expand_dims(-1))) * reflector.expand_dims(-2)
     p = m if full_matrices else min(m, n)
     # What is left of roundings below the diagonal is cleared.
     upper = r.cut(-2, 0, p) * np.triu(np.ones((p, n)))
@@ -250,13 +253,13 @@ def _reflector(column: Term, j: int, size: int) -> tuple[Term, Term]:
     """
     rows = np.arange(size)
     first = column.cut(-1, j, j + 1)  # [b, 1]
-    tail = (column * (rows > j).astype(np.float32)).squared().total(-1, keep=True)
-    norm = (first.squared() + tail).root()
-    is_clear = tail.equals(0.0)
+    tail = (column * (rows > j).astype(np.float32)).square().sum(-1, keep=True)
+    norm = (first.square() + tail).sqrt()
+    is_clear = tail.equal(0.0)
     diagonal = where(first >= 0.0, -norm, norm)
     # The sign is opposite to `first`, so nothing cancels here.
     difference = first - diagonal
     v = column * (rows > j).astype(np.float32) + difference * (rows == j).astype(np.float32)
-    length = difference.squared() + tail
+    length = difference.square() + tail
     factor = where(is_clear, 0.0, 2.0 / where(is_clear, 1.0, length))
-    return v, factor.expanded(-1)
+    return v, factor.expand_dims(-1)

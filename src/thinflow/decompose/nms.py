@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from thinflow.decompose.loops import collected
-from thinflow.decompose.places import counting, head, places, size
+from thinflow.decompose.index_ops import arange, as_index, first_of, size_of
+from thinflow.decompose.loops import while_loop
 from thinflow.decompose.rules import decompose
-from thinflow.decompose.terms import Term, joined, refuse_unless, where
+from thinflow.decompose.terms import Term, concat, refuse_unless, where
 from thinflow.ir.types import FLOAT, INT32, TensorSpec
 
 _MOST_COMPARED = 1 << 20
@@ -27,7 +27,7 @@ needs 0.09 ms instead of 0.12, LiteRT 0.032 instead of 0.034; of 200 boxes it is
 _TINY = float(np.finfo(np.float32).tiny)
 
 Lowered: TypeAlias = "Callable[..., Term]"
-"""The scores [n] after a box has been chosen: from the scores, its place [], and what is fixed."""
+"""The scores [n] after a box has been chosen: from the scores, its index [], and what is fixed."""
 
 
 # --- hard suppression ---------------------------------------------------------------------------------------
@@ -77,11 +77,11 @@ def nms_v5(
         return _soft(boxes, scores, count, least, width, padded=pad_to_max_output_size)
     at, valid = _hard(boxes, scores, count, iou, least, padded=pad_to_max_output_size)
     if not pad_to_max_output_size:
-        return at, scores.gathered(at), valid
-    # Places that are not filled read the first score, which has to be there.
-    readable = scores if scores.shape[0] else joined([scores, scores.of([0.0])], 0)
-    is_kept = counting(places(size(at))) < places(valid)
-    return at, where(is_kept, readable.gathered(at), 0), valid
+        return at, scores.gather(at), valid
+    # Indices that are not filled read the first score, which has to be there.
+    readable = scores if scores.shape[0] else concat([scores, scores.of([0.0])], 0)
+    is_kept = arange(as_index(size_of(at))) < as_index(valid)
+    return at, where(is_kept, readable.gather(at), 0), valid
 
 
 # --- soft suppression ---------------------------------------------------------------------------------------
@@ -95,14 +95,14 @@ def _soft(
     refuse_unless(total != 0 and limit != 0, "there is nothing to choose")
     # Boxes may be given by any two opposite corners, (y, x) each.
     corners = [boxes.cast(FLOAT).at(1, n) for n in range(4)]
-    low = [corners[n].least(corners[n + 2]) for n in (0, 1)]
-    high = [corners[n].most(corners[n + 2]) for n in (0, 1)]
+    low = [corners[n].minimum(corners[n + 2]) for n in (0, 1)]
+    high = [corners[n].maximum(corners[n + 2]) for n in (0, 1)]
     area = (high[0] - low[0]) * (high[1] - low[1])
     now = scores.cast(FLOAT)
     positive = least.known is not None and bool((least.known >= 0).all())
     if total is not None and limit and total * total <= _MOST_COMPARED and total <= max(_WIDE * limit, _FEW):
-        every = [t.expanded(0) for t in (*low, *high, area)]
-        one = [t.expanded(1) for t in (*low, *high, area)]
+        every = [t.expand_dims(0) for t in (*low, *high, area)]
+        one = [t.expand_dims(1) for t in (*low, *high, area)]
         # All overlaps at once: one Exp for all pairs. A chosen box multiplies itself by 0.
         rows = _factors(every, one, sigma) * (1 - np.eye(total))
         most = min(limit, total)
@@ -110,27 +110,27 @@ def _soft(
             return _unrolled(scores, rows, least, most, limit if padded else None)
 
         def by_row(now: Term, place: Term, rows: Term) -> Term:
-            return now * rows.gathered(place)
+            return now * rows.gather(place)
 
         chosen = _chosen(now, count, least, by_row, [rows], zeroes=positive)
     else:
 
         def lowered(now: Term, place: Term, *every: Term) -> Term:
-            return now * _factors(every, [t.gathered(place) for t in every], sigma)
+            return now * _factors(every, [t.gather(place) for t in every], sigma)
 
         chosen = _chosen(now, count, least, lowered, [*low, *high, area])
     at, kept, valid = chosen
     if not padded:
-        at, kept = (head(t, places(valid)) for t in (at, kept))
+        at, kept = (first_of(t, as_index(valid)) for t in (at, kept))
     return at, kept.cast(scores.dtype), valid
 
 
 def _factors(every: Sequence[Term], one: Sequence[Term], sigma: float) -> Term:
     """exp(-overlap² / (2 sigma)) of boxes with others: low and high corners (y, x), and areas, of each."""
-    sides = [(every[n + 2].least(one[n + 2]) - every[n].most(one[n])).most(0.0) for n in (0, 1)]
+    sides = [(every[n + 2].minimum(one[n + 2]) - every[n].maximum(one[n])).maximum(0.0) for n in (0, 1)]
     shared = sides[0] * sides[1]
     # Without area nothing is shared: no more is needed than a union that can be divided by.
-    overlap = shared / (every[4] + one[4] - shared).most(_TINY)
+    overlap = shared / (every[4] + one[4] - shared).maximum(_TINY)
     # TensorFlow computes this factor in float32.
     return (overlap * overlap * float(np.float32(-0.5) / np.float32(sigma))).apply("Exp")
 
@@ -142,23 +142,23 @@ def _unrolled(scores: Term, rows: Term, least: Term, most: int, limit: int | Non
 
     Args:
         rows: what the scores are multiplied by once a box is chosen [n,n].
-        limit: the number of places, None for those that are filled.
+        limit: the length of the result, None for what is filled.
     """
-    now = scores.cast(FLOAT).expanded(0)
+    now = scores.cast(FLOAT).expand_dims(0)
     at, kept = [], []
     # Everything keeps an axis of 1, by which the results are joined.
     for _ in range(most):
-        place = now.place_of_most(1)
+        place = now.argmax(1)
         at.append(place)
-        kept.append(now.gathered(place, 1))
-        now = now * rows.gathered(place)
-    found, values = joined(at, 0), joined(kept, 1).reshaped([most])
+        kept.append(now.gather(place, 1))
+        now = now * rows.gather(place)
+    found, values = concat(at, 0), concat(kept, 1).reshape([most])
     above = values > least.cast(FLOAT)
-    valid = above.cast(INT32).total(0)
+    valid = above.cast(INT32).sum(0)
     if limit is None:
-        return head(found, places(valid)), head(values, places(valid)).cast(scores.dtype), valid
+        return first_of(found, as_index(valid)), first_of(values, as_index(valid)).cast(scores.dtype), valid
     results = [where(above, t, 0) for t in (found, values.cast(scores.dtype))]
-    return *(t.padded([(0, limit - most)]) if limit > most else t for t in results), valid
+    return *(t.pad([(0, limit - most)]) if limit > most else t for t in results), valid
 
 
 def _chosen(
@@ -166,7 +166,7 @@ def _chosen(
 ) -> tuple[Term, Term, Term]:
     """The best box again and again, as long as it is above `least`.
 
-    Gives places int32 [count] and scores [count], zeros behind the last, and how many there are [].
+    Gives indices int32 [count] and scores [count], zeros behind the last, and how many there are [].
 
     Args:
         scores: float [n].
@@ -174,17 +174,17 @@ def _chosen(
     """
 
     def step(_: Term, now: Term, least: Term, *fixed: Term) -> tuple[list[Term], list[Term]]:
-        place = now.place_of_most(0)
+        place = now.argmax(0)
         after = lowered(now, place, *fixed)
         if not zeroes:
-            after = where(counting(size(now)).cast(INT32).equals(place), -np.inf, after)
-        return [after], [place, now.gathered(place)]
+            after = where(arange(size_of(now)).cast(INT32).equal(place), -np.inf, after)
+        return [after], [place, now.gather(place)]
 
     rows = [TensorSpec(INT32, ()), TensorSpec(FLOAT, ())]
     limit = None if count.known is None else int(count.known.reshape(()))
-    times = count.reshaped([]).cast(INT32) if limit is None else min(limit, scores.shape[0] or limit)
-    _, (at, kept), number = collected(
-        times, step, [scores], [least.reshaped([]).cast(FLOAT), *fixed], rows,
+    times = count.reshape([]).cast(INT32) if limit is None else min(limit, scores.shape[0] or limit)
+    _, (at, kept), number = while_loop(
+        times, step, [scores], [least.reshape([]).cast(FLOAT), *fixed], rows,
         room=limit, goes_on=lambda now, least, *_: now.reduced("Max", 0) > least,
     )  # fmt: skip
     return at, kept, number
@@ -196,7 +196,7 @@ def nms_with_overlaps(overlaps: Term, scores: Term, count: Term, limit: Term, le
     refuse_unless(overlaps.shape[0] != 0, "there are no boxes")
 
     def lowered(now: Term, place: Term, overlaps: Term, most: Term) -> Term:
-        return where(overlaps.gathered(place, 1) > most, -np.inf, now)
+        return where(overlaps.gather(place, 1) > most, -np.inf, now)
 
-    at, _, number = _chosen(scores.cast(FLOAT), count, least, lowered, [overlaps, limit.reshaped([])])
-    return head(at, places(number))
+    at, _, number = _chosen(scores.cast(FLOAT), count, least, lowered, [overlaps, limit.reshape([])])
+    return first_of(at, as_index(number))

@@ -1,4 +1,4 @@
-"""Ragged tensors, by steps on places: values [m,...] and where each row of them starts (row splits [n+1])."""
+"""Ragged tensors, by index arithmetic: values [m,...] and the start of each row (row splits [n+1])."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from math import prod
 
 import numpy as np
 
-from thinflow.decompose.places import (
-    added_up,
+from thinflow.decompose.index_ops import (
+    arange,
+    as_index,
+    bincount,
     columns_of,
-    counting,
-    filled,
-    largest,
-    last,
-    number,
-    places,
-    put,
+    cumsum,
+    fill,
+    index_constant,
+    index_vector,
+    last_of,
+    nonzero,
+    reduce_max,
+    reshape_to,
     result,
-    shaped,
-    size,
-    sum_of_ones,
-    sums,
-    vector,
-    where_true,
+    scatter,
+    segment_sum,
+    size_of,
 )
 from thinflow.decompose.rules import decompose
 from thinflow.decompose.sparse import rows_filled
-from thinflow.decompose.terms import Term, joined, refuse_unless, stacked, where
+from thinflow.decompose.terms import Term, concat, refuse_unless, stack, where
 from thinflow.ir.types import DOUBLE, INT32, DType
 
 _MOST_COMPARED = 1 << 16
@@ -38,13 +38,13 @@ _MOST_COMPARED = 1 << 16
 def _rows_of(splits: Term, count: Term) -> Term:
     """The row of each of `count` values."""
     # One more row begins at each inner split; those at the end begin rows without values.
-    begun = sum_of_ones(splits.cut(0, 1, -1), count + 1)
-    return sums(begun.cut(0, 0, -1))
+    begun = bincount(splits.cut(0, 1, -1), count + 1)
+    return cumsum(begun.cut(0, 0, -1))
 
 
 @dataclass
 class _Level:
-    """The rows that one partition makes: of each value its row, and its place there."""
+    """The rows that one partition makes: of each value its row, and its index there."""
 
     row: Term
     place: Term
@@ -52,9 +52,9 @@ class _Level:
 
     @property
     def longest(self) -> Term:
-        """The number of places of the longest row, []."""
-        # -1 for no values at all: the longest of no rows has 0 places.
-        return largest(joined([vector(self.row.body, [-1]), self.place], 0)) + 1
+        """The number of elements of the longest row, []."""
+        # -1 for no values at all: the longest of no rows has 0 elements.
+        return reduce_max(concat([index_vector(self.row.body, [-1]), self.place], 0)) + 1
 
 
 def _levels_of(partitions: Sequence[Term], kinds: Sequence[str]) -> tuple[Term, list[_Level]]:
@@ -62,12 +62,12 @@ def _levels_of(partitions: Sequence[Term], kinds: Sequence[str]) -> tuple[Term, 
     refuse_unless(len(partitions) == len(kinds), f"{len(partitions)} partitions of {len(kinds)} kinds")
     levels: list[_Level] = []
     counts: list[Term] = []  # of rows, then of the items of each level
-    for partition, kind in zip(map(places, partitions), kinds, strict=True):
+    for partition, kind in zip(map(as_index, partitions), kinds, strict=True):
         if kind == "FIRST_DIM_SIZE":
-            counts.append(partition.reshaped([]))
+            counts.append(partition.reshape([]))
         elif kind == "ROW_SPLITS":
             # Splits are one more than rows.
-            counts = counts or [size(partition) - 1]
+            counts = counts or [size_of(partition) - 1]
             levels.append(_by_splits(partition))
             counts.append(levels[-1].count)
         else:
@@ -80,16 +80,16 @@ def _levels_of(partitions: Sequence[Term], kinds: Sequence[str]) -> tuple[Term, 
 
 
 def _by_splits(splits: Term) -> _Level:
-    count = last(splits)
+    count = last_of(splits)
     row = _rows_of(splits, count)
-    # The place in its row: the number of the value less that of the first one there.
-    return _Level(row, counting(count) - splits.gathered(row), count)
+    # The index in its row: the number of the value less that of the first one there.
+    return _Level(row, arange(count) - splits.gather(row), count)
 
 
 def _by_rows(row: Term, rows: Term) -> _Level:
-    count = size(row)
-    starts = sums(sum_of_ones(row, rows), exclusive=True)
-    return _Level(row, counting(count) - starts.gathered(row), count)
+    count = size_of(row)
+    starts = cumsum(bincount(row, rows), exclusive=True)
+    return _Level(row, arange(count) - starts.gather(row), count)
 
 
 @decompose("RaggedTensorToTensor")
@@ -107,39 +107,39 @@ def ragged_tensor_to_tensor(
     fits = all(n in (-1, own) for n, own in zip(wanted[len(levels) + 1 :], inner, strict=True))
     refuse_unless(fits, f"the inner sizes are {list(inner)}, not those of {asked}")
     body = values.body
-    sizes = [first if wanted[0] < 0 else number(body, wanted[0])]
+    sizes = [first if wanted[0] < 0 else index_constant(body, wanted[0])]
     for n, level in zip(wanted[1:], levels, strict=False):
-        sizes.append(level.longest if n < 0 else number(body, n))
+        sizes.append(level.longest if n < 0 else index_constant(body, n))
     total = sizes[0]
     for count in sizes[1:]:
         total = total * count
     y = _laid_out(values, _flat_places(first, levels, sizes), total, default)
-    return shaped(y, [*sizes, *(size(values, 1 + a) for a in range(len(inner)))])
+    return reshape_to(y, [*sizes, *(size_of(values, 1 + a) for a in range(len(inner)))])
 
 
 def _flat_places(first: Term, levels: Sequence[_Level], sizes: Sequence[Term]) -> Term:
     """The row-major position of each value; -1 for one that is cut off."""
-    flat = counting(first)
+    flat = arange(first)
     flat = where(flat < sizes[0], flat, -1)
     # What was cut off on an outer level stays so: its -1 must not be multiplied.
     for level, count in zip(levels, sizes[1:], strict=True):
-        parent = flat.gathered(level.row)
+        parent = flat.gather(level.row)
         is_inside = (parent > -1) & (level.place < count)
         flat = where(is_inside, parent * count + level.place, -1)
     return flat
 
 
 def _laid_out(values: Term, at: Term, total: Term, default: Term) -> Term:
-    """Rows at their places among `total`, the default elsewhere; those at -1 are left out."""
-    # Scattering fails on places outside, so values that are cut off go first.
-    kept = where_true(at > -1)
-    values, at = values.gathered(kept), at.gathered(kept)
-    y = put(values, at, total)
+    """Rows at their indices among `total`, the default elsewhere; those at -1 are left out."""
+    # Scattering fails on indices outside, so values that are cut off go first.
+    kept = nonzero(at > -1)
+    values, at = values.gather(kept), at.gather(kept)
+    y = scatter(values, at, total)
     if default.is_all(0):
         return y
-    # Only places without a value get the default; a value may be 0.
-    is_set = sum_of_ones(at, total) > 0
-    return where(is_set.reshaped([-1, *(1,) * (len(values.shape) - 1)]), y, default)
+    # Only indices without a value get the default; a value may be 0.
+    is_set = bincount(at, total) > 0
+    return where(is_set.reshape([-1, *(1,) * (len(values.shape) - 1)]), y, default)
 
 
 @decompose("RaggedTensorToSparse")
@@ -147,11 +147,11 @@ def ragged_tensor_to_sparse(*inputs: Term) -> tuple[Term, Term, Term]:
     *nested, values = inputs
     refuse_unless(len(values.shape) == 1, "its values are not numbers but rows")
     first, levels = _levels_of(nested, ["ROW_SPLITS"] * len(nested))
-    columns = [counting(first)]
+    columns = [arange(first)]
     for level in levels:
-        columns = [*(c.gathered(level.row) for c in columns), level.place]
-    sizes = stacked([first, *(level.longest for level in levels)], 0)
-    return result(stacked(columns, 1)), values, result(sizes, 2)
+        columns = [*(c.gather(level.row) for c in columns), level.place]
+    sizes = stack([first, *(level.longest for level in levels)], 0)
+    return result(stack(columns, 1)), values, result(sizes, 2)
 
 
 @decompose("RaggedGather")
@@ -160,23 +160,23 @@ def ragged_gather(*inputs: Term) -> tuple[Term, ...]:
     *nested, values, indices = inputs
     rank = len(indices.shape)
     refuse_unless(rank <= 1, f"RaggedGather of indices of rank {rank} has no form")
-    chosen = places(indices).reshaped([-1] if rank else [1])
+    chosen = as_index(indices).reshape([-1] if rank else [1])
     found: list[Term] = []
-    for splits in map(places, nested):
-        starts = splits.cut(0, 0, -1).gathered(chosen)
-        lengths = splits.cut(0, 1, None).gathered(chosen) - starts
-        own = joined([vector(splits.body, [0]), sums(lengths)], 0)
+    for splits in map(as_index, nested):
+        starts = splits.cut(0, 0, -1).gather(chosen)
+        lengths = splits.cut(0, 1, None).gather(chosen) - starts
+        own = concat([index_vector(splits.body, [0]), cumsum(lengths)], 0)
         level = _by_splits(own)
         # The rows of the next level: those that lie within the chosen rows of this one.
-        chosen = starts.gathered(level.row) + level.place
+        chosen = starts.gather(level.row) + level.place
         found.append(own)
     results = [result(s, n) for n, s in enumerate(found if rank else found[1:])]
-    return (*results, values.gathered(chosen))
+    return (*results, values.gather(chosen))
 
 
 @decompose("RaggedFillEmptyRows")
 def ragged_fill_empty_rows(rows: Term, values: Term, count: Term, default: Term) -> tuple[Term, ...]:
-    found, every, is_empty, went = rows_filled([rows], values, places(count).reshaped([]), default)
+    found, every, is_empty, went = rows_filled([rows], values, as_index(count).reshape([]), default)
     return result(found[0]), every, is_empty, result(went, 3)
 
 
@@ -190,19 +190,19 @@ def _bins(rows: Term | None, count: Term, values: Term, bins: Term, weights: Ter
         rows: of each of the values [m]; None if there is one row.
         weights: one for each value, in any shape; none if empty.
     """
-    bins = places(bins).reshaped([])
+    bins = as_index(bins).reshape([])
     # What is too large goes into a bin that is left out.
     width = bins + 1
-    at = places(values.least(bins.cast(values.dtype)))
+    at = as_index(values.minimum(bins.cast(values.dtype)))
     # Bins of all rows in one list: row-major.
     at = at if rows is None else rows * width + at
     total = count * width
     if binary or not _has_weights(weights):
-        y = sum_of_ones(at, total)
-        y = (y.least(1) if binary else y).cast(weights.dtype)
+        y = bincount(at, total)
+        y = (y.minimum(1) if binary else y).cast(weights.dtype)
     else:
-        y = added_up(weights.reshaped([-1]), at, total)
-    return shaped(y, [count, width]).cut(1, 0, -1)
+        y = segment_sum(weights.reshape([-1]), at, total)
+    return reshape_to(y, [count, width]).cut(1, 0, -1)
 
 
 def _has_weights(weights: Term) -> bool:
@@ -220,16 +220,16 @@ def dense_bincount(x: Term, size_: Term, weights: Term, *, binary_output: bool =
     alike = prod(n or 0 for n in x.shape) == prod(n or 0 for n in weights.shape)
     refuse_unless(alike or not static or not _has_weights(weights), "its weights are not like its values")
     if is_flat and len(x.shape) != 1:
-        x = x.reshaped([-1])
+        x = x.reshape([-1])
     if size_.known is not None and 0 < prod(_usual(n) for n in x.shape) * int(size_.known) <= _MOST_COMPARED:
         return _compared(x, int(size_.known), weights, binary=binary_output)
-    one = number(x.body, 1)
+    one = index_constant(x.body, 1)
     if is_flat:
-        return _bins(None, one, x, size_, weights, binary=binary_output).reshaped([-1])
-    rows, width = size(x), size(x, 1)
+        return _bins(None, one, x, size_, weights, binary=binary_output).reshape([-1])
+    rows, width = size_of(x), size_of(x, 1)
     # Each row's number for all of its values, by a sum with zeros.
-    each = counting(rows).expanded(1) + shaped(filled(rows * width, one - 1), [rows, width])
-    return _bins(each.reshaped([-1]), rows, x.reshaped([-1]), size_, weights, binary=binary_output)
+    each = arange(rows).expand_dims(1) + reshape_to(fill(rows * width, one - 1), [rows, width])
+    return _bins(each.reshape([-1]), rows, x.reshape([-1]), size_, weights, binary=binary_output)
 
 
 def _usual(size: int | None) -> int:
@@ -239,14 +239,14 @@ def _usual(size: int | None) -> int:
 
 def _compared(x: Term, bins: int, weights: Term, *, binary: bool) -> Term:
     """Sums over a one-hot axis; what is in no bin counts for nothing."""
-    hits = x.expanded(-1).equals(np.arange(bins))
+    hits = x.expand_dims(-1).equal(np.arange(bins))
     axis = len(x.shape) - 1
     if binary:
-        return (hits.cast(x.body.index).total(axis) > 0).cast(weights.dtype)
+        return (hits.cast(x.body.index).sum(axis) > 0).cast(weights.dtype)
     if not _has_weights(weights):
-        return hits.cast(x.body.index).total(axis).cast(weights.dtype)
-    weights = weights if len(weights.shape) == len(x.shape) else weights.reshaped([-1])
-    return (hits.cast(weights.dtype) * weights.expanded(-1)).total(axis)
+        return hits.cast(x.body.index).sum(axis).cast(weights.dtype)
+    weights = weights if len(weights.shape) == len(x.shape) else weights.reshape([-1])
+    return (hits.cast(weights.dtype) * weights.expand_dims(-1)).sum(axis)
 
 
 @decompose("HistogramFixedWidth")
@@ -259,17 +259,17 @@ def histogram(x: Term, limits: Term, bins: Term, *, dtype: DType = INT32) -> Ter
     low, high = ends.at(0, 0), ends.at(0, 1)
     # In double as the kernel: in float32 values at the edges would fall into the neighbouring bin.
     step = (high - low) / float(count)
-    at = ((x.reshaped([-1]).cast(DOUBLE) - low) / step).apply("Floor").clipped(0, count - 1)
-    return places(at).expanded(1).equals(np.arange(count)).cast(x.body.index).total(0).cast(dtype)
+    at = ((x.reshape([-1]).cast(DOUBLE) - low) / step).apply("Floor").clip(0, count - 1)
+    return as_index(at).expand_dims(1).equal(np.arange(count)).cast(x.body.index).sum(0).cast(dtype)
 
 
 @decompose("RaggedBincount")
 def ragged_bincount(
     splits: Term, values: Term, size_: Term, weights: Term, *, binary_output: bool = False
 ) -> Term:
-    splits = places(splits)
-    row = _rows_of(splits, size(values))
-    return _bins(row, size(splits) - 1, values, size_, weights, binary=binary_output)
+    splits = as_index(splits)
+    row = _rows_of(splits, size_of(values))
+    return _bins(row, size_of(splits) - 1, values, size_, weights, binary=binary_output)
 
 
 @decompose("SparseBincount")
@@ -280,7 +280,7 @@ def sparse_bincount(
     columns = columns_of(indices)
     refuse_unless(len(columns) in (1, 2), f"sparse tensors of rank {len(columns)} are not counted")
     if len(columns) == 1:
-        one = number(values.body, 1)
-        return _bins(None, one, values, size_, weights, binary=binary_output).reshaped([-1])
-    rows, count = places(columns[0]), places(shape.at(0, 0))
+        one = index_constant(values.body, 1)
+        return _bins(None, one, values, size_, weights, binary=binary_output).reshape([-1])
+    rows, count = as_index(columns[0]), as_index(shape.at(0, 0))
     return _bins(rows, count, values, size_, weights, binary=binary_output)

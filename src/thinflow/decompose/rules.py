@@ -1,8 +1,10 @@
 """The registry of decompositions: functions that write an op as simpler TensorFlow ops.
 
+A target takes one for an op without a rule of its own, or whose rule refuses; see `lower.decomposing`.
+
     @decompose("Xlog1py")
     def xlog1py(x: Term, y: Term) -> Term:
-        return where(x.equals(0.0), 0.0, x * y.apply("Log1p"))
+        return where(x.equal(0.0), 0.0, x * y.apply("Log1p"))
 
 A rule gets terms for the node's inputs as positional parameters, with types and shapes as far as they are
 known; keyword-only parameters are the node's attributes, as in `ops.registry`. It returns a term for each
@@ -68,7 +70,7 @@ def decomposed() -> list[str]:
     return sorted(_registry)
 
 
-def parts_of(
+def decomposition_of(
     node: Node,
     specs: Sequence[TensorSpec],
     constants: Mapping[int, np.ndarray[Any, Any]],
@@ -83,7 +85,7 @@ def parts_of(
         node: not changed.
         specs: types and shapes of its inputs.
         constants: index of an input -> its elements, for those that are constant.
-        index: the integer type in which the target counts places.
+        index: the integer type of the target's indices.
         ports: the outputs that somebody reads; None for all.
 
     Raises:

@@ -22,10 +22,10 @@ def cumulative_logsumexp(x: Term, axis: Term, *, exclusive: bool = False, revers
 
 def _log_of_sum(a: Term, b: Term) -> Term:
     """log(e^a + e^b); of infinities the larger."""
-    largest = a.most(b)
-    is_finite = largest.magnitude() < np.inf
+    largest = a.maximum(b)
+    is_finite = largest.abs() < np.inf
     # -inf less -inf would be NaN.
-    distance = where(is_finite, a.least(b) - largest, 0.0)
+    distance = where(is_finite, a.minimum(b) - largest, 0.0)
     return where(is_finite, largest + (distance.apply("Exp") + 1.0).log(), largest)
 
 
@@ -43,20 +43,20 @@ def _scanned(
     refuse_unless(axis.known is not None, "its axis is computed while the model runs")
     assert axis.known is not None
     where_ = int(axis.known) % len(x.shape)
-    size = x.sized(where_, "the length of its axis")
+    size = x.static_size(where_, "the length of its axis")
     refuse_unless(size > 0, "its axis is empty")
-    y = x.reversed(where_) if reverse else x
+    y = x.reverse(where_) if reverse else x
     if exclusive:
         y = _later(y, where_, 1, nothing)
     # After a step of s each element is the total of 2 s (Hillis and Steele).
     for step in (1 << n for n in range((size - 1).bit_length())):
         y = total(y, _later(y, where_, step, nothing))
-    return y.reversed(where_) if reverse else y
+    return y.reverse(where_) if reverse else y
 
 
 def _later(x: Term, axis: int, step: int, nothing: float) -> Term:
-    """The elements some places later on an axis, behind elements that add nothing."""
+    """The elements some indices later on an axis, behind elements that add nothing."""
     pads = [(step if a == axis else 0, 0) for a in range(len(x.shape))]
-    size = x.sized(axis, "the length of its axis")
+    size = x.static_size(axis, "the length of its axis")
     # Cut behind, as runtimes have no slices without elements.
-    return x.padded(pads, nothing).cut(axis, 0, size)
+    return x.pad(pads, nothing).cut(axis, 0, size)

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thinflow.decompose.places import (
+from thinflow.decompose.index_ops import (
     IN_RANGE,
     SAFE_DIVISOR,
-    added_up,
-    counting,
-    filled,
-    largest,
-    number,
-    places,
-    put,
-    size,
-    sum_of_ones,
-    vector,
-    where_true,
+    arange,
+    as_index,
+    bincount,
+    fill,
+    index_constant,
+    index_vector,
+    nonzero,
+    reduce_max,
+    scatter,
+    segment_sum,
+    size_of,
 )
 from thinflow.decompose.rules import decompose
-from thinflow.decompose.terms import Term, joined, refuse_unless, where
+from thinflow.decompose.terms import Term, concat, refuse_unless, where
 from thinflow.ir.types import INT32, DType
 from thinflow.typing import Array
 
@@ -32,10 +32,10 @@ _MOST_GROUPS = 1 << 10
 def _count(segments: Term, given: Sequence[Term]) -> Term:
     """The number of segments, []: as many as the highest number says, where nothing else does."""
     if given:
-        return places(given[0]).reshaped([])
+        return as_index(given[0]).reshape([])
     if segments.known is not None:
-        return number(segments.body, int(segments.known.max(initial=-1)) + 1)
-    return largest(segments) + 1
+        return index_constant(segments.body, int(segments.known.max(initial=-1)) + 1)
+    return reduce_max(segments) + 1
 
 
 def _combined(x: Term, segments: Term, given: Sequence[Term], kind: str) -> Term:
@@ -44,7 +44,7 @@ def _combined(x: Term, segments: Term, given: Sequence[Term], kind: str) -> Term
     Extremes start from the type's other end where the number of segments is given.
     """
     refuse_unless(len(segments.shape) == 1, "a vector of segment numbers is needed")
-    segments = places(segments)
+    segments = as_index(segments)
     count = _count(segments, given)
     op = "UnsortedSegment" + (kind if kind in ("Prod", "Max", "Min") else "Sum")
     operands = [t.value for t in (x, segments, count)]
@@ -52,15 +52,15 @@ def _combined(x: Term, segments: Term, given: Sequence[Term], kind: str) -> Term
     column = [-1, *(1,) * (len(x.shape) - 1)]
     if kind in ("Max", "Min") and not given:
         # Unsorted ones and V2 give the lowest (largest) number for segments without rows, the older ops 0.
-        return where((sum_of_ones(segments, count) > 0).reshaped(column), y, 0)
+        return where((bincount(segments, count) > 0).reshape(column), y, 0)
     if kind not in ("Mean", "SqrtN"):
         return y
     is_whole = kind == "Mean" and x.dtype.itemsize >= 4  # the sums of smaller ones would have to wrap
     refuse_unless(x.dtype.is_floating or is_whole, f"a quotient of {x.dtype} has no form")
     # At least 1: the mean of no rows is 0 / 1.
-    members = added_up(filled(size(segments), x.of(1)), segments, count).reshaped(column).most(1)
+    members = segment_sum(fill(size_of(segments), x.of(1)), segments, count).reshape(column).maximum(1)
     if kind == "SqrtN":
-        members = members.root()
+        members = members.sqrt()
     return y / members if x.dtype.is_floating else y.apply("TruncateDiv", members, **SAFE_DIVISOR)
 
 
@@ -75,10 +75,10 @@ def segment(x: Term, segments: Term, *count: Term) -> Term:
 def sparse_segment(x: Term, indices: Term, segments: Term, *count: Term) -> Term:
     """The segments are of rows that are gathered first."""
     kind = x.body.op.removeprefix("SparseSegment").removesuffix("WithNumSegments")
-    return _combined(x.gathered(indices), segments, count, kind)
+    return _combined(x.gather(indices), segments, count, kind)
 
 
-# --- places of a list ---------------------------------------------------------------------------------------
+# --- indices of a list --------------------------------------------------------------------------------------
 
 
 @decompose("UniqueV2")
@@ -93,14 +93,14 @@ def unique_along(x: Term, axis: Term, *, out_idx: DType = INT32) -> tuple[Term, 
 def unique_with_counts(x: Term, *, out_idx: DType = INT32) -> tuple[Term, ...]:
     """The counts are sums of ones."""
     values, at = x.body.add("Unique", [x.value], ports=2, T=x.dtype, out_idx=out_idx)
-    return values, at, sum_of_ones(places(at), size(values)).cast(out_idx)
+    return values, at, bincount(as_index(at), size_of(values)).cast(out_idx)
 
 
 @decompose("InvertPermutation")
 def invert_permutation(x: Term) -> Term:
-    """Each place written to where it goes."""
-    count = size(x)
-    return put(counting(count), places(x), count).cast(x.dtype)
+    """Each index written to where it goes."""
+    count = size_of(x)
+    return scatter(arange(count), as_index(x), count).cast(x.dtype)
 
 
 @decompose("TensorScatterAdd", "TensorScatterSub")
@@ -121,8 +121,8 @@ def _rows(x: Term, lead: int) -> Term:
         return x
     rest = x.shape[lead:]
     if None not in rest:
-        return x.reshaped([-1, *(n or 0 for n in rest)])
-    return x.reshaped(joined([x.body.constant([-1], INT32), x.sizes().cut(0, lead, None)], 0))
+        return x.reshape([-1, *(n or 0 for n in rest)])
+    return x.reshape(concat([x.body.constant([-1], INT32), x.sizes().cut(0, lead, None)], 0))
 
 
 @decompose("DynamicPartition")
@@ -130,8 +130,8 @@ def dynamic_partition(x: Term, partitions: Term, *, num_partitions: int) -> tupl
     """The rows of x of each group, in their order."""
     lead = len(partitions.shape)
     refuse_unless(0 < num_partitions <= _MOST_GROUPS, f"{num_partitions} groups")
-    rows, numbers = _rows(x, lead), partitions if lead == 1 else partitions.reshaped([-1])
-    return tuple(rows.gathered(where_true(numbers.equals(n))) for n in range(num_partitions))
+    rows, numbers = _rows(x, lead), partitions if lead == 1 else partitions.reshape([-1])
+    return tuple(rows.gather(nonzero(numbers.equal(n))) for n in range(num_partitions))
 
 
 @decompose("DynamicStitch", "ParallelDynamicStitch")
@@ -139,35 +139,35 @@ def dynamic_stitch(*operands: Term) -> Term:
     """Each row of the result is the last of all rows that are meant for it; zeros where none is."""
     half = len(operands) // 2
     refuse_unless(half > 0 and len(operands) == 2 * half, "it needs as many lists of places as of rows")
-    lists = [places(t).reshaped([-1]) for t in operands[:half]]
+    lists = [as_index(t).reshape([-1]) for t in operands[:half]]
     leads = [len(t.shape) for t in operands[:half]]
-    rows = joined([_rows(x, n) for x, n in zip(operands[half:], leads, strict=True)], 0)
+    rows = concat([_rows(x, n) for x, n in zip(operands[half:], leads, strict=True)], 0)
     known = [t.known for t in operands[:half]]
     if all(k is not None for k in known):
         last = _last_rows(np.concatenate([np.ravel(k) for k in known if k is not None]))
-        source = vector(rows.body, last.tolist())
+        source = index_vector(rows.body, last.tolist())
         # The usual case: every row is named, so a gather is all.
         if (last >= 0).all():
-            return rows.gathered(source)
+            return rows.gather(source)
     else:
         # The greatest number of a row wins, which is that of the last one.
-        source = _sources(joined(lists, 0))
-    is_there = (source >= 0).reshaped([-1, *(1,) * (len(rows.shape) - 1)])
-    return where(is_there, rows.gathered(source.most(0)), 0)
+        source = _sources(concat(lists, 0))
+    is_there = (source >= 0).reshape([-1, *(1,) * (len(rows.shape) - 1)])
+    return where(is_there, rows.gather(source.maximum(0)), 0)
 
 
 def _last_rows(at: Array) -> Array:
     """For each row of the result the number of the last row that is meant for it; -1 if there is none."""
     last = np.full(at.max(initial=-1) + 1, -1, np.int64)
-    # Of places that are named twice NumPy keeps the last.
+    # Of indices that are named twice NumPy keeps the last.
     last[at] = np.arange(len(at))
     return last
 
 
 def _sources(at: Term) -> Term:
     """The same when the model runs; some number below 0 if there is none."""
-    count = largest(joined([at, vector(at.body, [-1])], 0)) + 1
-    operands = [t.value for t in (counting(size(at)), at, count)]
+    count = reduce_max(concat([at, index_vector(at.body, [-1])], 0)) + 1
+    operands = [t.value for t in (arange(size_of(at)), at, count)]
     return at.body.add(
         "UnsortedSegmentMax", operands, T=at.dtype, Tindices=at.dtype, Tnumsegments=count.dtype
     )[0]
@@ -177,9 +177,9 @@ def _sources(at: Term) -> Term:
 def bound(rows: Term, values: Term, *, out_type: DType = INT32) -> Term:
     """Counts of numbers in a sorted row [r,n] that are below (or not above) each value [r,m]."""
     refuse_unless(len(rows.shape) == 2, "a matrix of sorted rows is needed")
-    edges, x = rows.expanded(1), values.expanded(2)
+    edges, x = rows.expand_dims(1), values.expand_dims(2)
     hits = edges < x if rows.body.op == "LowerBound" else ~(x < edges)  # NaN comes last
-    return hits.cast(rows.body.index).total(2).cast(out_type)
+    return hits.cast(rows.body.index).sum(2).cast(out_type)
 
 
 @decompose("InTopK")
@@ -191,25 +191,25 @@ def in_top_k(predictions: Term, targets: Term, *, k: int) -> Term:
 def in_top_k_v2(predictions: Term, targets: Term, k: Term) -> Term:
     """True if fewer than k classes beat the target's, which has to exist, and all are finite."""
     index = targets.body.index
-    classes = predictions.sized(1, "the number of classes")
+    classes = predictions.static_size(1, "the number of classes")
     is_class = (targets >= 0) & (targets < classes)
     # Some class for targets that are none; the result is false for them in any case.
-    place = where(is_class, targets, 0).expanded(1)
+    place = where(is_class, targets, 0).expand_dims(1)
     axis = predictions.body.constant(1, INT32)
     own = predictions.body.add(
         "GatherV2", [t.value for t in (predictions, place, axis)], batch_dims=1,
         Tparams=predictions.dtype, Tindices=place.dtype, Taxis=INT32,
     )[0]  # fmt: skip
-    better = (predictions > own).cast(index).total(1)
+    better = (predictions > own).cast(index).sum(1)
     # NaN fails every comparison, so it counts as not finite here.
-    odd = (~(predictions.magnitude() < np.inf)).cast(index).total(1)
-    return is_class & odd.equals(0) & (better < k.cast(index))
+    odd = (~(predictions.abs() < np.inf)).cast(index).sum(1)
+    return is_class & odd.equal(0) & (better < k.cast(index))
 
 
 @decompose("ListDiff")
 def list_diff(x: Term, other: Term, *, out_idx: DType = INT32) -> tuple[Term, Term]:
     """The values that are equal to none of the others, and where they stood."""
     refuse_unless(len(x.shape) == 1 == len(other.shape), "two lists are needed")
-    same = x.expanded(1).equals(other.expanded(0))
-    kept = where_true(same.cast(x.body.index).total(1).equals(0))
-    return x.gathered(kept), kept.cast(out_idx)
+    same = x.expand_dims(1).equal(other.expand_dims(0))
+    kept = nonzero(same.cast(x.body.index).sum(1).equal(0))
+    return x.gather(kept), kept.cast(out_idx)

@@ -1,36 +1,36 @@
-"""Sparse tensors, by steps on places: indices [m,r], values [m] and the shape they lie in."""
+"""Sparse tensors, by steps on indices: indices [m,r], values [m] and the shape they lie in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
 
-from thinflow.decompose.places import (
+from thinflow.analysis.symbolic_sizes import axes_joined, sizes_of
+from thinflow.decompose.index_ops import (
     SAFE_DIVISOR,
-    added_up,
+    arange,
+    argsort,
+    as_index,
+    bincount,
     columns_of,
-    counting,
-    filled,
-    head,
-    number,
-    order,
-    places,
-    put,
+    fill,
+    first_of,
+    index_constant,
+    nonzero,
+    reshape_to,
     result,
-    shaped,
-    size,
-    sum_of_ones,
-    where_true,
+    scatter,
+    segment_sum,
+    size_of,
 )
 from thinflow.decompose.rules import decompose
-from thinflow.decompose.sizes import axes_joined, sizes_of
-from thinflow.decompose.terms import Term, joined, refuse_unless, stacked, where
+from thinflow.decompose.terms import Term, concat, refuse_unless, stack, where
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT64
 from thinflow.ops.traits import Trait, has
 
 _MOST_PLACES = 2**31
-"""Positions that the smaller of the types of places can name."""
+"""Positions that the smaller of the types of indices can name."""
 
 
 @decompose("SparseReshape")
@@ -38,7 +38,7 @@ def sparse_reshape(indices: Term, shape: Term, new: Term) -> tuple[Term, Term]:
     """Axes that are only joined need no division, and stay exact in 64 bits. Else all goes by way of the flat
     position.
     """
-    rank, wanted = indices.sized(1, "the rank of the sparse tensor"), new.sized(0, "the new rank")
+    rank, wanted = indices.static_size(1, "the rank of the sparse tensor"), new.static_size(0, "the new rank")
     node = indices.body.node
     assert node is not None
     old, sizes = sizes_of(node.inputs[1]), sizes_of(node.inputs[2])
@@ -51,7 +51,7 @@ def sparse_reshape(indices: Term, shape: Term, new: Term) -> tuple[Term, Term]:
         indices.body.index is INT64 or _is_small(node.inputs[1], shape),
         "its sizes are computed while the model runs, and may be more than 32 bits hold",
     )
-    return _by_position(places(indices), places(shape), places(new))
+    return _by_position(as_index(indices), as_index(shape), as_index(new))
 
 
 def _by_joined_axes(indices: Term, shape: Term, groups: Sequence[Sequence[int]]) -> tuple[Term, Term]:
@@ -70,7 +70,7 @@ def _by_joined_axes(indices: Term, shape: Term, groups: Sequence[Sequence[int]])
         # A new axis of size 1, where every index is 0.
         columns.append(old[0] - old[0] if column is None else column)
         sizes.append(shape.of(1) if total is None else total)
-    return stacked(columns, 1), stacked(sizes, 0)
+    return stack(columns, 1), stack(sizes, 0)
 
 
 def _by_position(indices: Term, shape: Term, new: Term) -> tuple[Term, Term]:
@@ -84,11 +84,11 @@ def _by_position(indices: Term, shape: Term, new: Term) -> tuple[Term, Term]:
     columns = []
     for count in after[:0:-1]:
         # A size of 0 has no values, but constants would be divided ahead.
-        divisor = count.most(1)
+        divisor = count.maximum(1)
         columns.append(flat.apply("FloorMod", divisor, **SAFE_DIVISOR))
         flat = flat.apply("TruncateDiv", divisor, **SAFE_DIVISOR)
     columns.append(flat)
-    return result(stacked(columns[::-1], 1)), result(stacked(after, 0), 1)
+    return result(stack(columns[::-1], 1)), result(stack(after, 0), 1)
 
 
 def _settled(before: Sequence[Term], new: Term) -> list[Term]:
@@ -103,7 +103,7 @@ def _settled(before: Sequence[Term], new: Term) -> list[Term]:
     for count in after:
         # The -1 among them counts as 1.
         given = given * where(count < 0, 1, count)
-    left = total.apply("TruncateDiv", given.most(1), **SAFE_DIVISOR)
+    left = total.apply("TruncateDiv", given.maximum(1), **SAFE_DIVISOR)
     pairs = zip(after, known, strict=True)
     return [
         left if n == -1 else count if n is not None else where(count < 0, left, count) for count, n in pairs
@@ -132,23 +132,23 @@ def rows_filled(
     Args:
         columns: the indices, by axis; the first is the row.
     """
-    rows = places(columns[0])
-    is_empty = sum_of_ones(rows, count).equals(0)
-    empty = where_true(is_empty)
+    rows = as_index(columns[0])
+    is_empty = bincount(rows, count).equal(0)
+    empty = nonzero(is_empty)
     # Defaults come last, and the sort is stable: it puts each into its row and
     # leaves the others in their order.
-    every = joined([rows, empty], 0)
-    ranked = order(every)
-    added = size(empty)
-    found = [every.gathered(ranked)]
+    every = concat([rows, empty], 0)
+    ranked = argsort(every)
+    added = size_of(empty)
+    found = [every.gather(ranked)]
     # Rows are counted, so they are few; columns may be any number of 64 bits.
     for column in columns[1:]:
-        zeros = filled(added, column.of(0))
-        found.append(joined([column, zeros], 0).gathered(ranked))
-    filled_up = joined([values, filled(added, default)], 0).gathered(ranked)
-    total = size(every)
-    # `ranked` says who stands at each place; its inverse says where each went, the given values first.
-    went = head(put(counting(total), ranked, total), size(rows))
+        zeros = fill(added, column.of(0))
+        found.append(concat([column, zeros], 0).gather(ranked))
+    filled_up = concat([values, fill(added, default)], 0).gather(ranked)
+    total = size_of(every)
+    # `ranked` says who stands at each index; its inverse says where each went, the given values first.
+    went = first_of(scatter(arange(total), ranked, total), size_of(rows))
     return found, filled_up, is_empty, went
 
 
@@ -156,17 +156,17 @@ def rows_filled(
 def sparse_fill_empty_rows(indices: Term, values: Term, shape: Term, default: Term) -> tuple[Term, ...]:
     columns = columns_of(indices)
     refuse_unless(bool(columns), "a scalar has no rows")
-    found, every, is_empty, went = rows_filled(columns, values, places(shape.at(0, 0)), default)
-    return stacked([c.cast(INT64) for c in found], 1), every, is_empty, result(went, 3)
+    found, every, is_empty, went = rows_filled(columns, values, as_index(shape.at(0, 0)), default)
+    return stack([c.cast(INT64) for c in found], 1), every, is_empty, result(went, 3)
 
 
 @decompose("SparseReorder")
 def sparse_reorder(indices: Term, values: Term, shape: Term) -> tuple[Term, Term]:
     """By the last axis, then by the one before it, and so on."""
     # Stable sorts by one axis after the other, the most significant one last.
-    for axis in reversed(range(indices.sized(1, "the rank of the sparse tensor"))):
-        ranked = order(indices.at(1, axis))
-        indices, values = indices.gathered(ranked), values.gathered(ranked)
+    for axis in reversed(range(indices.static_size(1, "the rank of the sparse tensor"))):
+        ranked = argsort(indices.at(1, axis))
+        indices, values = indices.gather(ranked), values.gather(ranked)
     return indices, values
 
 
@@ -178,19 +178,19 @@ def sparse_reduce_sum(
     columns = columns_of(indices)
     gone = {a % len(columns) for a in axes.ints("the axes")}
     kept = [a for a in range(len(columns)) if a not in gone]
-    sizes = {a: places(shape.at(0, a)) for a in kept}
+    sizes = {a: as_index(shape.at(0, a)) for a in kept}
     at = total = None
     for axis in kept:
-        own = places(columns[axis])
+        own = as_index(columns[axis])
         at = own if at is None else at * sizes[axis] + own
         total = sizes[axis] if total is None else total * sizes[axis]
-    one = number(indices.body, 1)
-    # All axes are summed over: one place for everything.
+    one = index_constant(indices.body, 1)
+    # All axes are summed over: one index for everything.
     if at is None or total is None:
-        at, total = filled(size(indices), one - 1), one
-    y = added_up(values, at, total)
+        at, total = fill(size_of(indices), one - 1), one
+    y = segment_sum(values, at, total)
     dims = [sizes.get(a, one) for a in range(len(columns)) if keep_dims or a in kept]
-    return shaped(y, dims) if dims else y.reshaped([])
+    return reshape_to(y, dims) if dims else y.reshape([])
 
 
 @decompose("SparseTensorDenseMatMul")
@@ -205,7 +205,7 @@ def sparse_tensor_dense_matmul(
 ) -> Term:
     """Rows of the dense matrix [k,n], times the values, added up."""
     refuse_unless(len(dense.shape) == 2, "a dense matrix is needed")
-    dense = dense.transposed() if adjoint_b else dense
-    rows, columns = (places(c) for c in columns_of(indices)[:: -1 if adjoint_a else 1])
-    parts = dense.gathered(columns) * values.expanded(1)
-    return added_up(parts, rows, places(shape.at(0, 1 if adjoint_a else 0)))
+    dense = dense.matrix_transpose() if adjoint_b else dense
+    rows, columns = (as_index(c) for c in columns_of(indices)[:: -1 if adjoint_a else 1])
+    parts = dense.gather(columns) * values.expand_dims(1)
+    return segment_sum(parts, rows, as_index(shape.at(0, 1 if adjoint_a else 0)))

@@ -53,7 +53,7 @@ def _in_float(x: Term) -> Term:
 def lgamma(x: Term) -> Term:
     """log |gamma|. Below 1/2 by gamma(x) = gamma(x + 1) / x, below 0 by -pi / (x sin(pi x) gamma(-x))."""
     z = _in_float(x)
-    size = z.magnitude()
+    size = z.abs()
     is_small = size < 0.5
     # Each formula gets operands from its own range, also where another one's result is taken.
     y = _lgamma_from_half(where(is_small, size + 1.0, size))
@@ -61,23 +61,23 @@ def lgamma(x: Term) -> Term:
     # Near whole numbers the sine is taken of the distance to them, which is exact.
     rest = z - z.apply("Rint")
     # |sin(pi z)| has period 1.
-    sine = (rest * math.pi).apply("Sin").magnitude()
+    sine = (rest * math.pi).apply("Sin").abs()
     reflected = math.log(math.pi) - sine.log() - size.log() - y
     y = where(z < 0.0, reflected, y)
-    is_pole = (z <= 0.0) & rest.equals(0.0)
-    return where(is_pole | size.equals(np.inf), np.inf, y).cast(x.dtype)
+    is_pole = (z <= 0.0) & rest.equal(0.0)
+    return where(is_pole | size.equal(np.inf), np.inf, y).cast(x.dtype)
 
 
 def _lgamma_from_half(x: Term) -> Term:
     """lgamma(x) for x >= 1/2: Stirling's series from the last interval on."""
-    far = x.most(8.0)
+    far = x.maximum(8.0)
     inverse = 1.0 / far
     series = polynomial(inverse * inverse, (1 / 1260, -1 / 360, 1 / 12)) * inverse
     y = (far - 0.5) * far.log() - far + (series + 0.5 * math.log(2 * math.pi))
     # From the last interval to the first: below several ends the nearest one is written last.
     for end, (root, middle, half, coefficients) in reversed(_LGAMMA.items()):
         # Clipped to its interval: far outside a polynomial of degree 12 overflows.
-        inside = x.most(middle - half).least(end)
+        inside = x.maximum(middle - half).minimum(end)
         y = where(x < end, polynomial((inside - middle) * (1 / half), coefficients) * (inside - root), y)
     return y
 
@@ -103,7 +103,7 @@ def digamma(x: Term) -> Term:
     # digamma(z) = digamma(1 - z) - pi / tan(pi z); the tangent has period 1.
     slope = angle.apply("Cos") / angle.apply("Sin") * math.pi
     y = where(is_negative, direct - slope, direct)
-    return where(is_negative & rest.equals(0.0), math.nan, y).cast(x.dtype)
+    return where(is_negative & rest.equal(0.0), math.nan, y).cast(x.dtype)
 
 
 @decompose("Erfinv")
@@ -116,9 +116,9 @@ def _erfinv(z: Term) -> Term:
     # (1 - z)(1 + z) instead of 1 - z^2, which loses digits near 1.
     w = -((1.0 - z) * (z + 1.0)).log()
     near = polynomial(w - 2.5, _GILES_NEAR)
-    far = polynomial(w.most(5.0).root() - 3.0, _GILES_FAR)
+    far = polynomial(w.maximum(5.0).sqrt() - 3.0, _GILES_FAR)
     y = where(w < 5.0, near, far) * z
-    return where(z.magnitude().equals(1.0), z * np.inf, y)
+    return where(z.abs().equal(1.0), z * np.inf, y)
 
 
 @decompose("Ndtri")

@@ -24,7 +24,7 @@ class Body:
 
     Attributes:
         node: what is written, for rules that several ops share; None for the body of a loop.
-        index: the integer type in which the target counts places.
+        index: the integer type of the target's indices.
         ports: the outputs of the node that somebody reads; None for all.
         graph: holds nodes for the arguments, and what the rule adds; functions: those that it calls.
     """
@@ -81,7 +81,7 @@ class Body:
         return Term(self, value, array)
 
 
-Operand: TypeAlias = "Term | float | Sequence[float] | Array"
+TermLike: TypeAlias = "Term | float | Sequence[float] | Array"
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,7 @@ class Term:
             raise UnsupportedOp(f"{what} is computed while the model runs, and has to be fixed")
         return [int(n) for n in self.known.ravel().tolist()]
 
-    def sized(self, axis: int, what: str) -> int:
+    def static_size(self, axis: int, what: str) -> int:
         """The size of an axis.
 
         Raises:
@@ -143,37 +143,37 @@ class Term:
             raise UnsupportedOp(f"{what} is not known", hint="give the shapes of the inputs")
         return found
 
-    def of(self, other: Operand) -> Term:
+    def of(self, other: TermLike) -> Term:
         """An operand as a term of this one's type."""
         return other if isinstance(other, Term) else self.body.constant(other, self.dtype)
 
-    def apply(self, op: str, *others: Operand, **attrs: Any) -> Term:
+    def apply(self, op: str, *others: TermLike, **attrs: Any) -> Term:
         """The result of an op whose first input this is, and whose inputs have one type."""
         inputs = [self.value, *(self.of(o).value for o in others)]
         return self.body.add(op, inputs, T=self.dtype, **attrs)[0]
 
-    def __add__(self, other: Operand) -> Term:
+    def __add__(self, other: TermLike) -> Term:
         return self.apply("AddV2", other)
 
-    def __radd__(self, other: Operand) -> Term:
+    def __radd__(self, other: TermLike) -> Term:
         return self.of(other) + self
 
-    def __sub__(self, other: Operand) -> Term:
+    def __sub__(self, other: TermLike) -> Term:
         return self.apply("Sub", other)
 
-    def __rsub__(self, other: Operand) -> Term:
+    def __rsub__(self, other: TermLike) -> Term:
         return self.of(other) - self
 
-    def __mul__(self, other: Operand) -> Term:
+    def __mul__(self, other: TermLike) -> Term:
         return self.apply("Mul", other)
 
-    def __rmul__(self, other: Operand) -> Term:
+    def __rmul__(self, other: TermLike) -> Term:
         return self.of(other) * self
 
-    def __truediv__(self, other: Operand) -> Term:
+    def __truediv__(self, other: TermLike) -> Term:
         return self.apply("RealDiv", other)
 
-    def __rtruediv__(self, other: Operand) -> Term:
+    def __rtruediv__(self, other: TermLike) -> Term:
         return self.of(other) / self
 
     def __neg__(self) -> Term:
@@ -204,22 +204,22 @@ class Term:
     def __invert__(self) -> Term:
         return self.body.add("LogicalNot", [self.value])[0]
 
-    def equals(self, other: Operand) -> Term:
+    def equal(self, other: TermLike) -> Term:
         return self.apply("Equal", other)
 
-    def least(self, other: Operand) -> Term:
+    def minimum(self, other: TermLike) -> Term:
         """The smaller of both."""
         return self.apply("Minimum", other)
 
-    def most(self, other: Operand) -> Term:
+    def maximum(self, other: TermLike) -> Term:
         """The larger of both."""
         return self.apply("Maximum", other)
 
-    def clipped(self, low: Operand, high: Operand) -> Term:
+    def clip(self, low: TermLike, high: TermLike) -> Term:
         """The nearest number between two limits."""
-        return self.most(low).least(high)
+        return self.maximum(low).minimum(high)
 
-    def magnitude(self) -> Term:
+    def abs(self) -> Term:
         return self.apply("Abs")
 
     def ones(self) -> Term:
@@ -237,10 +237,10 @@ class Term:
         limits = np.iinfo(self.dtype.numpy())
         return (-1 if limits.min < 0 else limits.max) - self
 
-    def squared(self) -> Term:
+    def square(self) -> Term:
         return self * self
 
-    def root(self) -> Term:
+    def sqrt(self) -> Term:
         return self.apply("Sqrt")
 
     def log(self) -> Term:
@@ -259,7 +259,7 @@ class Term:
         over = self.body.constant(axes, INT32)
         return self.body.add(op, [self.value, over.value], T=self.dtype, Tidx=INT32, keep_dims=keep)[0]
 
-    def total(self, *axes: int, keep: bool = False) -> Term:
+    def sum(self, *axes: int, keep: bool = False) -> Term:
         return self.reduced("Sum", *axes, keep=keep)
 
     def mean(self, *axes: int, keep: bool = False) -> Term:
@@ -274,22 +274,22 @@ class Term:
         """True if all elements are known to be a number."""
         return self.known is not None and bool((self.known == number).all())
 
-    def expanded(self, axis: int) -> Term:
+    def expand_dims(self, axis: int) -> Term:
         """With a new axis of size 1."""
         at = self.body.constant(axis, INT32)
         return self.body.add("ExpandDims", [self.value, at.value], T=self.dtype, Tdim=INT32)[0]
 
-    def reshaped(self, sizes: Sequence[int] | Term) -> Term:
+    def reshape(self, sizes: Sequence[int] | Term) -> Term:
         """The same elements in another shape, in which one size may be -1."""
         to = sizes if isinstance(sizes, Term) else self.body.constant(list(sizes), INT32)
         return self.body.add("Reshape", [self.value, to.value], T=self.dtype, Tshape=to.dtype)[0]
 
-    def transposed(self) -> Term:
+    def matrix_transpose(self) -> Term:
         """The last two axes exchanged."""
         rank = len(self.shape)
-        return self.ordered((*range(rank - 2), rank - 1, rank - 2))
+        return self.transpose((*range(rank - 2), rank - 1, rank - 2))
 
-    def ordered(self, order: Sequence[int]) -> Term:
+    def transpose(self, order: Sequence[int]) -> Term:
         """The axes in another order."""
         to = self.body.constant(list(order), INT32)
         return self.body.add("Transpose", [self.value, to.value], T=self.dtype, Tperm=INT32)[0]
@@ -300,9 +300,9 @@ class Term:
 
     def cut(self, axis: int, start: int, stop: int | None, step: int = 1) -> Term:
         """The elements from start to stop of an axis, None for its end."""
-        return self.sliced({axis: (start, stop, step)})
+        return self.slice({axis: (start, stop, step)})
 
-    def sliced(self, parts: Mapping[int, tuple[int, int | None, int]]) -> Term:
+    def slice(self, parts: Mapping[int, tuple[int, int | None, int]]) -> Term:
         """The elements from start to stop, by step, of some axes; all of the others."""
         rank = len(self.shape)
         begin, end, steps = [0] * rank, [0] * rank, [1] * rank
@@ -323,10 +323,10 @@ class Term:
     def at(self, axis: int, place: int) -> Term:
         """One slice of an axis, which is gone then."""
         wanted = self.body.constant(place, INT32)
-        return self.gathered(wanted, axis)
+        return self.gather(wanted, axis)
 
-    def gathered(self, places: Term, axis: int = 0) -> Term:
-        """The slices at some places of an axis."""
+    def gather(self, places: Term, axis: int = 0) -> Term:
+        """The slices at some indices of an axis."""
         over = self.body.constant(axis % len(self.shape), INT32)
         return self.body.add(
             "GatherV2",
@@ -336,13 +336,13 @@ class Term:
             Taxis=INT32,
         )[0]
 
-    def gathered_nd(self, places: Term) -> Term:
-        """The slices at some places: as many leading axes as the last axis of `places` is long."""
+    def gather_nd(self, places: Term) -> Term:
+        """The slices at some indices: as many leading axes as the last axis of `indices` is long."""
         return self.body.add(
             "GatherNd", [self.value, places.value], Tparams=self.dtype, Tindices=places.dtype
         )[0]
 
-    def padded(self, pads: Sequence[tuple[int, int]], number: float = 0) -> Term:
+    def pad(self, pads: Sequence[tuple[int, int]], number: float = 0) -> Term:
         """With elements before and after on every axis."""
         counts = self.body.constant(list(pads), INT32)
         # Pad is known to more kernels than PadV2.
@@ -351,12 +351,12 @@ class Term:
         given = [self.value, counts.value, self.of(number).value]
         return self.body.add("PadV2", given, T=self.dtype, Tpaddings=INT32)[0]
 
-    def reversed(self, axis: int) -> Term:
+    def reverse(self, axis: int) -> Term:
         over = self.body.constant([axis % len(self.shape)], INT32)
         return self.body.add("ReverseV2", [self.value, over.value], T=self.dtype, Tidx=INT32)[0]
 
-    def place_of_most(self, axis: int) -> Term:
-        """The place of the largest element along an axis, int32."""
+    def argmax(self, axis: int) -> Term:
+        """The index of the largest element along an axis, int32."""
         over = self.body.constant(axis, INT32)
         return self.body.add("ArgMax", [self.value, over.value], T=self.dtype, Tidx=INT32, output_type=INT32)[
             0
@@ -371,7 +371,7 @@ def where(condition: Term, x: Term | float, y: Term | float) -> Term:
     return like.body.add("SelectV2", operands, T=like.dtype)[0]
 
 
-def joined(terms: Sequence[Term], axis: int) -> Term:
+def concat(terms: Sequence[Term], axis: int) -> Term:
     """Terms one behind the other on an axis."""
     first = terms[0]
     if len(terms) == 1:
@@ -381,14 +381,14 @@ def joined(terms: Sequence[Term], axis: int) -> Term:
     return first.body.add("ConcatV2", values, T=first.dtype, Tidx=INT32, N=len(terms))[0]
 
 
-def stacked(terms: Sequence[Term], axis: int) -> Term:
+def stack(terms: Sequence[Term], axis: int) -> Term:
     """Terms side by side on a new axis."""
     first = terms[0]
     return first.body.add("Pack", [t.value for t in terms], T=first.dtype, N=len(terms), axis=axis)[0]
 
 
 def one_hot(places: Term, count: int, element: DType) -> Term:
-    """1 at a place of a new last axis, else 0.   places [...] -> [..., count]."""
+    """1 at an index of a new last axis, else 0.   indices [...] -> [..., count]."""
     body = places.body
     operands = [body.constant(count, INT32), body.constant(1, element), body.constant(0, element)]
     return body.add("OneHot", [places.value, *(t.value for t in operands)], T=element, TI=places.dtype)[0]

@@ -72,7 +72,9 @@ class DecomposingLowering(Lowering[B, S]):
         self.builder.begin(node)
         try:
             read = {v.port for v in node.outputs if v.uses or v.is_graph_output or v in self.wanted}
-            function, ports = decomposing.parts_of(node, *self.described(slots), self.builder.INDEX, read)
+            function, ports = decomposing.decomposition_of(
+                node, *self.described(slots), self.builder.INDEX, read
+            )
             start = len(self.builder.operators)
             given = dict(zip(ports, self.inlined(function, slots), strict=True))
         except UnsupportedOp as error:
@@ -115,7 +117,9 @@ class DecomposingLowering(Lowering[B, S]):
         self.builder.begin(node)
         flat = [t for operand in operands for t in operand]
         pairs = [len(operand) == 2 for operand in operands]
-        function, are_complex = complexes.parts_of(node, pairs, *self.described(flat), self.builder.INDEX)
+        function, are_complex = complexes.decomposition_of(
+            node, pairs, *self.described(flat), self.builder.INDEX
+        )
         start = len(self.builder.operators)
         parts: Iterator[Any] = iter(self.inlined(function, flat))
         results = tuple(Complex(next(parts), next(parts)) if both else next(parts) for both in are_complex)
