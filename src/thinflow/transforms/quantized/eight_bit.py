@@ -15,7 +15,6 @@ from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, constant_tensor, node, output_of
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
-from thinflow.transforms.quantized.fake_quant import FakeQuantizer, logged_ranges, sampled_ranges
 from thinflow.transforms.quantized.fake_quants import ConvertFakeQuants, HoistFakeQuants
 from thinflow.transforms.quantized.forms import EIGHT_BIT
 from thinflow.transforms.quantized.ops import (
@@ -26,6 +25,7 @@ from thinflow.transforms.quantized.ops import (
     WidenRanges,
     measuring,
 )
+from thinflow.transforms.quantized.qdq import FakeQuantizer, logged_ranges, sampled_ranges
 from thinflow.transforms.quantized.values import (
     MIN_FIRST,
     Quantized,

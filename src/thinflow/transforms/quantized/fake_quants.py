@@ -159,14 +159,14 @@ class Levels:
 
     Attributes:
         low, high: what 0 and 255 stand for; zero is on a level.
-        step: distance of two levels.
-        given: the range as written.
+        scale: the distance of two levels.
+        written: the range as the node has it.
     """
 
     low: np.float32
     high: np.float32
-    step: np.float32
-    given: tuple[float, float]
+    scale: np.float32
+    written: Bounds
 
 
 def levels_of(node: Node, constant_input: bool) -> Levels:
@@ -183,27 +183,32 @@ def levels_of(node: Node, constant_input: bool) -> Levels:
         raise Refuse("its narrow_range leaves a value out, which eight-bit ops do not")
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise Refuse(f"{low:g} to {high:g} is no range")
-    floor, _, step = (np.float32(x) for x in nudged_range(low, high, bits, narrow))
-    # A smaller step would be lost in the kernels' divisions by it; float32 ends at 1e-38.
-    if not step * np.float32(255) > 1e-30:
+    floor, _, scale = (np.float32(x) for x in nudged_range(low, high, bits, narrow))
+    # A smaller scale would be lost in the kernels' divisions by it; float32 ends at 1e-38.
+    if not scale * np.float32(255) > 1e-30:
         raise Refuse(f"a range of width {high - low:.3g} cannot be divided into 255 steps")
     # The range is moved until 0 is a level, as in training. The ends are computed back from that level, since
-    # eight-bit kernels take ends, not a step and a zero point.
-    zero = np.rint((1 if narrow else 0) - floor / step)
-    return Levels(np.float32(-zero * step), np.float32((255 - zero) * step), step, (low, high))
+    # eight-bit kernels take ends, not a scale and a zero point.
+    zero_point = np.rint((1 if narrow else 0) - floor / scale)
+    ends = np.float32(-zero_point * scale), np.float32((255 - zero_point) * scale)
+    return Levels(*ends, scale, (low, high))
 
 
-def _written(node: Node) -> tuple[float, float]:
+def _written(node: Node) -> Bounds:
+    """The range as the node has it.
+
+    Raises:
+        Refuse: it is not one constant range.
+    """
     if node.op == "FakeQuantWithMinMaxArgs":
         # The attributes are float32, whatever Python's double says.
         return float(np.float32(node.get("min", -6.0))), float(np.float32(node.get("max", 6.0)))
     if node.op == "FakeQuantWithMinMaxVarsPerChannel":
         raise Refuse("it has a range for each channel, eight-bit ops have one")
-    ends = [constant_tensor(v) for v in node.inputs[1:]]
-    numbers = [float(t.numpy().reshape(())) for t in ends if t is not None and t.size == 1]
-    if len(numbers) != 2:
+    bounds = _bounds(node)
+    if bounds is None:
         raise Refuse("its range is not constant")
-    return numbers[0], numbers[1]
+    return bounds
 
 
 @transform("convert_fake_quants")
@@ -247,15 +252,15 @@ class ConvertFakeQuants(Rewrite):
 
 def _computed(node: Node, levels: Levels, site: Site, in_loops: bool) -> tuple[Value, Value, Value]:
     base = f"{node.name}_eightbit"
-    # In a loop a constant has to wait for something inside, to be there in every turn.
+    # In a loop a constant has to wait for something inside, to be there in every iteration.
     near = (node.inputs[0].node,) if in_loops else ()
-    ends = zip(("min", "max"), (levels.low, levels.high), levels.given, (1, 2), strict=True)
+    ends = zip(("min", "max"), (levels.low, levels.high), levels.written, (1, 2), strict=True)
     low, high = (
         node.inputs[i]
         # Ends that training had on levels already stay the nodes that they are.
-        if moved == np.float32(given) and len(node.inputs) == 3
+        if moved == np.float32(end) and len(node.inputs) == 3
         else constant(site, np.asarray(moved, np.float32), f"{base}/{which}", near)
-        for which, moved, given, i in ends
+        for which, moved, end, i in ends
     )
     attrs = {**MIN_FIRST, "T": QINT32}
     wide = site.add("QuantizeV2", node.inputs[0], low, high, name=f"{base}/quantize", attrs=attrs)
@@ -265,8 +270,8 @@ def _computed(node: Node, levels: Levels, site: Site, in_loops: bool) -> tuple[V
         node.remove_control_input(awaited)
     inputs = (*ports(wide.node), low, high)
     narrow = site.add("Requantize", *inputs, name=f"{base}/requantize", attrs=TO_EIGHT_BITS)
-    for made in (wide, narrow):
-        made.node.device = node.device
+    for value in (wide, narrow):
+        value.node.device = node.device
     return ports(narrow.node)
 
 
@@ -274,10 +279,11 @@ def _stored(node: Node, weights: Tensor, levels: Levels, site: Site) -> tuple[Va
     """A constant quantized to the levels that training gave it."""
     base = f"{node.name}_eightbit"
     values = np.asarray(weights.numpy(), np.float32)
-    zero = np.rint(-levels.low / levels.step)
+    zero_point = np.rint(-levels.low / levels.scale)
     lowest = 1 if node.get("narrow_range", False) else 0
-    # As training's kernel rounds: floor(x / step + 0.5). With narrow_range 0 is not used.
-    quantized = np.clip(np.floor(values / levels.step + np.float32(0.5)) + zero, lowest, 255).astype(np.uint8)
+    # As training's kernel rounds: floor(x / scale + 0.5). With narrow_range 0 is not used.
+    quantized = np.floor(values / levels.scale + np.float32(0.5)) + zero_point
+    quantized = np.clip(quantized, lowest, 255).astype(np.uint8)
     # The quantized values are there when both the constant and the node were.
     near = [*node.inputs[0].node.control_inputs, *node.control_inputs]
     return (
