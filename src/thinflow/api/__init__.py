@@ -58,7 +58,7 @@ from thinflow.api.transforming import (
     transform_saved_model,
     transform_with_ledger,
 )
-from thinflow.formats.parts import part_note
+from thinflow.formats.foreign import part_note
 from thinflow.load.graphs import load
 
 inspect = summarize

@@ -122,7 +122,7 @@ def _part_notes(*models: Source) -> list[str]:
     from pathlib import Path
 
     from thinflow.engines._files import is_file
-    from thinflow.formats.parts import PARTIAL, part_note
+    from thinflow.formats.foreign import PARTIAL, part_note
 
     told = [(m, part_note(m)) for m in models if is_file(m)]
     names = [Path(m.path if isinstance(m, Graph) else m).name for m, _ in told]

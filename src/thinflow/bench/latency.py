@@ -27,7 +27,7 @@ from thinflow.engines._child import can_fork, checked_timeout, in_child
 from thinflow.engines._files import is_file
 from thinflow.engines._threads import checked_threads, side_by_side
 from thinflow.errors import EngineCrashed, ParameterError, ThinflowError
-from thinflow.formats.parts import part_note
+from thinflow.formats.foreign import part_note
 from thinflow.typing import Progress
 
 SAFE = frozenset({"reference"})

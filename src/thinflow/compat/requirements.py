@@ -156,7 +156,7 @@ def _optimised(source: Source, runtime: str) -> Graph:
 
 def _outside(core: Core) -> list[str]:
     """Warning about the nodes that a converted model leaves to the app."""
-    from thinflow.formats.parts import PARTIAL
+    from thinflow.formats.foreign import PARTIAL
     from thinflow.optimize.coverage import coverage_of
 
     if not core.outside:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import FormatError, ParameterError, closest
-from thinflow.formats._strangers import refuse
 from thinflow.formats.files import map_file
 from thinflow.formats.format import HEAD_BYTES, Format, Sample, formats
+from thinflow.formats.unsupported import refuse
 from thinflow.ir.graph import Graph
 
 

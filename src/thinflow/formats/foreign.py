@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from thinflow.errors import FormatError, GraphError, ParameterError
+from thinflow.errors import FormatError, GraphError, ParameterError, ThinflowError
 from thinflow.formats.files import write_file
 from thinflow.formats.packed_bytes import bytes_of
 from thinflow.ir.attrs import Attr, ShapeAttr
@@ -197,3 +197,22 @@ def list_text(items: Iterable[str], most: int = 5) -> str:
     """`a, b, c`, with dots where there are more."""
     names = list(items)
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+# --- notes in files that hold only a part of a model --------------------------------------------------------
+
+
+PARTIAL = "PARTIAL: "
+"""Beginning of such a file's description, and of the first line that is printed about it."""
+
+
+def part_note(model: str | os.PathLike[str] | Graph) -> str:
+    """The note of a file, or of the graph read from one, on the part it holds, without the mark; else ""."""
+    from thinflow.formats import load
+
+    try:
+        graph = model if isinstance(model, Graph) else load(model)
+    except ThinflowError:  # whoever opens it says what is wrong
+        return ""
+    text = graph.facts.get("description", "")
+    return text.removeprefix(PARTIAL) if text.startswith(PARTIAL) else ""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import PartialModel
-from thinflow.formats.parts import PARTIAL
+from thinflow.formats.foreign import PARTIAL
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import STRING

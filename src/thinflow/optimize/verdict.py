@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from thinflow.analysis.summary import Summary
 from thinflow.bench.report import BenchmarkReport
 from thinflow.errors import ThinflowError, UnsupportedOp
-from thinflow.formats.parts import PARTIAL
+from thinflow.formats.foreign import PARTIAL
 from thinflow.ir.ledger import Entry
 from thinflow.optimize.coverage import Coverage
 from thinflow.optimize.job_inputs import DEFAULT_MAX_DROP
