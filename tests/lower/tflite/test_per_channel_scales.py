@@ -125,7 +125,7 @@ def test_each_channel_saturates_where_its_sums_did():
     assert off.max() <= allowed
     # One step for all: channels of a low bias go on where they have to stop.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(per_channel_scales, "_steps", lambda place: np.full(COUNT, chain.step(chain.middle)))
+        patch.setattr(per_channel_scales, "_steps", lambda *_: np.full(COUNT, chain.step(chain.middle)))
         lowered, found = operators(chain.net, chain.codes[0])
     assert "ADD" not in found
     assert chain.off(lowered)[0].max() > allowed

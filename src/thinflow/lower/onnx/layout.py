@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from thinflow.lower.onnx.fuse import fuse
-from thinflow.lower.onnx.transpose_passes import reduce_by_channel, reduce_late, transpose_bytes
+from thinflow.lower.onnx.transpose_passes import rest_transposes
 from thinflow.lower.onnx.wiring import Wiring, new_constant, restore, snapshot
 from thinflow.onnx.operators import Trait, has, operators_with
 from thinflow.onnx.program import Operator, Program, Tensor
@@ -39,9 +39,7 @@ def settle_layout(program: Program) -> None:
     if program.counts()["Transpose"]:
         _settle(program)
         # The passes look at what is left once transposes have come to rest.
-        transpose_bytes(program)
-        reduce_by_channel(program)
-        reduce_late(program)
+        rest_transposes(program)
 
 
 def _settle(program: Program) -> None:

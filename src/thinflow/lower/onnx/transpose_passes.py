@@ -15,44 +15,61 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.types import FLOAT
-from thinflow.lower.onnx.wiring import Wiring, new_constant
+from thinflow.lower.onnx.wiring import Match, Rewrite, Wiring, new_constant
 from thinflow.onnx.program import Operator, Program, Tensor
+from thinflow.program.fusion import by_code, fuse, only_if, op, value
 from thinflow.program.wiring import constant_of
 
 _ANY_ORDER = ("ReduceMax", "ReduceMin")
 _LAST = (0, 2, 3, 1)
 
 
-def transpose_bytes(program: Program) -> None:
+def _is_whole(operator: Operator) -> bool:
+    """Whether a reduction leaves a scalar, whatever the order of its operand's axes."""
+    axes = operator.options.get("axes")
+    if len(operator.inputs) > 1 and operator.inputs[1] is not None:
+        listed = constant_of(operator.inputs[1])
+        axes = None if listed is None else tuple(listed.tolist())
+        if axes is None:
+            return False
+    shape = operator.inputs[0].shape if operator.inputs[0] is not None else None
+    # No axes given means all of them.
+    is_all = axes is None or (shape is not None and len({a % len(shape) for a in axes}) == len(shape))
+    return is_all and not operator.options.get("keepdims", 1)
+
+
+def _one_scale(dequantize: Operator) -> str:
+    # A scale for each channel goes along an axis, which the Transpose would move.
+    is_one = all(t is not None and t.shape == () for t in dequantize.inputs[1:])
+    return "" if is_one else "each channel has a scale of its own"
+
+
+class TransposeBytes(Rewrite):
     """transpose(dequantize(q)) -> dequantize(transpose(q)): a quarter of the bytes are moved."""
-    wiring = Wiring(program)
-    for operator in program.operators:
-        source = operator.inputs[0] if operator.code == "Transpose" else None
-        found = wiring.sole_producer(source, "DequantizeLinear")
-        # A scale for each channel goes along an axis, which the Transpose would move.
-        if found is None or any(t is None or t.shape != () for t in found.inputs[1:]):
-            continue
-        values, output = found.inputs[0], operator.outputs[0]
-        assert values is not None
-        moved = Tensor(f"{values.name}/moved", output.shape, values.dtype)
-        wiring.set_input(operator, 0, values)
-        wiring.set_output(operator, 0, moved)
-        wiring.set_input(found, 0, moved)
-        wiring.set_output(found, 0, output)
-    wiring.finish()
+
+    patterns = (op("Transpose", op("DequantizeLinear", value("q"), name="dequantize", where=_one_scale)),)
+
+    def replace(self, m: Match) -> None:
+        q, output, dequantize = m.tensor("q"), m.output, m.operator("dequantize")
+        moved = Tensor(f"{q.name}/moved", output.shape, q.dtype)
+        m.wiring.set_input(m.head, 0, q)
+        m.wiring.set_output(m.head, 0, moved)
+        m.wiring.set_input(dequantize, 0, moved)
+        m.wiring.set_output(dequantize, 0, output)
 
 
-def reduce_late(program: Program) -> None:
+class ReduceLate(Rewrite):
     """max(x), transpose(x)  ->  max(flat(transpose(x))): the layout of x itself need not exist then."""
-    wiring = Wiring(program)
-    for operator in program.operators:
-        source = operator.inputs[0] if operator.code in _ANY_ORDER and is_whole(operator) else None
-        moved = None if source is None else _transposition(wiring, source)
-        if moved is not None:
-            # No axes: a flat tensor has one, and all of it is reduced.
-            wiring.set_inputs(operator, [_flat(wiring, moved)])
-            operator.options.pop("axes", None)
-    wiring.finish()
+
+    patterns = (op("|".join(_ANY_ORDER), value("x"), when=_is_whole),)
+
+    def replace(self, m: Match) -> None:
+        moved = _transposition(m.wiring, m.tensor("x"))
+        only_if(moved is not None)
+        assert moved is not None
+        # No axes: a flat tensor has one, and all of it is reduced.
+        m.wiring.set_inputs(m.head, [_flat(m.wiring, moved)])
+        m.head.options.pop("axes", None)
 
 
 def _transposition(wiring: Wiring, x: Tensor) -> Operator | None:
@@ -76,50 +93,34 @@ def _flat(wiring: Wiring, transpose: Operator) -> Tensor:
     return wiring.add(transpose, "Reshape", [y, sizes], flat)
 
 
-def is_whole(operator: Operator) -> bool:
-    """Whether a reduction leaves a scalar, whatever the order of its operand's axes."""
-    axes = operator.options.get("axes")
-    if len(operator.inputs) > 1 and operator.inputs[1] is not None:
-        listed = constant_of(operator.inputs[1])
-        axes = None if listed is None else tuple(listed.tolist())
-        if axes is None:
-            return False
-    shape = operator.inputs[0].shape if operator.inputs[0] is not None else None
-    # No axes given means all of them.
-    is_all = axes is None or (shape is not None and len({a % len(shape) for a in axes}) == len(shape))
-    return is_all and not operator.options.get("keepdims", 1)
+class ReduceByChannel(Rewrite):
+    """max(conv), max(transpose(conv) + bias)  ->  max(m), max(m + bias)   with m = GlobalMaxPool(conv)."""
 
+    patterns = (
+        op(
+            "ReduceMax",
+            op("Add", value("x"), value("bias"), any_order=True, name="total", shared=True),
+            when=_is_whole,
+        ),
+    )
 
-def reduce_by_channel(program: Program) -> None:
-    """Join such pairs of maxima. O(operators)."""
-    wiring = Wiring(program)
-    for operator in list(program.operators):
-        total = wiring.producer(operator.inputs[0], "Add") if _is_maximum(operator) else None
-        if total is not None:
-            _join(wiring, operator, total)
-    wiring.finish()
-
-
-def _join(wiring: Wiring, maximum: Operator, total: Operator) -> None:
-    """Take both maxima from those of the channels, if there are two."""
-    # A sum has no order.
-    for x, bias in (total.inputs, total.inputs[::-1]):
+    def replace(self, m: Match) -> None:
+        wiring, x, bias = m.wiring, m.tensor("x"), m.tensor("bias")
         conv = _convolution(wiring, x)
-        count = None if x is None or not x.shape or x.dtype is not FLOAT else x.shape[-1]
+        count = None if not x.shape or x.dtype is not FLOAT else x.shape[-1]
         # A bias by channel must be a row along the last axis, or a number.
-        if conv is None or x is None or count is None or bias is None or bias.shape not in ((), (count,)):
-            continue
+        only_if(conv is not None and count is not None and bias.shape in ((), (count,)))
+        assert conv is not None
+        assert count is not None
         others = [o for t in (x, conv.outputs[0]) for o in wiring.readers(t) if _is_maximum(o)]
         # For one maximum alone the image is read once in any case.
-        if not others:
-            return
+        only_if(others)
         greatest = _maxima(wiring, conv, count)
-        moved = Tensor(f"{maximum.outputs[0].name}/moved", greatest.shape, FLOAT)
-        wiring.add(total, "Add", [greatest, bias], moved)
-        for operator, source in ((maximum, moved), *((o, greatest) for o in others)):
+        moved = Tensor(f"{m.output.name}/moved", greatest.shape, FLOAT)
+        wiring.add(m.operator("total"), "Add", [greatest, bias], moved)
+        for operator, source in ((m.head, moved), *((o, greatest) for o in others)):
             wiring.set_inputs(operator, [source])
             operator.options.pop("axes", None)
-        return
 
 
 def _maxima(wiring: Wiring, conv: Operator, count: int) -> Tensor:
@@ -140,4 +141,13 @@ def _convolution(wiring: Wiring, x: Tensor | None) -> Operator | None:
 
 
 def _is_maximum(operator: Operator) -> bool:
-    return operator.code == "ReduceMax" and is_whole(operator)
+    return operator.code == "ReduceMax" and _is_whole(operator)
+
+
+_PASSES = tuple(by_code(rule) for rule in (TransposeBytes(), ReduceByChannel(), ReduceLate()))
+
+
+def rest_transposes(program: Program) -> None:
+    """Do what is beside the transposes that are left on their other side. O(operators)."""
+    for rules in _PASSES:
+        fuse(program, rules, rounds=1)

@@ -20,8 +20,9 @@ import numpy as np
 
 from thinflow.ir.types import INT8, INT32
 from thinflow.lower.tflite.program import Operator, Quantization, Subgraph, Tensor
-from thinflow.lower.tflite.wiring import Wiring, activation
-from thinflow.program.wiring import with_constant
+from thinflow.lower.tflite.wiring import Match, Rewrite, Wiring, activation, plain
+from thinflow.program import fusion
+from thinflow.program.fusion import const, need, only_if, op
 from thinflow.typing import Array
 
 _CONVOLUTIONS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}
@@ -30,57 +31,6 @@ _SLACK = 0.5
 """Steps of the scale by which the end of a channel may lie elsewhere: rounding takes them away."""
 _LARGEST = 128.0
 """Quantized values that a sum of 1 may stand for; XNNPACK takes multipliers of less than 256."""
-
-
-@dataclass(frozen=True)
-class _Place:
-    """An addition of a constant per channel between two convolutions.
-
-    Attributes:
-        front: makes the sums.
-        add: adds the constant.
-        reader: the depthwise convolution.
-        addend: real [m].
-    """
-
-    front: Operator
-    add: Operator
-    reader: Operator
-    addend: Array
-
-
-def merge_addends(subgraph: Subgraph) -> None:
-    """Make additions of constants to int8 tensors part of the convolution in front. O(operators)."""
-    wiring = Wiring(subgraph)
-    for operator in subgraph.operators:
-        place = _place(wiring, operator) if operator.code == "DEPTHWISE_CONV_2D" else None
-        steps = None if place is None else _steps(place)
-        if place is not None and steps is not None:
-            _merge(wiring, place, steps)
-    wiring.finish()
-
-
-def _place(wiring: Wiring, reader: Operator) -> _Place | None:
-    """An addition that can be merged in front of a depthwise convolution; None without one."""
-    # A border between both is the zero point, which is the same real 0 whatever the scales.
-    pad = wiring.sole_producer(reader.inputs[0], "PAD")
-    add = wiring.sole_producer((pad or reader).inputs[0], "ADD")
-    if add is None or reader.options.get("depth_multiplier", 1) != 1 or not _is_quantized(reader):
-        return None
-    x, values = with_constant(add)
-    front = wiring.sole_producer(x, *_CONVOLUTIONS)
-    constant = add.inputs[1] if add.inputs[0] is x else add.inputs[0]
-    if front is None or values is None or activation(front) != "NONE" or not _is_quantized(front):
-        return None
-    count = len(_numbers(front))
-    params = None if constant is None else constant.quantization
-    # One number per channel along the last axis, or one for all; other shapes differ by pixel.
-    if params is None or values.size not in (1, count) or values.size != (values.shape or (1,))[-1]:
-        return None
-    real_values = (values.astype(np.float64).reshape(-1) - float(params.zero_point[0])) * float(
-        params.scale[0]
-    )
-    return _Place(front, add, reader, np.broadcast_to(real_values, (count,)))
 
 
 def _is_quantized(operator: Operator) -> bool:
@@ -92,6 +42,73 @@ def _is_quantized(operator: Operator) -> bool:
     return known and quantized
 
 
+def _is_simple(operator: Operator) -> bool:
+    return operator.options.get("depth_multiplier", 1) == 1 and _is_quantized(operator)
+
+
+_SUM = op(
+    "ADD",
+    op("|".join(_CONVOLUTIONS), name="front", when=_is_quantized, where=plain),
+    const("addend"),
+    name="add",
+    any_order=True,
+)
+
+
+class MergeAddend(Rewrite):
+    """dw(clamp(conv(x) + b)) -> dw'(conv'(x)), with int8 values between that have a scale per channel.
+
+    A border between both is the zero point, which is the same real 0 whatever the scales.
+    """
+
+    patterns = (
+        op("DEPTHWISE_CONV_2D", op("PAD", _SUM), when=_is_simple),
+        op("DEPTHWISE_CONV_2D", _SUM, when=_is_simple),
+    )
+
+    def replace(self, m: Match) -> None:
+        front, add, reader = m.operator("front"), m.operator("add"), m.head
+        addend = _real_addend(m.tensor("addend"), len(_numbers(front)))
+        # What the front kernel's filters get coarser by, the reader's get finer by: products stay.
+        ratio = _steps(front, add, addend) / _grid(add.outputs[0])[0]
+        # In front the unit of the bias grows with that of the filters, and so does the value of a result: the
+        # number stays. In the reader the unit shrinks and results stay: the number grows.
+        scaled = (
+            # The convolution in front writes what the addition wrote, not its sums.
+            (_Scaled(front, 1 / ratio, _numbers(front) + addend / _units(front)), add.outputs[0]),
+            (_Scaled(reader, ratio, _numbers(reader) / ratio), reader.outputs[0]),
+        )
+        fits = all(convolution.is_possible(result) for convolution, result in scaled)
+        need(fits, "the kernels do not have the numbers that scales per channel need")
+        for convolution, _ in scaled:
+            convolution.apply(m.wiring)
+        front.options["fused_activation_function"] = activation(add)
+        m.wiring.absorb(add, front)
+
+
+_RULES = fusion.by_code(MergeAddend())
+
+
+def merge_addends(subgraph: Subgraph) -> None:
+    """Make additions of constants to int8 tensors part of the convolution in front. O(operators)."""
+    fusion.fuse(subgraph, _RULES, rounds=1)
+
+
+def _real_addend(constant: Tensor, count: int) -> Array:
+    """The real values of a quantized constant, one per channel, float64 [count].
+
+    Raises:
+        Refuse: it differs by pixel, or is not quantized.
+    """
+    values, params = constant.array(), constant.quantization
+    only_if(params is not None)
+    assert params is not None
+    is_row = values.size in (1, count) and values.size == (values.shape or (1,))[-1]
+    need(is_row, "the addend differs along more than the channels")
+    centred = values.astype(np.float64).reshape(-1) - float(params.zero_point[0])
+    return np.broadcast_to(centred * float(params.scale[0]), (count,))
+
+
 def _grid(x: Tensor | None) -> tuple[float, int]:
     """Scale and zero point."""
     assert x is not None
@@ -99,40 +116,31 @@ def _grid(x: Tensor | None) -> tuple[float, int]:
     return float(x.quantization.scale[0]), int(x.quantization.zero_point[0])
 
 
-def _steps(place: _Place) -> Array | None:
-    """The scale of each channel, float64 [m]; None if channels cannot end where one tensor of int8 does."""
-    sums, zero_of_sums = _grid(place.front.outputs[0])
-    step, zero = _grid(place.add.outputs[0])
-    clamp = activation(place.add)
-    if clamp not in ("NONE", "RELU", "RELU6") or (clamp == "NONE" and zero != -128):
-        return None  # below 0 there is an end that would differ by channel, too
+def _steps(front: Operator, add: Operator, addend: Array) -> Array:
+    """The scale of each channel, float64 [m].
+
+    Raises:
+        Refuse: channels cannot end where one tensor of int8 does.
+    """
+    sums, zero_of_sums = _grid(front.outputs[0])
+    step, zero = _grid(add.outputs[0])
+    clamp = activation(add)
+    need(
+        clamp in ("RELU", "RELU6") or (clamp == "NONE" and zero == -128),
+        "the sum is not clamped at 0, so that its low end would differ by channel, too",
+    )
     # Behind a clamp at 6 values end there, not at 127.
     highest = min(127, zero + round(6 / step)) if clamp == "RELU6" else 127
     # Where the sums of each channel saturate, with the bias that follows.
-    least, most = ((code - zero_of_sums) * sums + place.addend for code in (-128, 127))
-    # Sums that saturate at their low end above 0 would show in the result, and no scale can say that.
-    if highest <= zero or least.max() > _SLACK * step:
-        return None
+    least, most = ((value - zero_of_sums) * sums + addend for value in (-128, 127))
+    # No scale can say a low end above 0.
+    need(
+        highest > zero and least.max() <= _SLACK * step,
+        "sums that saturate at their low end show in the result",
+    )
     # The lower limit is for channels that end at 0 or below it, whose scale would not be positive; the upper
     # one keeps those as they are that the result's own end cuts off first.
     return np.asarray(np.clip(most / (highest - zero), _SLACK * step / (highest - zero), step))
-
-
-def _merge(wiring: Wiring, place: _Place, steps: Array) -> None:
-    """Take the addition out, unless the kernels do not have the numbers that this needs."""
-    # What the front kernel's filters get coarser by, the reader's get finer by: products are what they were.
-    ratio = steps / _grid(place.add.outputs[0])[0]
-    # In front the unit of the bias grows with that of the filters, and so does the value of a result: the
-    # number stays. In the reader the unit shrinks and results stay: the number grows.
-    front = _Scaled(place.front, 1 / ratio, _numbers(place.front) + place.addend / _units(place.front))
-    reader = _Scaled(place.reader, ratio, _numbers(place.reader) / ratio)
-    # The convolution in front writes what the addition wrote, not its sums.
-    if not (front.is_possible(place.add.outputs[0]) and reader.is_possible(place.reader.outputs[0])):
-        return
-    for scaled in (front, reader):
-        scaled.apply(wiring)
-    place.front.options["fused_activation_function"] = activation(place.add)
-    wiring.absorb(place.add, place.front)
 
 
 def _units(operator: Operator) -> Array:
