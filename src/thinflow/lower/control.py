@@ -19,7 +19,6 @@ from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import NMS_PADDED, Function
 from thinflow.ir.graph import Graph, Node, Value, library_of
 from thinflow.ir.types import BOOL
-from thinflow.lower import rules
 from thinflow.lower.building import B
 from thinflow.lower.decomposing import DecomposingLowering, is_complex
 from thinflow.lower.lowering import Lowering, Specs, Vocabulary, needed_nodes
@@ -37,12 +36,16 @@ _MAX_TRIES = 6  # to find shapes that the variables of a loop keep
 
 F = TypeVar("F", bound="FlowLowering[Any, Any]")
 R = TypeVar("R")
-Maker: TypeAlias = "Callable[[FlowLowering[Any, S], list[S]], list[S]]"
+BodyMaker: TypeAlias = "Callable[[FlowLowering[Any, S], list[S]], list[S]]"
 """Lowers something to where a lowering writes, from what stands for its arguments."""
 
 
 class FlowLowering(DecomposingLowering[B, S]):
     """A run that knows loops, branches and calls.
+
+    All that a target says beside its rules it says by overriding: `lower_while`, `lower_if` and `equal` for
+    loops and branches of its own; `stored`, `hand_out` and `units` where values have forms that are no
+    tensors of the program.
 
     Attributes:
         wanted: what is read by whoever asked for this run.
@@ -63,11 +66,13 @@ class FlowLowering(DecomposingLowering[B, S]):
 
     # --- what a target adds -------------------------------------------------------------------------------
 
-    def turned(self, condition: Function, body: Function, slots: Sequence[S]) -> list[S]:
+    def lower_while(self, condition: Function, body: Function, slots: Sequence[S]) -> list[S]:
         """The arguments of a loop once the condition is false."""
         raise UnsupportedOp(f"{self.target.label} has no loops")
 
-    def branched(self, decision: S, slots: Sequence[S], then: Maker[S], otherwise: Maker[S]) -> list[S]:
+    def lower_if(
+        self, decision: S, slots: Sequence[S], then: BodyMaker[S], otherwise: BodyMaker[S]
+    ) -> list[S]:
         """The results of one of two branches; the decision is not known yet."""
         raise UnsupportedOp(f"{self.target.label} has no branches")
 
@@ -88,7 +93,7 @@ class FlowLowering(DecomposingLowering[B, S]):
 
     # --- runs beside this one -----------------------------------------------------------------------------
 
-    def within(self: F) -> F:
+    def nested(self: F) -> F:
         """A run for a function that is called here, which writes to the same place."""
         inner = type(self)(self.target, around=self)
         inner.builder = self.builder
@@ -100,7 +105,7 @@ class FlowLowering(DecomposingLowering[B, S]):
 
     # --- tensors ------------------------------------------------------------------------------------------
 
-    def stand_in(self, slot: S) -> S:
+    def operand_of_refused(self, slot: S) -> S:
         """The slot of an operand of a refused node, which others may go on reading."""
         # Who else reads a complex value needs both of its parts.
         return slot if isinstance(slot, Complex) else self.tensor_of(slot)
@@ -152,7 +157,7 @@ class FlowLowering(DecomposingLowering[B, S]):
 
     def _apply(self, node: Node) -> tuple[Any, ...]:
         functions = library_of(node)
-        call = rules.find_call(node.op, self.target.name)
+        call = next((rule for trait, rule in _CALLS.items() if has(node.op, trait)), None)
         if node.op not in functions and call is None:
             by = self._of_complex if is_complex(node, self.tensors) else self._by_rule_or_parts
             return by(node)
@@ -169,7 +174,7 @@ class FlowLowering(DecomposingLowering[B, S]):
     def _refuse(self, node: Node, error: UnsupportedOp, ports: set[int]) -> None:
         for value in node.inputs:  # operators read tensors, also those that stand for nothing
             if value in self.tensors:
-                self.tensors[value] = self.stand_in(self.tensors[value])
+                self.tensors[value] = self.operand_of_refused(self.tensors[value])
         super()._refuse(node, error, ports)
 
     # --- calls, loops and branches ------------------------------------------------------------------------
@@ -188,17 +193,19 @@ class FlowLowering(DecomposingLowering[B, S]):
         body = _copied(function)
         specs = {v: self.builder.tensor_spec(s) for v, s in zip(body.inputs, slots, strict=True)}
         infer_with_loops(body.graph, specs)
-        inner = self.within()
+        inner = self.nested()
         inner.tensors = dict(zip(body.inputs, slots, strict=True))
         inner.lower_all(body.graph, body.outputs, body.inputs)
         results = [inner.read(v) for v in body.outputs]
         self.builder.begin(node)
         return results
 
-    def chosen(self, decision: S, slots: Sequence[S], then: Maker[S], otherwise: Maker[S]) -> list[S]:
+    def select_branch(
+        self, decision: S, slots: Sequence[S], then: BodyMaker[S], otherwise: BodyMaker[S]
+    ) -> list[S]:
         """The results of one of two branches: of that branch itself if the decision is known."""
         if not isinstance(decision, Tensor) or not decision.is_constant:
-            return self.branched(decision, slots, then, otherwise)
+            return self.lower_if(decision, slots, then, otherwise)
         array = decision.array()
         # TensorFlow's rule: anything but a scalar is true unless it is empty.
         is_true = bool(array[()]) if array.ndim == 0 else array.size > 0
@@ -208,7 +215,7 @@ class FlowLowering(DecomposingLowering[B, S]):
         functions = loop_functions(loop)
         slots = [self.read(v) for v in functions.arguments]
         self.builder.begin(loop.exits[0])
-        last = self.turned(functions.condition, functions.body, slots)
+        last = self.lower_while(functions.condition, functions.body, slots)
         return self.inlined(functions.ending, last)
 
     def _branching(self, branching: Branching) -> list[Any]:
@@ -219,10 +226,10 @@ class FlowLowering(DecomposingLowering[B, S]):
         makers = [called(f) for f in functions]
         if branching.predicate.dtype is BOOL or len(makers) == 2:
             # A Switch sends false to output 0 and true to output 1, so the branch for true is the second.
-            return self.chosen(decision, slots, makers[1], makers[0])
-        return self.one_of(makers, [decision, *slots])
+            return self.select_branch(decision, slots, makers[1], makers[0])
+        return self.lower_case(makers, [decision, *slots])
 
-    def one_of(self, branches: Sequence[Maker[S]], slots: list[S], number: int = 0) -> list[S]:
+    def lower_case(self, branches: Sequence[BodyMaker[S]], slots: list[S], number: int = 0) -> list[S]:
         """The results of branch number slots[0], else of the last one: choices inside choices."""
         index, *rest = slots
         # TensorFlow's Case takes the last branch for numbers out of range.
@@ -233,11 +240,11 @@ class FlowLowering(DecomposingLowering[B, S]):
             return branches[number](inner, given[1:])
 
         def others(inner: FlowLowering[Any, S], given: list[S]) -> list[S]:
-            return inner.one_of(branches, given, number + 1)
+            return inner.lower_case(branches, given, number + 1)
 
-        return self.chosen(self.equals(index, number), slots, first, others)
+        return self.select_branch(self.index_is(index, number), slots, first, others)
 
-    def equals(self, x: S, number: int) -> S:
+    def index_is(self, x: S, number: int) -> S:
         """Whether an integer scalar is a number; constant if x is."""
         if not isinstance(x, Tensor):
             raise UnsupportedOp("its index is a list")
@@ -271,7 +278,7 @@ def steps(graph: Graph, outputs: Sequence[Value], inputs: Sequence[Value]) -> li
     return order
 
 
-def called(function: Function) -> Maker[Any]:
+def called(function: Function) -> BodyMaker[Any]:
     """A maker that calls a function in place."""
     return lambda lowering, slots: lowering.inlined(function, slots)
 
@@ -306,7 +313,6 @@ def _copied(function: Function) -> Function:
     )
 
 
-@rules.calls("PartitionedCall", "StatefulPartitionedCall")
 def _call(run: FlowLowering[Any, Any], node: Node, slots: list[Any]) -> list[Any]:
     function = _function(node, node.attrs.get("f"))
     if function.implements != NMS_PADDED:
@@ -322,27 +328,28 @@ def _call(run: FlowLowering[Any, Any], node: Node, slots: list[Any]) -> list[Any
     def itself(inner: FlowLowering[Any, S], given: list[S]) -> list[S]:
         return inner.inlined(function, given[: len(slots)])
 
-    return run.chosen(is_right, [*slots, *results], proposed, itself)
+    return run.select_branch(is_right, [*slots, *results], proposed, itself)
 
 
-@rules.calls("If", "StatelessIf")
 def _if(run: FlowLowering[Any, Any], node: Node, slots: list[Any]) -> list[Any]:
     then, otherwise = (_function(node, node.attrs.get(f"{which}_branch")) for which in ("then", "else"))
-    return run.chosen(slots[0], slots[1:], called(then), called(otherwise))
+    return run.select_branch(slots[0], slots[1:], called(then), called(otherwise))
 
 
-@rules.calls("Case", "StatelessCase")
 def _case(run: FlowLowering[Any, Any], node: Node, slots: list[Any]) -> list[Any]:
     attr = node.attrs.get("branches")
     branches = [_function(node, f) for f in attr] if isinstance(attr, tuple) else []
     if not branches:
         raise UnsupportedOp("it has no branches", node.where)
-    return run.one_of([called(f) for f in branches], slots)
+    return run.lower_case([called(f) for f in branches], slots)
 
 
-@rules.calls("While", "StatelessWhile")
 def _while(run: FlowLowering[Any, Any], node: Node, slots: list[Any]) -> list[Any]:
     condition, body = (_function(node, node.attrs.get(which)) for which in ("cond", "body"))
     if not len(body.inputs) == len(body.outputs) == len(slots):
         raise UnsupportedOp("its body does not give what it takes", node.where)
-    return run.turned(condition, body, slots)
+    return run.lower_while(condition, body, slots)
+
+
+_CALLS = {Trait.CALL: _call, Trait.IF: _if, Trait.CASE: _case, Trait.WHILE: _while}
+"""The rules of ops that call functions: of the run, the node and what stands for its inputs."""

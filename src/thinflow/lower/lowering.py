@@ -1,4 +1,9 @@
-"""Walks a graph and applies one target's lowering rules: the part that all targets share."""
+"""Walks a graph and applies one target's lowering rules: the part that all targets share.
+
+A rule that refuses its node is no error yet: nobody may read the result. An operator REFUSED takes the node's
+place, with the refusal as its option. Dead operators are removed once the outputs are known; the first
+REFUSED that is left then is why the graph cannot be lowered.
+"""
 
 from __future__ import annotations
 

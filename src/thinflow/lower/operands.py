@@ -1,4 +1,4 @@
-"""Operands of the rules of all targets: questions about them, and refusals."""
+"""Operands of the rules of all targets, lookup tables included: questions about them, and refusals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from thinflow.analysis.tables import Content, content_of
 from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Node
 from thinflow.ir.types import shape_text
 
 WIDENING = "compute in float instead: `thinflow transform MODEL OUT.pb -t widen_floats`, and convert that"
@@ -101,3 +103,18 @@ def is_count(indices: Operand, count: int) -> bool:
         return False
     array = np.asarray(indices.array())
     return array.shape == (count,) and bool((array == np.arange(count)).all())
+
+
+# ---- Lookup tables for the rules of all targets.
+
+
+def known_content(node: Node) -> Content:
+    """The content of the table that a node reads.
+
+    Raises:
+        UnsupportedOp: that is not known before it runs.
+    """
+    content = content_of(node)
+    if isinstance(content, Content):
+        return content
+    raise UnsupportedOp(f"{content}, so that it is not known what the table holds")

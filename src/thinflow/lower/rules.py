@@ -8,14 +8,6 @@ A rule gets the target's builder, the node and, as positional parameters, what s
 inputs; its keyword-only parameters are attributes with TensorFlow's defaults, passed as in `ops.registry`. It
 returns what stands for the node's outputs, one or a tuple in port order. One that cannot express the node
 raises UnsupportedOp; what it has emitted until then is dropped.
-
-An op that calls functions, or is a loop of them, has a rule of another kind, of all targets or of one:
-
-    @calls("If", "StatelessIf")
-    def branch(run, node, slots):
-        return run.chosen(slots[0], slots[1:], ...)
-
-It gets the run itself (`control.FlowLowering`), the node and what stands for its inputs, and gives a list.
 """
 
 from __future__ import annotations
@@ -34,30 +26,18 @@ Rule = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
 
 _registry: dict[tuple[str, str], Rule] = {}
-_calls: dict[tuple[str, str], Rule] = {}
-_ANY = ""
-"""Stands for every target."""
 
 
 def lower(*names: str, to: str) -> Callable[[R], R]:
     """Function decorator: the rule for these TensorFlow ops and one target."""
-    return _registering(_registry, names, to)
 
-
-def calls(*names: str, to: str = _ANY) -> Callable[[R], R]:
-    """Function decorator: the rule for these ops, which call functions, and one target or all."""
-    return _registering(_calls, names, to)
-
-
-def _registering(registry: dict[tuple[str, str], Rule], names: Sequence[str], to: str) -> Callable[[R], R]:
     def register(rule: R) -> R:
         for name in names:
             # Which of two rules were taken would depend on the order of imports.
-            other = registry.setdefault((to, name), rule)
+            other = _registry.setdefault((to, name), rule)
             if other is not rule:
-                target = to or "all targets"
                 raise RuntimeError(
-                    f"{name} is lowered to {target} in both {other.__module__} and {rule.__module__}"
+                    f"{name} is lowered to {to} in both {other.__module__} and {rule.__module__}"
                 )
         return rule
 
@@ -76,12 +56,6 @@ def find(op: str, target: str) -> Rule | None:
     """The rule for an op, None if the target cannot express it."""
     _load_rules(target)
     return _registry.get((target, op))
-
-
-def find_call(op: str, target: str) -> Rule | None:
-    """The rule for an op that calls functions; None if the target has none."""
-    _load_rules(target)
-    return _calls.get((target, op)) or _calls.get((_ANY, op))
 
 
 def supported(target: str) -> list[str]:

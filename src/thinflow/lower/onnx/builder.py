@@ -11,7 +11,6 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, DOUBLE, FLOAT, INT32, INT64, DType, TensorSpec, dtype
 from thinflow.lower.building import Building, Dims
-from thinflow.lower.onnx.operands import number, plain_type
 from thinflow.lower.operands import WIDENING, ints, require, shape_of
 from thinflow.onnx.operators import Trait, facts_of, fitting, has, same_in_onnx
 from thinflow.onnx.program import DEFAULT_OPSET, Operator, Tensor, check_options
@@ -311,3 +310,25 @@ def _cast(x: Tensor, result: Tensor, origin: str) -> Operator:
 
 
 __all__ = ["END", "Array", "Builder", "Dims", "Tensor", "dtype", "ints", "number", "require", "shape_of"]
+
+
+# ---- Operands as ONNX holds them.
+
+
+_PLAIN_TYPES = {"quint8": "uint8", "qint8": "int8", "quint16": "uint16", "qint16": "int16", "qint32": "int32"}
+
+
+def plain_type(element: DType) -> DType:
+    """The type in which ONNX holds a TensorFlow type: codes of quantized numbers are integers."""
+    return dtype(_PLAIN_TYPES[element.name]) if element.name in _PLAIN_TYPES else element
+
+
+def number(x: Tensor, what: str) -> float:
+    """The one element of a constant.
+
+    Raises:
+        UnsupportedOp: it is computed while the model runs, or there are several.
+    """
+    if not x.is_constant or x.array().size != 1:
+        raise UnsupportedOp(f"{what} is not one fixed number; ONNX wants it so")
+    return float(x.array().reshape(()))

@@ -16,10 +16,10 @@ import numpy as np
 from thinflow.ir.types import FLOAT
 from thinflow.lower.cell_sums import Atom, NoCell, Sums
 from thinflow.lower.cells import Cell, find_cells
+from thinflow.lower.onnx.bodies import counters_of
 from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.onnx.cell_steps import Condition, OnnxSteps, functions_of, weights_of
 from thinflow.lower.onnx.packing import Packed, is_zero, is_zeros, packed
-from thinflow.lower.onnx.scans import counters_of
 from thinflow.onnx.program import Operator, Tensor
 
 logger = logging.getLogger(__name__)

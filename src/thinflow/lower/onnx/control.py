@@ -18,16 +18,15 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import BOOL, INT64, STRING, shape_text
 from thinflow.lower import rules
-from thinflow.lower.control import FlowLowering, Maker
+from thinflow.lower.control import BodyMaker, FlowLowering
 from thinflow.lower.lowering import Specs, Vocabulary, raise_refusals
-from thinflow.lower.onnx.bodies import close
-from thinflow.lower.onnx.builder import END, Builder
+from thinflow.lower.onnx.bodies import close, gathered_rows
+from thinflow.lower.onnx.builder import END, Builder, shape_of
 from thinflow.lower.onnx.cells import Turning, recurrent_loop
-from thinflow.lower.onnx.complex import paired, parted, put_together, taken_apart
 from thinflow.lower.onnx.lists import LISTS, Slot, items_of
-from thinflow.lower.onnx.scans import gathered_rows
 from thinflow.lower.onnx.strings import TEXT_OPS
-from thinflow.lower.slots import Listed, joined, like, stored_shape, variable
+from thinflow.lower.onnx.terms import Term
+from thinflow.lower.slots import Complex, Listed, joined, like, stored_shape, variable
 from thinflow.onnx.program import Operator, Program, Tensor
 
 
@@ -79,10 +78,10 @@ class OnnxLowering(FlowLowering[Builder, Slot]):
 
     # --- loops --------------------------------------------------------------------------------------------
 
-    def turned(self, condition: Function, body: Function, slots: Sequence[Slot]) -> list[Slot]:
+    def lower_while(self, condition: Function, body: Function, slots: Sequence[Slot]) -> list[Slot]:
         """The arguments once the condition is false, by a Loop."""
         ends = zip(body.inputs, body.outputs, strict=True)
-        # What a turn hands on as it came is no variable: the body captures it from outside.
+        # What an iteration hands on as it came is no variable: the body captures it from outside.
         changing = [n for n, (argument, result) in enumerate(ends) if root_of(result) is not argument]
         decision = self._decision(condition, slots)
         if decision.is_constant and not decision.array().reshape(()):
@@ -90,20 +89,20 @@ class OnnxLowering(FlowLowering[Builder, Slot]):
         # Complex numbers are two tensors, and a variable is one.
         pairs = [n for n in changing if slots[n].dtype.kind == "c"]
         slots = [self._paired(s) if n in pairs else s for n, s in enumerate(slots)]
-        turn, forms, arguments = self._settled(condition, body, slots, changing, pairs)
+        iteration, forms, arguments = self._settled(condition, body, slots, changing, pairs)
         first = [self._given(slots[n], forms[n]) for n in changing]
-        after = _tensors(turn)
-        # A list that gets one row in each turn becomes a scan output of Loop, which is not copied from turn
-        # to turn.
-        scans = gathered_rows(turn.operators, arguments, first, after)
+        after = _tensors(iteration)
+        # A list that gets one row in each iteration becomes a scan output of Loop, which is not copied each
+        # time.
+        scans = gathered_rows(iteration.operators, arguments, first, after)
         fused = recurrent_loop(
-            self.builder, Turning(turn.operators, arguments, first, after[:-1], after[-1], scans)
+            self.builder, Turning(iteration.operators, arguments, first, after[:-1], after[-1], scans)
         )
         if fused is not None:
             last = {changing[n]: t for n, t in fused.items()}
             return self._unpaired(self._after_fusing(slots, last, forms), pairs)
         kept = [n for n in range(len(changing)) if n not in scans]
-        outputs = self._loop_operator(decision, turn, arguments, first, forms, changing, scans)
+        outputs = self._loop_operator(decision, iteration, arguments, first, forms, changing, scans)
         results = list(slots)
         for n, output in zip([*kept, *scans], outputs, strict=True):
             number = changing[n]
@@ -146,12 +145,12 @@ class OnnxLowering(FlowLowering[Builder, Slot]):
         changing: Sequence[int],
         pairs: Sequence[int],
     ) -> tuple[Body, list[Slot], list[Tensor]]:
-        """The body for shapes of its variables that hold in every turn, the variables, and their tensors.
+        """The body for shapes of its variables that hold in every iteration, their forms and tensors.
 
-        Its results are those of the variables, and last whether to turn once more.
+        Its results are those of the variables, and last whether to run once more.
         """
 
-        def turn(lowering: FlowLowering[Builder, Slot], given: list[Slot]) -> list[Slot]:
+        def iteration(lowering: FlowLowering[Builder, Slot], given: list[Slot]) -> list[Slot]:
             assert isinstance(lowering, OnnxLowering)
             given = lowering._unpaired(given, pairs)
             after = lowering.inlined(body, given)
@@ -162,7 +161,7 @@ class OnnxLowering(FlowLowering[Builder, Slot]):
             given = list(forms)
             for n in changing:
                 given[n] = self._argument(forms[n], n)
-            made = self._body(turn, given)
+            made = self._body(iteration, given)
             after = list(forms)
             for n, result in zip(changing, made.results[:-1], strict=True):
                 after[n] = joined(forms[n], result, f"variable {n} of the loop", Tensor)
@@ -188,26 +187,26 @@ class OnnxLowering(FlowLowering[Builder, Slot]):
     def _loop_operator(
         self,
         decision: Tensor,
-        turn: Body,
+        iteration: Body,
         arguments: Sequence[Tensor],
         first: Sequence[Tensor],
         forms: Sequence[Slot],
         changing: Sequence[int],
         scans: dict[int, Tensor],
     ) -> list[Tensor]:
-        """The Loop, whose outputs are the variables and then what each turn adds to the lists."""
+        """The Loop, whose outputs are the variables and then what each iteration adds to the lists."""
         b = self.builder
         node = b.node.name
         kept = [n for n in range(len(arguments)) if n not in scans]
         counter = Tensor(b.unique(f"{node}/turn"), (), INT64)
         going_on = Tensor(b.unique(f"{node}/going_on"), (), BOOL)
-        after = _tensors(turn)
+        after = _tensors(iteration)
         program = Program(
-            # The order of Loop's body: number of the turn, condition, variables; then condition, variables,
-            # scan outputs.
+            # The order of Loop's body: iteration, condition, variables; then condition, variables, scan
+            # outputs.
             [counter, going_on, *(arguments[n] for n in kept)],
             [after[-1], *(after[n] for n in kept), *scans.values()],
-            turn.operators,
+            iteration.operators,
             opset=b.opset,
             name=f"{node}/body",
         )
@@ -225,14 +224,14 @@ class OnnxLowering(FlowLowering[Builder, Slot]):
 
     # --- branches -----------------------------------------------------------------------------------------
 
-    def branched(
-        self, decision: Slot, slots: Sequence[Slot], then: Maker[Slot], otherwise: Maker[Slot]
+    def lower_if(
+        self, decision: Slot, slots: Sequence[Slot], then: BodyMaker[Slot], otherwise: BodyMaker[Slot]
     ) -> list[Slot]:
         """The results of one of two branches, by an If."""
         b = self.builder
         decision = _truth(b, decision)
         if decision.is_constant:
-            return self.chosen(decision, slots, then, otherwise)
+            return self.select_branch(decision, slots, then, otherwise)
         branches = [self._body(make, list(slots)) for make in (then, otherwise)]
         if len(branches[0].results) != len(branches[1].results):
             raise UnsupportedOp("the branches give different numbers of results")
@@ -267,7 +266,7 @@ class OnnxLowering(FlowLowering[Builder, Slot]):
 
     # --- bodies -------------------------------------------------------------------------------------------
 
-    def _body(self, make: Maker[Slot], slots: list[Slot]) -> Body:
+    def _body(self, make: BodyMaker[Slot], slots: list[Slot]) -> Body:
         """The body that `make` emits for these arguments, in a place of its own."""
         node = self.builder.node
         inner = OnnxLowering(self.target, around=self)
@@ -313,10 +312,10 @@ def _tensors(body: Body) -> list[Tensor]:
 
 
 def _completed(b: Builder, rows: Tensor, first: Tensor) -> Tensor:
-    """A list whose first items a loop has set, one in each turn; the others are as before."""
-    turns = b.sliced(b.sizes_of(rows), [0], [1], [0], shape=(1,))
+    """A list whose first items a loop has set, one in each iteration; the others are as before."""
+    iterations = b.sliced(b.sizes_of(rows), [0], [1], [0], shape=(1,))
     shape = None if first.shape is None else (None, *first.shape[1:])
-    rest = b.step("Slice", first, turns, b.ints([END]), b.ints([0]), shape=shape)
+    rest = b.step("Slice", first, iterations, b.ints([END]), b.ints([0]), shape=shape)
     if first.shape is None or None in first.shape[1:] or rows.shape is None or None in rows.shape[1:]:
         sizes = b.sliced(b.sizes_of(rows), [1], [END], [0], shape=None)
         rest = b.step("Expand", rest, b.joined(b.ints([1]), sizes), shape=shape)
@@ -332,3 +331,38 @@ def _truth(b: Builder, slot: Any) -> Tensor:
     if slot.shape:
         return b.const(np.array(0 not in slot.shape), "decision", BOOL)
     return b.cast(slot, BOOL)
+
+
+# ---- Complex numbers that go into a program or out of it: with a last axis of two, as ONNX's own DFT has
+# it.
+#
+# Inside, a complex value is two tensors: ONNX Runtime does not compute with complex numbers.
+
+
+def taken_apart(b: Builder, value: Value, slot: Any) -> Any:
+    """A complex value that came in as [...,2], as two tensors; anything else as it is."""
+    if not isinstance(slot, Tensor) or slot.is_constant or slot not in b.pairs:
+        return slot
+    b.begin(value.node)
+    return parted(b, slot)
+
+
+def parted(b: Builder, pair: Tensor) -> Complex[Tensor]:
+    """Complex numbers [...,2] as two tensors."""
+    rank = len(shape_of(pair)) - 1
+    # Gather by a number takes the axis away.
+    return Complex(*(Term(b, pair).gathered(b.int64(n), rank).tensor for n in (0, 1)))
+
+
+def put_together(b: Builder, value: Value, slot: Complex[Tensor]) -> Tensor:
+    """A complex value as a tensor [...,2] with its name."""
+    pair = paired(b, slot)
+    pair.name = b.unique(value.name)
+    return pair
+
+
+def paired(b: Builder, slot: Complex[Tensor]) -> Tensor:
+    """Complex numbers as a tensor [...,2]."""
+    rank = len(shape_of(slot.real, "a complex value that is handed on"))
+    columns = [b.unsqueezed(t, [rank]) for t in (slot.real, slot.imag)]
+    return b.step("Concat", *columns, shape=(*shape_of(slot.real), 2), axis=rank)

@@ -16,28 +16,29 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, FLOAT
-from thinflow.lower.control import FlowLowering, Maker
+from thinflow.lower.control import BodyMaker, FlowLowering
 from thinflow.lower.lowering import Lowering, Specs, Vocabulary, raise_refusals
 from thinflow.lower.slots import Complex, Listed, joined, like, stored_shape, variable
 from thinflow.lower.tflite import quantized_context
-from thinflow.lower.tflite.bodies import Body, stored, without_twins
-from thinflow.lower.tflite.builder import Builder
-from thinflow.lower.tflite.counters import turns
-from thinflow.lower.tflite.first_turn import zeros_for
-from thinflow.lower.tflite.fuse import fuse
-from thinflow.lower.tflite.lists import LISTS, Slot, items_of
-from thinflow.lower.tflite.lstm import fused_loop
-from thinflow.lower.tflite.lstm_pattern import LoopBody
-from thinflow.lower.tflite.program import Subgraph, Tensor
-from thinflow.lower.tflite.slots import (
+from thinflow.lower.tflite.bodies import (
+    Body,
     argument_of,
     described,
     filled,
     is_constant,
     separate_outputs,
+    stored,
     tensor_of,
     truth,
+    without_twins,
 )
+from thinflow.lower.tflite.builder import Builder
+from thinflow.lower.tflite.counters import iterations
+from thinflow.lower.tflite.fuse import fuse
+from thinflow.lower.tflite.lists import LISTS, Slot, items_of, zeros_for
+from thinflow.lower.tflite.lstm import fused_loop
+from thinflow.lower.tflite.lstm_pattern import LoopBody
+from thinflow.lower.tflite.program import Subgraph, Tensor
 
 TARGET = Vocabulary("tflite", "TFLite", Builder)
 
@@ -115,25 +116,25 @@ class ControlLowering(FlowLowering[Builder, Slot]):
 
     # --- loops --------------------------------------------------------------------------------------------
 
-    def turned(self, condition: Function, body: Function, slots: Sequence[Slot]) -> list[Slot]:
+    def lower_while(self, condition: Function, body: Function, slots: Sequence[Slot]) -> list[Slot]:
         """The arguments as they are once the condition is false, by a WHILE."""
         pairs = zip(body.inputs, body.outputs, strict=True)
         # A result that is its own argument, if through Identity and the like: the variable never changes.
         fixed = [root_of(result) is argument for argument, result in pairs]
-        turn, forms = self._settled(body, slots, fixed)
+        iteration, forms = self._settled(body, slots, fixed)
         test = self._subgraph("condition", forms, lambda inner, given: inner.inlined(condition, given))
         if len(test.results) != 1:
             raise UnsupportedOp("the condition of the loop is not one value")
         decision = truth(test.builder, test.results[0])
-        twins, decision = without_twins(slots, fixed, test, turn, decision)
+        twins, decision = without_twins(slots, fixed, test, iteration, decision)
         # Twins of a counter have no reader any more, so a fused op need not produce them.
         still = [keep or n in twins for n, keep in enumerate(fixed)]
-        fused = self._fused(slots, forms, still, test, turn, decision)
+        fused = self._fused(slots, forms, still, test, iteration, decision)
         if fused is not None:
             for number, earlier in twins.items():
                 fused[number] = fused[earlier]
             return fused
-        used = [(made, made.reads()) for made in (test, turn)]
+        used = [(made, made.reads()) for made in (test, iteration)]
         # What never changes goes in only if it is read.
         kept = [
             n
@@ -141,13 +142,13 @@ class ControlLowering(FlowLowering[Builder, Slot]):
             if (not fixed[n] and n not in twins)
             or (not is_constant(form) and any(tensor_of(made.arguments[n]) in read for made, read in used))
         ]
-        slots = self._filled(slots, forms, turn, kept)
+        slots = self._filled(slots, forms, iteration, kept)
         first = [self._given(slots[n], forms[n]) for n in kept]
         if not kept:
             raise UnsupportedOp("the loop has no variables")
         numbers: dict[str, Any] = {
             "cond_subgraph_index": self._finished(test, kept, [decision]),
-            "body_subgraph_index": self._finished(turn, kept, [stored(turn, n) for n in kept]),
+            "body_subgraph_index": self._finished(iteration, kept, [stored(iteration, n) for n in kept]),
         }
         outputs = self.builder.step_ports(
             "WHILE",
@@ -169,23 +170,25 @@ class ControlLowering(FlowLowering[Builder, Slot]):
         forms: Sequence[Slot],
         fixed: Sequence[bool],
         test: Body,
-        turn: Body,
+        iteration: Body,
         decision: Tensor,
     ) -> list[Slot] | None:
-        """The results of the loop by a fused op; None if it has to turn."""
+        """The results of the loop by a fused op; None if it has to run."""
         # The op keeps its state in variable tensors of the subgraph it stands in; only the main one gets any.
         if self.recurrent == "loop" or self._is_nested:
             return None
         starts = [s if isinstance(s, Tensor) and s.is_constant else None for s in slots]
-        arguments, results = ([tensor_of(s) for s in side] for side in (turn.arguments, turn.results))
-        body = LoopBody(turn.builder.operators, arguments, results, fixed, starts)
-        steps = turns(test.builder.operators, decision, [tensor_of(s) for s in test.arguments], starts)
+        arguments, results = (
+            [tensor_of(s) for s in side] for side in (iteration.arguments, iteration.results)
+        )
+        body = LoopBody(iteration.builder.operators, arguments, results, fixed, starts)
+        steps = iterations(test.builder.operators, decision, [tensor_of(s) for s in test.arguments], starts)
         return None if steps is None else fused_loop(self.builder, body, forms, slots, steps, self.recurrent)
 
     def _settled(
         self, body: Function, slots: Sequence[Slot], fixed: Sequence[bool]
     ) -> tuple[Body, list[Slot]]:
-        """The body for shapes of its variables that hold in every turn, and the variables."""
+        """The body for shapes of its variables that hold in every iteration, and the variables."""
         forms: list[Slot] = [
             s if keep and is_constant(s) else variable(s, Tensor)
             for s, keep in zip(slots, fixed, strict=True)
@@ -195,33 +198,33 @@ class ControlLowering(FlowLowering[Builder, Slot]):
         def attempt(forms: list[Slot]) -> tuple[Body, list[Slot]]:
             # Subgraphs of inner loops and branches belong to the body that was thrown away.
             del self.subgraphs[made:]
-            turn = self._subgraph("body", forms, lambda inner, given: inner.inlined(body, given))
-            return turn, [
+            iteration = self._subgraph("body", forms, lambda inner, given: inner.inlined(body, given))
+            return iteration, [
                 form if keep else joined(form, result, f"variable {n} of the loop", Tensor)
-                for n, (form, result, keep) in enumerate(zip(forms, turn.results, fixed, strict=True))
+                for n, (form, result, keep) in enumerate(zip(forms, iteration.results, fixed, strict=True))
             ]
 
         return self.settled(forms, attempt)
 
     def _filled(
-        self, slots: Sequence[Slot], forms: Sequence[Slot], turn: Body, kept: Sequence[int]
+        self, slots: Sequence[Slot], forms: Sequence[Slot], iteration: Body, kept: Sequence[int]
     ) -> list[Slot]:
-        """The first values of the variables; empty lists get zeros where the first turn tells their sizes."""
+        """The first values of the variables; zeros for empty lists whose sizes the first iteration tells."""
         filled = list(slots)
         start = {
             argument: given
-            for a, s in zip(turn.arguments, slots, strict=True)
+            for a, s in zip(iteration.arguments, slots, strict=True)
             if (argument := tensor_of(a)) is not None and (given := tensor_of(s)) is not None
         }
         for n in kept:
-            slot, form, result = slots[n], forms[n], tensor_of(turn.results[n])
-            # Items of unknown size cannot be reserved by a constant; the first turn
+            slot, form, result = slots[n], forms[n], tensor_of(iteration.results[n])
+            # Items of unknown size cannot be reserved by a constant; the first iteration
             # computes them from what is known then.
             open_ = form.shape is not None and None in form.shape
             if isinstance(slot, Listed) and slot.tensor is None and open_ and result is not None:
                 values = replace(slot, shape=form.shape)
                 filled[n] = values.with_tensor(
-                    zeros_for(self.builder, values, result, turn.builder.operators, start)
+                    zeros_for(self.builder, values, result, iteration.builder.operators, start)
                 )
         return filled
 
@@ -234,8 +237,8 @@ class ControlLowering(FlowLowering[Builder, Slot]):
 
     # --- branches -----------------------------------------------------------------------------------------
 
-    def branched(
-        self, decision: Slot, slots: Sequence[Slot], then: Maker[Slot], otherwise: Maker[Slot]
+    def lower_if(
+        self, decision: Slot, slots: Sequence[Slot], then: BodyMaker[Slot], otherwise: BodyMaker[Slot]
     ) -> list[Slot]:
         """The results of one of two branches, by an IF."""
         decision = truth(self.builder, decision)
@@ -275,7 +278,7 @@ class ControlLowering(FlowLowering[Builder, Slot]):
 
     # --- subgraphs ----------------------------------------------------------------------------------------
 
-    def _subgraph(self, role: str, forms: Sequence[Slot], make: Maker[Slot]) -> Body:
+    def _subgraph(self, role: str, forms: Sequence[Slot], make: BodyMaker[Slot]) -> Body:
         """The operators that `make` emits for arguments of these forms, in a subgraph of their own."""
         node = self.builder.node
         inner = ControlLowering(around=self)

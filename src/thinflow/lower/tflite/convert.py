@@ -9,11 +9,10 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.lower import convert
 from thinflow.lower.convert import lowered_block, name_outputs
 from thinflow.lower.lowering import Specs
-from thinflow.lower.tflite.bodies import called_by, numbered
+from thinflow.lower.tflite.bodies import called_by, copied, numbered
 from thinflow.lower.tflite.control import ControlLowering
 from thinflow.lower.tflite.fuse import fuse
 from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
-from thinflow.lower.tflite.slots import copied
 from thinflow.lower.tflite.tables import filling
 
 SIGNATURE = "serving_default"

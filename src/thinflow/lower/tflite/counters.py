@@ -1,8 +1,8 @@
 """Loops that count the same thing twice, as those that TensorFlow 2 writes do.
 
-Its loops have a counter of their own, which ends at the maximum number of turns, beside the one of the user's
-body, which ends at the length of the sequence. Where both start and step alike one of them is enough, and if
-both ends are equal so is one comparison. In a small body these are a tenth of the operators.
+Its loops have a counter of their own, which ends at the maximum number of iterations, beside the one of the
+user's body, which ends at the length of the sequence. Where both start and step alike one of them is enough,
+and if both ends are equal so is one comparison. In a small body these are a tenth of the operators.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def twin_counters(
         operator = producers.get(result) if result is not None else None
         step = _step(operator, own) if operator is not None and own is not None else None
         if start is not None and step is not None:
-            # Equal start and equal step: both have the same value in every turn.
+            # Equal start and equal step: both have the same value in every iteration.
             earlier = first.setdefault((_content(start), _content(step)), number)
             if earlier != number:
                 twins[number] = earlier
@@ -82,7 +82,7 @@ def merge_comparisons(operators: Sequence[Operator], decision: Tensor) -> Tensor
     return by.get(decision, decision)
 
 
-def turns(
+def iterations(
     operators: Sequence[Operator],
     decision: Tensor,
     arguments: Sequence[Tensor | None],

@@ -10,9 +10,8 @@ import numpy as np
 from thinflow.analysis.tables import Content
 from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, FLOAT, INT32, INT64, RESOURCE, STRING, DType
-from thinflow.lower.operands import require
+from thinflow.lower.operands import known_content, require
 from thinflow.lower.rules import lower
-from thinflow.lower.tables import known_content
 from thinflow.lower.tflite.builder import Builder, TableContent
 from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
 from thinflow.typing import Array
