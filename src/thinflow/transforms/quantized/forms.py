@@ -287,7 +287,7 @@ NO_KERNEL = dict.fromkeys(
     "no processor has an eight-bit kernel for it",
 )
 NO_KERNEL["DepthwiseConv2dNative"] = (
-    "its eight-bit kernel exists in few builds, and reads codes in another way"
+    "its eight-bit kernel exists in few builds, and reads quantized values in another way"
 )
 """Ops one may expect here, and why they stay in float."""
 
