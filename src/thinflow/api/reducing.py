@@ -136,7 +136,7 @@ def _property(
     if transforms is not None:
         # A typing mistake fails here and not as a "failure" of the graph.
         resolve(transforms)
-        return TransformsFail(transforms, tolerance)
+        return TransformsFail(transforms, resolve, tolerance)
     if engine is not None:
         return EngineDisagrees(engine, tolerance)
     return CommandFails(command or "")

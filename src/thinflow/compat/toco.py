@@ -14,8 +14,8 @@ from thinflow.optimize.conversion import Conversion
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Value
-    from thinflow.lower.tflite.program import Tensor
     from thinflow.optimize.ranges_job import InputCodes
+    from thinflow.tflite.model import Tensor
 
 _KINDS = {"QUANTIZED_UINT8": "uint8", "UINT8": "uint8", "INT8": "int8", "QUANTIZED_INT8": "int8"}
 _FLOATS = ("FLOAT", "FLOAT32")

@@ -7,10 +7,10 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.compare.differences import difference
@@ -20,6 +20,9 @@ from thinflow.formats.files import npz_bytes
 from thinflow.formats.sealing import may_write_copies
 from thinflow.ir.graph import Graph
 from thinflow.typing import Array
+
+if TYPE_CHECKING:
+    from thinflow.rewrite.runner import Step
 
 Feeds = Mapping[str, Array]
 
@@ -53,19 +56,20 @@ class TransformsFail:
 
     Attributes:
         transforms: the pipeline.
+        resolve: makes its steps; handed in, as the transforms are not known here.
         tolerance: relative difference that is allowed; None: what the transforms promise, and for those that
             change numbers on purpose anything finite.
     """
 
     transforms: str
+    resolve: Callable[[str], Sequence[Step]]
     tolerance: float | None = None
     own_process: bool = False
 
     def outcome(self, graph: Graph, feeds: Feeds, timeout_seconds: float) -> str:
         from thinflow.rewrite.runner import run
-        from thinflow.transforms import resolve
 
-        steps = resolve(self.transforms)
+        steps = self.resolve(self.transforms)
         try:
             after = run(graph, steps, port_count=port_count).graph
         except Exception as error:  # a bug in a transform is a failure like any other
