@@ -1,4 +1,4 @@
-"""LiteRT's LSTM of eight-bit codes: the factors between its grids, as its kernel works them out."""
+"""LiteRT's LSTM of eight bits: the factors between its scales, as its kernel works them out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_CELL_BITS = 6
 
 
 def integer_lstm(c: Call, is_time_major: bool) -> Value:
-    """An LSTM in codes; x [time,batch,inputs] or [batch,time,inputs] or one step [batch,inputs].
+    """A quantized LSTM; x [time,batch,inputs] or [batch,time,inputs] or one step [batch,inputs].
 
     Raises:
         UnsupportedOp: it is not of the kind with gates of 16 bits.
@@ -40,7 +40,7 @@ def integer_lstm(c: Call, is_time_major: bool) -> Value:
     scales, zeros = c.get("intermediate_scales", ()), c.get("intermediate_zero_points", ())
     if c[_X].dtype is not INT8 or len(scales) != _INSIDE or c[_CELL].dtype is not _INT16:
         raise UnsupportedOp("its kernel of eight bits is not the one with gates of 16 bits")
-    # Diagonals are given as vectors in the place of matrices.
+    # Diagonals are limit as vectors in the place of matrices.
     if c.get("diagonal_recurrent_tensors", False):
         raise UnsupportedOp("its recurrent weights are diagonals")
     if c.get("fused_activation_function", "TANH") != "TANH":
@@ -56,9 +56,9 @@ class _Reader:
         # What a projection reads is kept from the other side of zero; measured against LiteRT 2.3.
         self.hidden_zero = -zeros[_INSIDE - 1] if c.has(_PROJECTION) else zeros[_INSIDE - 1]
         self.has_norms = c.has(_NORMS + 1)
-        # Layer norms want the sums of gates on grids of their own; the last grid is the hidden output's.
+        # Layer norms want the sums of gates with scales of their own; the last is the hidden output's.
         if 0 in (self.inside if self.has_norms else self.inside[_INSIDE - 1 :]):
-            raise UnsupportedOp("the grids inside it are not known")
+            raise UnsupportedOp("the scales inside it are not known")
         if self._outputs() != self._units() and c.has(_PEEPHOLES + 1):
             raise UnsupportedOp(
                 "it has peepholes and fewer outputs than units, which LiteRT's kernel mixes up"
@@ -103,19 +103,19 @@ class _Reader:
 
     # --- what the file says ---------------------------------------------------------------------------------
 
-    def _grid(self, place: int) -> TensorParams:
+    def _params(self, place: int) -> TensorParams:
         source = self.c.sources[place] if place < len(self.c.sources) else None
-        grid = None if source is None else params_of(source)
-        if grid is None or grid.is_per_channel:
+        params = None if source is None else params_of(source)
+        if params is None or params.is_per_channel:
             raise UnsupportedOp(f"its operand {place} has not one scale")
-        return grid
+        return params
 
     def _scale(self, place: int) -> np.float32:
-        return np.float32(self._grid(place).scale[0])
+        return np.float32(self._params(place).scale[0])
 
     def _zero(self, place: int) -> int:
-        grid = self._grid(place)
-        return grid.zero_point[0] if grid.zero_point else 0
+        params = self._params(place)
+        return params.zero_point[0] if params.zero_point else 0
 
     def _power(self, place: int) -> int:
         """The exponent of a scale that is a power of two."""
@@ -198,15 +198,15 @@ class _Reader:
         )
 
     def _output_scale(self) -> np.float32:
-        grid = params_of(self.c.node.output())
-        if grid is None or grid.is_per_channel:
+        params = params_of(self.c.node.output())
+        if params is None or params.is_per_channel:
             raise UnsupportedOp("its result has not one scale")
-        return np.float32(grid.scale[0])
+        return np.float32(params.scale[0])
 
     def _limit(self, option: str, scale: np.float32, most: int) -> int:
-        """A bound in codes; 0 for none."""
-        given = np.float32(self.c.get(option, 0.0))
-        return int(np.clip(given / scale, -most, most - 1)) if given > 0 else 0
+        """A quantized bound; 0 for none."""
+        limit = np.float32(self.c.get(option, 0.0))
+        return int(np.clip(limit / scale, -most, most - 1)) if limit > 0 else 0
 
 
 def _moved(bias: Array, weights: Array, zero: int) -> Array:

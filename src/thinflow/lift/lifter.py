@@ -256,7 +256,7 @@ class Lifter:
 
     def copy(self, node: Node) -> None:
         """Take over an input or a constant."""
-        # The grid stays known by the source's node: in the new graph values are real numbers.
+        # Quantization parameters stay known by the source's node: in the new graph values are real numbers.
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("quantization_")}
         made = self.graph.add(node.op, [self._values[v] for v in node.inputs], node.name, attrs=attrs)
         made.output().spec = node.output().spec if made.tensor is None else constant_spec(made.tensor)

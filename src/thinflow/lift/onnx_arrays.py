@@ -38,23 +38,23 @@ def _reshape(c: Call) -> Value:
     if sizes is None:
         shape = c[1] if c.get("allowzero", 0) else _with_zeros_filled(c)
         return c.emit("Reshape", c[0], shape, Tshape=shape.dtype)
-    kept = [i for i, n in enumerate(sizes) if n == 0 and not c.get("allowzero", 0)]
+    copied = [i for i, n in enumerate(sizes) if n == 0 and not c.get("allowzero", 0)]
     shape = integers(c, sizes)
-    if kept:
-        known = c[0].spec.shape
-        if known is not None and all(i < len(known) and known[i] is not None for i in kept):
-            shape = integers(c, tuple(int(known[i] or 0) if i in kept else n for i, n in enumerate(sizes)))
+    if copied:
+        own = c[0].spec.shape
+        if own is not None and all(i < len(own) and own[i] is not None for i in copied):
+            shape = integers(c, tuple(int(own[i] or 0) if i in copied else n for i, n in enumerate(sizes)))
         else:
-            shape = _with_sizes_of(c, sizes, kept)
+            shape = _with_sizes_of(c, sizes, copied)
     return c.emit("Reshape", c[0], shape, Tshape=INT64)
 
 
-def _with_sizes_of(c: Call, sizes: tuple[int, ...], kept: list[int]) -> Value:
+def _with_sizes_of(c: Call, sizes: tuple[int, ...], copied: list[int]) -> Value:
     """Sizes, of which some are those that the input turns out to have."""
     whole = c.emit("Shape", c[0], out_type=INT64)
     parts = [
         c.emit("Slice", whole, integers(c, (i,)), integers(c, (1,)), Index=INT64)
-        if i in kept
+        if i in copied
         else integers(c, (n,))
         for i, n in enumerate(sizes)
     ]

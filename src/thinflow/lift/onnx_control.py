@@ -42,9 +42,9 @@ def _types(values: Sequence[Value]) -> tuple[DType, ...]:
 
 @lifts("onnx.Loop")
 def _loop(c: Call) -> list[Value]:
-    """Loop: a While that carries the turn, the limit, the condition, the state, the results and the captures.
+    """Loop: a While that carries the iteration, the limit, the condition, the state, results and captures.
 
-    What the body gives beyond the state is gathered turn by turn; it must have a known shape.
+    What the body gives beyond the state is gathered iteration by iteration; it must have a known shape.
     """
     body = c.body("body")
     captured = int(c.get("captures", 0))
@@ -59,8 +59,10 @@ def _loop(c: Call) -> list[Value]:
     carried = [integers(c, 0), limit, going, *state, *gathered, *outside]
     types = _types(carried)
     sizes = len(state), len(scans), captured
-    turned = _turn(c, types, sizes)
-    node = c.many("StatelessWhile", *carried, cond=c.made(_condition(c, types)), body=c.made(turned), T=types)
+    body_function = _iteration(c, types, sizes)
+    node = c.many(
+        "StatelessWhile", *carried, cond=c.made(_condition(c, types)), body=c.made(body_function), T=types
+    )
     return [_result(c, node.output(i), types[i]) for i in range(3, 3 + len(state) + len(scans))]
 
 
@@ -75,8 +77,8 @@ def _nothing(c: Call, value: Value) -> Value:
     """No results yet: [0, ...] of a result's shape."""
     shape = value.spec.shape
     if shape is None or None in shape or value.dtype is None:
-        raise UnsupportedOp("the shape of what it gathers turn by turn is not known")
-    # A size that grows: how many turns there will be, nobody knows before the end.
+        raise UnsupportedOp("the shape of what it gathers iteration by iteration is not known")
+    # A size that grows: how many iterations there will be, nobody knows before the end.
     return c.constant(np.zeros((0, *(n or 0 for n in shape)), value.dtype.numpy()))
 
 
@@ -110,45 +112,47 @@ class _Body:
 
 
 def _condition(c: Call, types: Sequence[DType]) -> Function:
-    """turn < limit and going."""
-    made = _Body(f"{c.node.name}_goes_on", types)
-    turn, limit, going = made.arguments[:3]
-    below = made.add("Less", turn, limit, T=INT64).output()
-    return made.function([made.add("LogicalAnd", below, going).output()], [BOOL])
+    """iteration < limit and going."""
+    function = _Body(f"{c.node.name}_goes_on", types)
+    iteration, limit, going = function.arguments[:3]
+    below = function.add("Less", iteration, limit, T=INT64).output()
+    return function.function([function.add("LogicalAnd", below, going).output()], [BOOL])
 
 
-def _turn(c: Call, types: Sequence[DType], sizes: tuple[int, int, int]) -> Function:
-    """One turn: the body called, its results put behind those of the turns before."""
+def _iteration(c: Call, types: Sequence[DType], sizes: tuple[int, int, int]) -> Function:
+    """One iteration: the body called, its results put behind those of the iterations before."""
     states, scans, captured = sizes
-    made = _Body(f"{c.node.name}_turn", types)
-    turn, limit, going = made.arguments[:3]
-    state, gathered = made.arguments[3 : 3 + states], made.arguments[3 + states : 3 + states + scans]
-    outside = made.arguments[len(types) - captured :]
+    function = _Body(f"{c.node.name}_iteration", types)
+    iteration, limit, going = function.arguments[:3]
+    state, gathered = function.arguments[3 : 3 + states], function.arguments[3 + states : 3 + states + scans]
+    outside = function.arguments[len(types) - captured :]
     # In the order in which ONNX's bodies give and take them, without the limit.
     results = [BOOL, *types[3 : 3 + states + scans]]
-    given = [turn, going, *state, *outside]
-    given_types = tuple([INT64, BOOL, *types[3 : 3 + states], *types[len(types) - captured :]])
-    called = made.add("PartitionedCall", *given, f=c.function("body"), Tin=given_types, Tout=tuple(results))
-    one = made.constant(np.array(1, np.int64))
+    arguments = [iteration, going, *state, *outside]
+    argument_types = tuple([INT64, BOOL, *types[3 : 3 + states], *types[len(types) - captured :]])
+    called = function.add(
+        "PartitionedCall", *arguments, f=c.function("body"), Tin=argument_types, Tout=tuple(results)
+    )
+    one = function.constant(np.array(1, np.int64))
     more = [
-        _appended(made, old, called.output(1 + states + i), types[3 + states + i])
+        _appended(function, old, called.output(1 + states + i), types[3 + states + i])
         for i, old in enumerate(gathered)
     ]
     after = [
-        made.add("AddV2", turn, one, T=INT64).output(),
+        function.add("AddV2", iteration, one, T=INT64).output(),
         limit,
         # The body may give its condition as a vector of one element.
-        made.scalar(called.output(0), BOOL),
+        function.scalar(called.output(0), BOOL),
         *(called.output(1 + i) for i in range(states)),
         *more,
         *outside,
     ]
-    return made.function(after, types)
+    return function.function(after, types)
 
 
-def _appended(made: _Body, old: Value, new: Value, kind: DType) -> Value:
+def _appended(function: _Body, old: Value, new: Value, kind: DType) -> Value:
     """old [n, ...] with new [...] behind it."""
-    # A new axis in front, since results of turns are stacked, not joined.
-    axis = made.constant(np.array(0, np.int32))
-    row = made.add("ExpandDims", new, axis, T=kind).output()
-    return made.add("ConcatV2", old, row, axis, T=kind, N=2).output()
+    # A new axis in front, since results of iterations are stacked, not joined.
+    axis = function.constant(np.array(0, np.int32))
+    row = function.add("ExpandDims", new, axis, T=kind).output()
+    return function.add("ConcatV2", old, row, axis, T=kind, N=2).output()

@@ -1,4 +1,4 @@
-"""ONNX's quantized ops: operands become real numbers, results are rounded to codes.
+"""ONNX's quantized ops: operands become real numbers, results are quantized.
 
 x -> scale * (x - zero_point)        y -> clip(round(y / scale) + zero_point)
 """
@@ -37,15 +37,15 @@ def _sided(c: Call, parameter: Value, axis: int, count: int) -> Value:
 def real(c: Call, x: int, scale: int, zero: int, axis: int = 1) -> Value:
     """The real numbers of an operand, whose scale and zero point are other operands; float32."""
     count = rank(c, x)
-    # float32 holds codes of up to 24 bits exactly.
+    # float32 holds integers of up to 24 bits exactly.
     y = typed(c, c[x], FLOAT)
     if c.has(zero):
         y = c.emit("Sub", y, typed(c, _sided(c, c[zero], axis, count), FLOAT))
     return c.emit("Mul", y, typed(c, _sided(c, c[scale], axis, count), FLOAT))
 
 
-def coded(c: Call, y: Value, scale: Value, zero: Value | None, kind: DType) -> Value:
-    """Real numbers as codes of a type; scale and zero point go with them as they are shaped."""
+def quantized(c: Call, y: Value, scale: Value, zero: Value | None, kind: DType) -> Value:
+    """Real numbers quantized to a type; scale and zero point go with them as they are shaped."""
     # TensorFlow's Round takes halves to even, as ONNX wants it.
     steps = c.emit("Round", c.emit("RealDiv", y, scale))
     if zero is not None:
@@ -58,13 +58,13 @@ def coded(c: Call, y: Value, scale: Value, zero: Value | None, kind: DType) -> V
 
 
 def _rounded(c: Call, y: Value, scale: int, zero: int) -> Value:
-    """The result on the grid of a scale and a zero point among the operands, one of each."""
-    # ONNX's type of codes where there is no zero point to tell it.
+    """The result quantized with a scale and a zero point among the operands, one of each."""
+    # ONNX's type of quantized values where there is no zero point to tell it.
     kind = c[zero].dtype if c.has(zero) else UINT8
     if kind is None:
         raise UnsupportedOp("the type of its zero point is not known")
     shift = _sided(c, c[zero], 0, 1) if c.has(zero) else None
-    return coded(c, y, _sided(c, c[scale], 0, 1), shift, kind)
+    return quantized(c, y, _sided(c, c[scale], 0, 1), shift, kind)
 
 
 @lifts("onnx.QuantizeLinear")
@@ -72,10 +72,10 @@ def _quantize(c: Call) -> Value:
     asked = NUMBERS.get(c.get("output_dtype", 0))
     kind = c[2].dtype if c.has(2) else asked or UINT8
     if kind is None or kind.kind not in "iu" or asked not in (None, kind):
-        raise UnsupportedOp("its codes are no integers")
+        raise UnsupportedOp("its quantized values are no integers")
     count, axis = rank(c), c.get("axis", 1)
     zero = _sided(c, c[2], axis, count) if c.has(2) else None
-    return coded(c, typed(c, c[0], FLOAT), _sided(c, c[1], axis, count), zero, kind)
+    return quantized(c, typed(c, c[0], FLOAT), _sided(c, c[1], axis, count), zero, kind)
 
 
 @lifts("onnx.DequantizeLinear")
@@ -87,10 +87,10 @@ def _dequantize(c: Call) -> Value:
 
 @lifts("onnx.DynamicQuantizeLinear")
 def _dynamic(c: Call) -> list[Value]:
-    """DynamicQuantizeLinear: uint8 codes, scale and zero point of the range that holds x and 0."""
+    """DynamicQuantizeLinear: uint8 values, scale and zero point of the range that holds x and 0."""
     zero = c.constant(np.array(0, np.float32))
     every = integers(c, tuple(range(rank(c))))
-    # The range holds zero, so that zero has an exact code.
+    # The range holds zero, so that 0 is quantized exactly.
     low = c.emit("Minimum", c.emit("Min", c[0], every, Tidx=INT64), zero)
     high = c.emit("Maximum", c.emit("Max", c[0], every, Tidx=INT64), zero)
     span = c.emit("Sub", high, low)
@@ -102,12 +102,12 @@ def _dynamic(c: Call) -> list[Value]:
     point = c.emit("Round", c.emit("RealDiv", c.emit("Neg", low), scale))
     bounded = c.emit("Minimum", c.emit("Maximum", point, zero), c.constant(np.array(255, np.float32)))
     shift = c.emit("Cast", bounded, SrcT=FLOAT, DstT=UINT8)
-    return [coded(c, c[0], scale, shift, UINT8), scale, shift]
+    return [quantized(c, c[0], scale, shift, UINT8), scale, shift]
 
 
 @lifts("onnx.QLinearConv", ignores=("kernel_shape", "pads"))
 def _conv(c: Call) -> Value:
-    """QLinearConv: the bias is on the grid of the products."""
+    """QLinearConv: the bias has the scale of the products."""
     # Weights may have a scale per output channel, their first axis.
     x, w = real(c, 0, 1, 2), real(c, 3, 4, 5, axis=0)
     bias = None
@@ -150,8 +150,8 @@ def _concat(c: Call) -> Value:
 
 
 def _centred(c: Call, place: int, zero: int, axis: int) -> Value:
-    """Codes less their zero point, exactly."""
-    # In double: sums of products of eight-bit codes fit 32 bits, which it holds exactly and float32 does not.
+    """Quantized values less their zero point, exactly."""
+    # In double: sums of products of eight-bit integers fit 32 bits, which float32 does not hold exactly.
     y = typed(c, c[place], _DOUBLE)
     if c.has(zero):
         y = c.emit("Sub", y, typed(c, _sided(c, c[zero], axis, rank(c, place)), _DOUBLE))

@@ -1,6 +1,6 @@
-"""Quantized tensors in TensorFlow's ops: to real numbers before an op, back to codes behind it.
+"""Quantized tensors in TensorFlow's ops: to real numbers before an op, quantized again behind it.
 
-x [codes] -> scale * (x - zero_point)        y [reals] -> clip(round(y / scale) + zero_point)
+x [quantized] -> scale * (x - zero_point)        y [real] -> clip(round(y / scale) + zero_point)
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, DType, dtype
 from thinflow.lift.lifter import Call
 
-# Types whose integers stand for reals wherever a scale is stated; int32 does so as a bias only.
-_CODES = frozenset(map(dtype, ("int8", "uint8", "int16", "int4")))
+# Types whose integers stand for real numbers wherever a scale is stated; int32 does so as a bias only.
+_QUANTIZED = frozenset(map(dtype, ("int8", "uint8", "int16", "int4")))
 _SUMS = frozenset(map(dtype, ("int32", "int64")))
-"""Types of biases: on the grid of the products that they are added to."""
+"""Types of biases: with the scale of the products that they are added to."""
 _BIASED = {"tfl.CONV_2D": 2, "tfl.DEPTHWISE_CONV_2D": 2, "tfl.FULLY_CONNECTED": 2, "tfl.TRANSPOSE_CONV": 3}
 """Op -> the operand that is its bias."""
 _FACTORS = {"tfl.TRANSPOSE_CONV": (2, 1)}
@@ -27,13 +27,14 @@ _RAW = frozenset(
         *("tfl.CALL_ONCE", "tfl.ASSIGN_VARIABLE", "tfl.READ_VARIABLE"),
     }
 )
-"""Ops that take the codes as they are."""
+"""Ops that take quantized values as they are."""
 
 
 def dequantized_operands(call: Call) -> list[Value | None]:
     """The operands as real numbers, where the file says that their integers stand for such."""
-    # Some ops move codes as they are, and recurrent kernels round at every step, as real numbers would not.
-    if not call.node.op.startswith("tfl.") or call.node.op in _RAW or takes_codes(call):
+    # Some ops move quantized values as they are, and recurrent kernels round at every step, which real
+    # numbers would not.
+    if not call.node.op.startswith("tfl.") or call.node.op in _RAW or is_quantized_recurrent(call):
         return call.xs
     ends = enumerate(zip(call.sources, call.xs, strict=True))
     return [x if v is None or x is None else _real(call, n, v, x) for n, (v, x) in ends]
@@ -42,64 +43,65 @@ def dequantized_operands(call: Call) -> list[Value | None]:
 _RECURRENT = frozenset({"tfl.UNIDIRECTIONAL_SEQUENCE_LSTM", "tfl.LSTM", "tfl.SVDF"})
 
 
-def takes_codes(call: Call) -> bool:
-    """Whether a recurrent op computes in codes: what it rounds comes back at the next step, so that real
-    numbers in its place would lead astray."""
-    return call.node.op in _RECURRENT and _computes_in_codes(call)
+def is_quantized_recurrent(call: Call) -> bool:
+    """Whether a recurrent op computes with quantized values: what it rounds comes back at the next step, so
+    that real numbers in its place would lead astray.
+    """
+    return call.node.op in _RECURRENT and _has_quantized_input(call)
 
 
 def _real(call: Call, place: int, source: Value, x: Value) -> Value:
-    grid = params_of(source)
+    params = params_of(source)
     if source.dtype in _SUMS:
         # Other tensors of int32 are indices or sizes.
-        if _BIASED.get(call.node.op) != place or not _computes_in_codes(call):
+        if _BIASED.get(call.node.op) != place or not _has_quantized_input(call):
             return x
-        grid = grid or _grid_of_products(call)
-    if grid is None or source.dtype not in _CODES | _SUMS:
+        params = params or _params_of_products(call)
+    if params is None or source.dtype not in _QUANTIZED | _SUMS:
         return x
     tensor = source.node.tensor
     # At once, and then a scale per channel is no obstacle.
     if tensor is not None:
-        return call.constant(grid.real(tensor.numpy()))
-    if grid.is_per_channel:
+        return call.constant(params.real(tensor.numpy()))
+    if params.is_per_channel:
         raise UnsupportedOp(f"its operand {place} is computed and has several scales")
     wide = call.emit("Cast", x, SrcT=source.dtype, DstT=FLOAT)
-    steps = call.emit("Sub", wide, _number(call, _zero(grid)))
-    return call.emit("Mul", steps, _number(call, grid.scale[0]))
+    steps = call.emit("Sub", wide, _number(call, _zero(params)))
+    return call.emit("Mul", steps, _number(call, params.scale[0]))
 
 
-def _computes_in_codes(call: Call) -> bool:
+def _has_quantized_input(call: Call) -> bool:
     first = call.sources[_FACTORS.get(call.node.op, (0, 1))[0]]
-    return first is not None and first.dtype in _CODES
+    return first is not None and first.dtype in _QUANTIZED
 
 
-def _grid_of_products(call: Call) -> TensorParams | None:
-    """The grid of a bias whose own is not stated: scale of the input times scale of the weights."""
+def _params_of_products(call: Call) -> TensorParams | None:
+    """The parameters of a bias whose own are not stated: scale of the input times scale of the weights."""
     places = _FACTORS.get(call.node.op, (0, 1))
-    grids = [params_of(v) if (v := call.sources[p]) is not None else None for p in places]
-    if grids[0] is None or grids[1] is None:
+    params = [params_of(v) if (v := call.sources[p]) is not None else None for p in places]
+    if params[0] is None or params[1] is None:
         return None
     # The bias is added to the products without rescaling, so it has their scale and zero point 0.
-    return TensorParams(tuple(grids[0].scale[0] * s for s in grids[1].scale), (0,), 0)
+    return TensorParams(tuple(params[0].scale[0] * s for s in params[1].scale), (0,), 0)
 
 
 def rounded_results(call: Call, results: list[Value]) -> list[Value]:
-    """The results on the grids that the file states for them."""
+    """The results with the quantization parameters that the file states for them."""
     if not call.node.op.startswith("tfl.") or call.node.op in _RAW:
         return results
-    return [_coded(call, y, call.node.output(n)) for n, y in enumerate(results)]
+    return [_quantized(call, y, call.node.output(n)) for n, y in enumerate(results)]
 
 
-def _coded(call: Call, y: Value, target: Value) -> Value:
-    grid, kind = params_of(target), target.dtype
-    # A result that has the codes' type already was moved, not computed.
-    if grid is None or kind is None or kind not in _CODES or y.dtype is kind:
+def _quantized(call: Call, y: Value, target: Value) -> Value:
+    params, kind = params_of(target), target.dtype
+    # A result that has the quantized type already was moved, not computed.
+    if params is None or kind is None or kind not in _QUANTIZED or y.dtype is kind:
         return y
-    if grid.is_per_channel:
+    if params.is_per_channel:
         raise UnsupportedOp("its result has several scales")
-    scaled = call.emit("RealDiv", y, _number(call, grid.scale[0]))
-    # Halves go to even here, in LiteRT's kernels away from zero or up: hence the code of difference.
-    steps = call.emit("AddV2", call.emit("Round", scaled), _number(call, _zero(grid)))
+    scaled = call.emit("RealDiv", y, _number(call, params.scale[0]))
+    # Halves go to even here, in LiteRT's kernels away from zero or up: hence the difference of one.
+    steps = call.emit("AddV2", call.emit("Round", scaled), _number(call, _zero(params)))
     low, high = _limits(kind)
     least = call.emit("Maximum", steps, _number(call, low))
     bounded = call.emit("Minimum", least, _number(call, high))
@@ -110,8 +112,8 @@ def _number(call: Call, number: float) -> Value:
     return call.constant(np.array(number, np.float32))
 
 
-def _zero(grid: TensorParams) -> int:
-    return grid.zero_point[0] if grid.zero_point else 0
+def _zero(params: TensorParams) -> int:
+    return params.zero_point[0] if params.zero_point else 0
 
 
 def _limits(kind: DType) -> tuple[int, int]:

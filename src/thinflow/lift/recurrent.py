@@ -14,10 +14,10 @@ from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32
-from thinflow.lift.dynamic import Products
+from thinflow.lift.hybrid import Products
 from thinflow.lift.integer_lstm import integer_lstm
 from thinflow.lift.lifter import Call
-from thinflow.lift.quantized import takes_codes
+from thinflow.lift.quantized import is_quantized_recurrent
 from thinflow.lift.rules import lifts
 from thinflow.lift.tflite_math import activated
 
@@ -27,13 +27,13 @@ MOST_STEPS = 2048
 
 @lifts("tfl.variable")
 def variable(c: Call) -> Value:
-    """A tensor that keeps its value between runs; before the first it is zero, or the code for it."""
+    """A tensor that keeps its value between runs; before the first it is zero, or its zero point."""
     spec = c.node.output().spec
     if spec.shape is None or None in spec.shape or spec.dtype is None:
         raise UnsupportedOp("the size of a variable is not known")
-    grid = params_of(c.node.output())
-    # The code that stands for zero: states begin at the real number 0.
-    zero = grid.zero_point[0] if grid is not None and grid.zero_point else 0
+    params = params_of(c.node.output())
+    # What stands for zero: states begin at the real number 0.
+    zero = params.zero_point[0] if params is not None and params.zero_point else 0
     first = c.constant(np.full([n or 0 for n in spec.shape], zero, spec.dtype.numpy()))
     name = f"{c.scope}/{c.node.name}"
     handle = c.emit("LiteRTVariable", first, dtype=spec.dtype, shared_name=name)
@@ -65,7 +65,7 @@ def _packed(c: Call, steps: Sequence[Value], is_time_major: bool) -> Value:
 def sequence_lstm(c: Call) -> Value:
     """UNIDIRECTIONAL_SEQUENCE_LSTM: x [time,batch,inputs] or [batch,time,inputs] -> y of the same order."""
     is_time_major = bool(c.get("time_major", False))
-    if takes_codes(c):
+    if is_quantized_recurrent(c):
         return integer_lstm(c, is_time_major)
     cell = Lstm.read(c, first=1, norms=20)
     xs = _sequence(c, c[0], is_time_major)
@@ -76,10 +76,10 @@ def sequence_lstm(c: Call) -> Value:
 def lstm(c: Call) -> Value | list[Value]:
     """LSTM: one step. The full kernel keeps its state, the basic one takes and gives it."""
     if c.get("kernel_type", "FULL") == "BASIC":
-        if takes_codes(c):
+        if is_quantized_recurrent(c):
             raise UnsupportedOp("its basic kernel of eight bits is not known here")
         return _basic_lstm(c)
-    if takes_codes(c):
+    if is_quantized_recurrent(c):
         return integer_lstm(c, is_time_major=True)
     return _kept(c, Lstm.read(c, first=1, norms=20), [c[0]], (18, 19))[0]
 
@@ -187,7 +187,7 @@ def svdf(c: Call) -> Value:
 
     Every filter remembers `memory` of its features, the newest last; y = act(sum of times * memory + bias).
     """
-    if takes_codes(c):
+    if is_quantized_recurrent(c):
         raise UnsupportedOp("its kernel of eight bits is not known here")
     filters, memory = c.sizes(2)
     rank = c.get("rank", 1)

@@ -177,7 +177,7 @@ def _l2_normalization(c: Call) -> Value:
 
 @lifts("tfl.DEQUANTIZE")
 def _dequantize(c: Call) -> Value:
-    """DEQUANTIZE: codes are real numbers by now; half precision has no scale."""
+    """DEQUANTIZE: quantized values are real numbers by now; half precision has no scale."""
     if c[0].dtype is HALF:
         return c.emit("Cast", c[0], SrcT=HALF, DstT=FLOAT)
     if c[0].dtype is not FLOAT:
@@ -205,7 +205,7 @@ lifts("tfl.AVERAGE_POOL_2D")(_pool("AvgPool"))
 lifts("tfl.LEAKY_RELU")(same("LeakyRelu", "alpha"))
 lifts("tfl.RELU_N1_TO_1")(lambda c: _between(c, c[0], -1.0))
 lifts("tfl.FAKE_QUANT")(same("FakeQuantWithMinMaxArgs", "min", "max", "num_bits", "narrow_range"))
-# Operands are real by now and results are put on their grid behind the rule: nothing is left between.
+# Operands are real by now and results are quantized behind the rule: nothing is left between.
 lifts("tfl.QUANTIZE")(lambda c: c.emit("Identity", c[0]))
 lifts("tfl.RELU_0_TO_1")(lambda c: _between(c, c[0], 0.0))
 lifts_counterparts("tfl", same_in_tensorflow(Kind.UNARY), same)
