@@ -14,7 +14,8 @@ from thinflow.control_flow.frames import Loop
 from thinflow.control_flow.functionalize import branch_functions, loop_functions
 from thinflow.control_flow.steps import Branching, Step, nodes_of, steps_of
 from thinflow.decompose import nms_padded
-from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.decompose.rules import refusals_at
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import NMS_PADDED, Function
 from thinflow.ir.graph import Graph, Node, Value, library_of
@@ -28,9 +29,6 @@ from thinflow.program.model import Tensor
 
 _MAX_DEPTH = 50  # calls inside calls
 _CYCLIC = Trait.ENTER | Trait.SWITCH | Trait.MERGE | Trait.NEXT_ITERATION
-
-# The loader takes any file: a loop or a body may be malformed in ways that nothing here foresees.
-_DAMAGE = (ThinflowError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 
 _MAX_TRIES = 6  # to find shapes that the variables of a loop keep
 
@@ -136,9 +134,9 @@ class FlowLowering(DecomposingLowering[B, S]):
         self.builder.begin(leaving[0] if leaving else nodes_of(step)[0])
         mark = self.mark()
         try:
-            results = self._loop(step) if isinstance(step, Loop) else self._branching(step)
-        except _DAMAGE as error:
-            refusal = _refusal(error, nodes_of(step)[0])
+            with refusals_at(nodes_of(step)[0]):
+                results = self._loop(step) if isinstance(step, Loop) else self._branching(step)
+        except UnsupportedOp as refusal:
             self.undo(mark)
             for node in leaving:
                 # A result counts as refused only where it is read; port 0 is there even without a reader.
@@ -163,13 +161,11 @@ class FlowLowering(DecomposingLowering[B, S]):
             return by(node)
         slots = [self.read(v) for v in node.inputs]
         self.builder.begin(node)
-        try:
+        with refusals_at(node):
             if node.op in functions:
                 return tuple(self.inlined(_function(node, FunctionAttr(node.op, node.attrs)), slots))
             assert call is not None
             return tuple(call(self, node, slots))
-        except _DAMAGE as error:
-            raise _refusal(error, node) from error
 
     def _refuse(self, node: Node, error: UnsupportedOp, ports: set[int]) -> None:
         for value in node.inputs:  # operators read tensors, also those that stand for nothing
@@ -281,13 +277,6 @@ def steps(graph: Graph, outputs: Sequence[Value], inputs: Sequence[Value]) -> li
 def called(function: Function) -> BodyMaker[Any]:
     """A maker that calls a function in place."""
     return lambda lowering, slots: lowering.inlined(function, slots)
-
-
-def _refusal(error: Exception, node: Node) -> UnsupportedOp:
-    """Why a node cannot be lowered, after whatever went wrong."""
-    if isinstance(error, ThinflowError):
-        return UnsupportedOp(error.problem, error.where or node.where, error.hint)
-    return UnsupportedOp(f"the node is not well formed ({error})", node.where)
 
 
 def _function(node: Node, attr: Attr | None) -> Function:

@@ -204,15 +204,7 @@ class Lowering(Generic[B, S]):
         try:
             specs = registry.call_infer(definition, [self.builder.tensor_spec(t) for t in inputs], node.attrs)
         # Files may hold anything, and shapes are help only: without them the rule itself decides.
-        except (
-            ThinflowError,
-            TypeError,
-            ValueError,
-            LookupError,
-            AttributeError,
-            ArithmeticError,
-            AssertionError,
-        ):
+        except (ThinflowError, *registry.RULE_ERRORS):
             logger.debug("shape rule of %s failed", node.where, exc_info=True)
             return
         for value in node.outputs:
