@@ -107,7 +107,7 @@ class RemoveAttribute(Transform):
             trace.warnings.append(f"'{attribute}' of {op} has no default: {where} may not load any more")
 
     def wants(self, node: Node) -> bool:
-        """Whether the filters let this node through."""
+        """True if the filters let this node through."""
         if self.op_name not in {"*", node.op}:
             return False
         return not self.name_ or any(fnmatchcase(node.name, pattern) for pattern in self.name_)

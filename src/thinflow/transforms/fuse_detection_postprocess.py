@@ -94,7 +94,7 @@ class FuseDetectionPostprocess(Transform):
         trace.changed(new, f"gives {', '.join(_RESULTS)}")
 
     def _is_unnamed(self, graph: Graph) -> bool:
-        """Whether nothing was named, and the graph has none of the usual names."""
+        """True if nothing was named, and the graph has none of the usual names."""
         names = self.boxes, self.scores, self.anchors
         return names == _USUAL and not any(n.partition(":")[0] in graph for n in names)
 

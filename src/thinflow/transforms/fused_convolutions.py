@@ -49,7 +49,7 @@ def steps(conv: Node, attr: str) -> tuple[int, ...]:
 
 
 def is_one(numbers: Sequence[int]) -> bool:
-    """Whether every stride or dilation is 1."""
+    """True if every stride or dilation is 1."""
     return all(n == 1 for n in numbers)
 
 

@@ -90,7 +90,7 @@ class MergeDuplicateNodes(Transform):
         return [group for group in members if len(group) > 1]
 
     def may_merge(self, node: Node) -> bool:
-        """Whether a node depends on nothing but its inputs and does nothing but compute."""
+        """True if a node depends on nothing but its inputs and does nothing but compute."""
         if has(node.op, Trait.PLACEHOLDER) or any(v.is_graph_input for v in node.outputs):
             return False
         # Reference variables: a read gives the value of its moment.

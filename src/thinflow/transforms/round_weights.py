@@ -123,7 +123,7 @@ class RoundWeights(Rewrite):
 
 
 def _has_few_levels(values: Array, limit: int) -> bool:
-    """Whether there are at most `limit` different values. A sample answers for most constants."""
+    """True if there are at most `limit` different values. A sample answers for most constants."""
     if values.size <= limit:
         return True
     flat = values.reshape(-1)

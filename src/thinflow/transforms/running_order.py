@@ -100,7 +100,7 @@ class SortByExecutionOrder(Transform):
 
 
 def is_sorted(graph: Graph) -> bool:
-    """Whether every node stands behind all it needs; a Merge behind one of its data inputs. O(nodes +
+    """True if every node stands behind all it needs; a Merge behind one of its data inputs. O(nodes +
     edges).
     """
     seen = set()

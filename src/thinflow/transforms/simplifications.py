@@ -249,7 +249,7 @@ def _extreme(node: Node, site: Site) -> Value | None:
 
 
 def _shapes_fit(x: Value, a: Tensor, b: Tensor) -> bool:
-    """Whether both constants vary along axes that x has, so that merging enlarges nothing."""
+    """True if both constants vary along axes that x has, so that merging enlarges nothing."""
     if a.shape == b.shape or not a.shape or not b.shape:
         return True
     return broadcasts_into(a, x.shape) and broadcasts_into(b, x.shape)

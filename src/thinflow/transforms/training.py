@@ -108,7 +108,7 @@ def _number(text: str) -> float:
 
 
 def _is_zero(value: Value) -> bool:
-    """Whether a value is one zero, or as many as the data has."""
+    """True if a value is one zero, or as many as the data has."""
     return source_of(value).node.op == "ZerosLike" or _scalar(value) == 0.0
 
 

@@ -98,7 +98,7 @@ def _beyond(graph: Graph, narrow: Collection[DType], trace: Trace) -> set[DType]
 
 
 def _overflows(tensor: Tensor) -> bool:
-    """Whether a finite number becomes infinite as float."""
+    """True if a finite number becomes infinite as float."""
     array = tensor.numpy()
     return bool((np.isinf(as_float(array)) & np.isfinite(array)).any())
 
@@ -161,7 +161,7 @@ class Scope:
 
 
 def holds_only_lists(graph: Graph) -> bool:
-    """Whether all variants of a graph are lists of tensors, handed on by nothing but loops and calls."""
+    """True if all variants of a graph are lists of tensors, handed on by nothing but loops and calls."""
     readers = (n for n in graph if any(v.spec.dtype is VARIANT for v in (*n.inputs, *n.outputs)))
     return all(
         has(n.op, Trait.TENSOR_LIST | CALLING_OPS | _FRAMES) or n.op in {ARGUMENT, "Identity"}
@@ -231,7 +231,7 @@ class Widening:
 
 
 def mentions_type(node: Node, narrow: Collection[DType]) -> bool:
-    """Whether one of some types stands in a node's attributes."""
+    """True if one of some types stands in a node's attributes."""
     return any(t in narrow for attr in node.attrs_view.values() for t in _types_in(attr))
 
 
@@ -257,7 +257,7 @@ def as_float(array: Array) -> Array:
 
 
 def _is_border(node: Node, narrow: frozenset[DType], kept: Collection[Node]) -> bool:
-    """Whether a cast stands between what computes in float and what keeps its type, as it has to."""
+    """True if a cast stands between what computes in float and what keeps its type, as it has to."""
     if node.op != "Cast":
         return False
     if node.get("DstT") is FLOAT:
@@ -369,7 +369,7 @@ def widen_functions(graph: Graph, scope: Scope, trace: Trace) -> Scope:
 
 
 def _is_plain(function: Function) -> bool:
-    """Whether no caller decides on its types."""
+    """True if no caller decides on its types."""
     # Types of a generic body come from each caller, and cannot be changed once for all.
     attrs = (a for node in function.graph for a in node.attrs_view.values())
     return function.specialized is None and not any(isinstance(a, PlaceholderAttr) for a in attrs)

@@ -44,7 +44,7 @@ class BackportConcatV2(Rewrite):
 
 
 def _is_int64(m: Match) -> bool:
-    """Whether the axis is of a type that Concat does not take."""
+    """True if the axis is of a type that Concat does not take."""
     # The constant's own type goes first: the attribute may be absent, and then means int32.
     if (tensor := constant_tensor(m.axis)) is not None:
         return tensor.dtype is INT64

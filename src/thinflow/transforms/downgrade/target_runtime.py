@@ -169,7 +169,7 @@ class Target:
         return f"{name} for phones" if self.mobile else name
 
     def lacks(self, op: str) -> bool:
-        """Whether the op is too new."""
+        """True if the op is too new."""
         return too_new(op, self.release) or (self.mobile and op not in mobile_ops())
 
     def demands(self, node: Node) -> Iterator[str]:
@@ -209,7 +209,7 @@ def _lower_if_too_new(graph: Graph, target: Target, trace: Trace) -> None:
 
 
 def is_default(node: Node, attr: str) -> bool:
-    """Whether an attribute says what its absence would."""
+    """True if an attribute says what its absence would."""
     default: Attr | None = (defaults_of(node.op) or {}).get(attr)
     value = node.attrs_view[attr]
     # The list has as many ones as axes, where the default has four.
@@ -289,12 +289,12 @@ def read_release(text: str) -> Release:
 
 
 def knows(op: str) -> bool:
-    """Whether the op is one of TensorFlow's own."""
+    """True if the op is one of TensorFlow's own."""
     return op in history().since
 
 
 def too_new(item: str, release: Release) -> bool:
-    """Whether an op, `Op.attr` or `Op.attr=value` came after the release."""
+    """True if an op, `Op.attr` or `Op.attr=value` came after the release."""
     # What no release brought is as old as the table, or not TensorFlow's.
     return history().since.get(item, (0, 0)) > release
 

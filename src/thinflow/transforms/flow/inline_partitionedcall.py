@@ -207,7 +207,7 @@ class Inlining:
         return [n for n in self.function.control_outputs if n not in free and n not in self.inputs]
 
     def _needs_holder(self) -> bool:
-        """Whether a node has to stay in the place of the call: for its name, or to wait."""
+        """True if a node has to stay in the place of the call: for its name, or to wait."""
         if self.call.is_protected:
             return True
         results = self.function.outputs

@@ -187,7 +187,7 @@ class LowerControlFlow(Transform):
 
 
 def _has_flow(graph: Graph, name: str) -> bool:
-    """Whether a function, or one that it calls, has loops or branches in it; no if it cannot be read."""
+    """True if a function, or one that it calls, has loops or branches in it; False if it cannot be read."""
     try:
         function = graph.functions[name]
         names = {name, *reachable(function.graph)}

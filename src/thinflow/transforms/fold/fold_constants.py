@@ -202,7 +202,7 @@ class FoldConstants(Transform):
 
 
 def is_alias(node: Node) -> bool:
-    """Whether the node's outputs are its inputs."""
+    """True if the node's outputs are its inputs."""
     return has(node.op, Trait.IDENTITY) or node.op in {"IdentityN", "ReadVariableOp"}
 
 

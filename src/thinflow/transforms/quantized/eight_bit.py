@@ -194,7 +194,7 @@ def _codes_anew(quantize: Node) -> str | None:
 
 
 def _measures(value: Value, x: Value) -> bool:
-    """Whether a Min or Max is that of all that x holds."""
+    """True if a Min or Max is that of all that x holds."""
     node = value.node
     if value.is_graph_input or not node.inputs:
         return False

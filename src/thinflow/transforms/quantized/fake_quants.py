@@ -52,13 +52,13 @@ def _in_place(fake: Node) -> str | None:
 
 
 def _is_only_for(reader: Node, value: Value) -> bool:
-    """Whether nobody but `reader` sees a value, and only once."""
+    """True if nobody but `reader` sees a value, and only once."""
     uses = value.uses
     return value.port == 0 and len(uses) == 1 and uses[0].node is reader and not value.node.is_protected
 
 
 def _commutes(node: Node, bounds: Bounds) -> bool:
-    """Whether an op gives the same after fake quantization with this range as before it."""
+    """True if an op gives the same after fake quantization with this range as before it."""
     if not node.inputs or node.get("T") is None or not node.get("T").is_floating:
         return False
     low, high = bounds

@@ -158,14 +158,14 @@ class FreezeRequantizationRanges(Transform):
 
 
 def measures_floats(node: Node | None) -> bool:
-    """Whether a node quantizes floats to a range that is found while the graph runs."""
+    """True if a node quantizes floats to a range that is found while the graph runs."""
     if node is None or node.op != "QuantizeV2" or len(node.inputs) != 3 or node.get("axis", -1) >= 0:
         return False
     return any(v.node.tensor is None or v.is_graph_input for v in node.inputs[1:])
 
 
 def _is_range(node: Node | None) -> bool:
-    """Whether the log may speak of this node."""
+    """True if the log may speak of this node."""
     return node is not None and (has(node.op, Trait.GIVES_RANGE) or measures_floats(node))
 
 

@@ -309,7 +309,7 @@ def uses_behind(node: Node) -> list[Use]:
 
 
 def is_parameter(use: Use) -> bool:
-    """Whether a float input is a norm's parameter, a bias or a margin: few numbers that count much."""
+    """True if a float input is a norm's parameter, a bias or a margin: few numbers that count much."""
     if use.node.op == "InstanceNorm" or has(use.node.op, Trait.BATCH_NORM):
         # Input 0 of a norm is its data.
         return use.index > 0
@@ -319,7 +319,7 @@ def is_parameter(use: Use) -> bool:
 
 
 def is_scale(node: Node) -> bool:
-    """Whether the constant is the factor that turns cast integers back into weights."""
+    """True if the constant is the factor that turns cast integers back into weights."""
     uses = node.output().uses
     return bool(uses) and all(
         use.node.op == "Mul" and any(v.node.op == "Cast" and is_integer(v.node) for v in use.node.inputs)
@@ -328,7 +328,7 @@ def is_scale(node: Node) -> bool:
 
 
 def is_integer(cast: Node) -> bool:
-    """Whether a Cast reads whole numbers."""
+    """True if a Cast reads whole numbers."""
     source = cast.attrs.get("SrcT")
     return getattr(source, "kind", "") in ("i", "u", "q")
 
