@@ -22,4 +22,18 @@ def shipped_transforms() -> dict[str, str]:
                 with open(os.path.join(folder, file), encoding="utf-8") as source:
                     names = _REGISTERS.findall(source.read())
                 found.update(dict.fromkeys(names, f"{place}.{file.removesuffix('.py')}"))
-    return dict(sorted(found.items()))
+    return dict(sorted((found or _by_importing()).items()))
+
+
+def _by_importing() -> dict[str, str]:
+    """The same where there are no sources to read: in a zip file, or of compiled modules alone."""
+    import importlib
+    import pkgutil
+
+    from thinflow.rewrite.rule import registered, registered_names
+
+    package = importlib.import_module("thinflow.transforms")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    modules = {name: cls.__module__ for name in registered_names() if (cls := registered(name)) is not None}
+    return {name: m for name, m in modules.items() if m.startswith(package.__name__)}

@@ -162,9 +162,6 @@ def _attrs_key(node: Node) -> Hashable:
     return frozenset(items)
 
 
-_BY_PORT = frozenset({"IdentityN"})  # output i is input i
-
-
 @transform("remove_nodes")
 @dataclass(frozen=True)
 class RemoveNodes(Transform):
@@ -235,7 +232,7 @@ class RemoveNodes(Transform):
             raise Refuse("it is an input or output of the graph")
         if self.max_inputs >= 0 and len(node.inputs) > self.max_inputs:
             raise Refuse(f"it has {len(node.inputs)} inputs and max_inputs is {self.max_inputs}")
-        if node.op in _BY_PORT:
+        if node.op == "IdentityN":  # output i is input i
             values = dict(enumerate(node.inputs))
         elif self.input_index < len(node.inputs):
             values = {0: node.inputs[self.input_index]}
