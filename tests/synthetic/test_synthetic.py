@@ -6,12 +6,15 @@ import base64
 import io
 import re
 import wave
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import thinflow
 from tests.library import function, graph_of, node
 from tests.transforms.golden import parse_graph
+from thinflow.cli import main
 from thinflow.errors import FeedError, ParameterError
 from thinflow.interpreter import run_graph
 from thinflow.ir.types import FLOAT, STRING, TensorSpec
@@ -271,3 +274,55 @@ def test_nothing_is_divided_by_zero_and_segments_are_in_order() -> None:
 def test_sizes_of_random_numbers_are_small_and_above_zero(op: str) -> None:
     found = feed("dtype=int32, shape=shape[40]", more=f"y = {op}(x) {{T=int32, dtype=float}}")
     assert (found.min(), found.max()) == (1, 3)
+
+
+# ---- Made-up sizes that do not fit: the error names the input and the flag.
+
+
+TEXT = """
+x = Placeholder() {dtype=float%s}
+w = Const() {dtype=float, value=float[4,2]{1,2,3,4,5,6,7,8}}
+y = BatchMatMulV2(x, w) {T=float}
+inputs: x
+outputs: y
+"""
+
+
+@pytest.fixture(params=["", ", shape=shape[?,?]"], ids=["any shape", "any sizes"])
+def model(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    thinflow.save(parse_graph(TEXT % request.param), tmp_path / "m.pb")
+    return str(tmp_path / "m.pb")
+
+
+def problem(model: str) -> str:
+    """How the error begins for a graph."""
+    shape = thinflow.load(model).inputs[0].spec.shape
+    if shape is None:
+        return "the graph does not say what shape 'x' has, and [] does not fit: node 'y' (BatchMatMulV2)"
+    return "'x' has the shape [?,?], and made-up sizes, [1,8], do not fit: node 'y' (BatchMatMulV2)"
+
+
+def test_verify_and_run_name_the_input(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(FeedError) as caught:
+        thinflow.verify(model, model)
+    assert caught.value.message.startswith(problem(model))
+    assert caught.value.hint.startswith("say what sizes it has, for example --shape x=1,")
+    for command in (["verify", model, model], ["run", model, "--engine", "reference"]):
+        assert main(command) == 1
+        assert capsys.readouterr().err.startswith(f"error: {problem(model)}")
+        assert main([*command, "--shape", "x=3,4"]) == 0
+        capsys.readouterr()
+
+
+def test_benchmark_names_the_input(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ai_edge_litert")
+    assert main(["benchmark", model, "--runs", "1"]) == 1
+    assert "hint: say what sizes it has, for example --shape x=1," in capsys.readouterr().err
+
+
+def test_feeds_of_the_users_own_are_not_blamed_on_the_shape(model: str) -> None:
+    import numpy as np
+
+    with pytest.raises(thinflow.ThinflowError) as caught:
+        thinflow.verify(model, model, {"x": np.zeros((1, 5), np.float32)})
+    assert caught.value.message.startswith("node 'y' (BatchMatMulV2): ")

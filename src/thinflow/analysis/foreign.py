@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-# The modules of rules are imported for what they register.
-from thinflow.analysis import foreign_costs, onnx_shapes  # noqa: F401
+# Imported for the rules that it registers.
+from thinflow.analysis import onnx_shapes  # noqa: F401
 from thinflow.analysis.foreign_rules import COSTS, FREE, SHAPES, TYPES, type_of
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Node

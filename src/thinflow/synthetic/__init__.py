@@ -5,14 +5,16 @@ from thinflow.synthetic.feeds import (
     MAX_BYTES,
     MAX_RANK,
     concrete_shape,
+    explain_open_sizes,
     likely_shape,
+    naming_open_sizes,
+    open_sizes,
     override_shapes,
     synthetic_array,
     synthetic_feeds,
 )
 from thinflow.synthetic.files import synthetic_png, synthetic_wav
 from thinflow.synthetic.integers import amounts_for
-from thinflow.synthetic.open_sizes import explain_open_sizes, naming_open_sizes, open_sizes
 
 __all__ = [
     "DEFAULT_SIZE",
