@@ -61,14 +61,14 @@ class Layer:
         x: the input's quantization parameters, which are constants.
         plan: what is added up; weights are [kh kw,c,m], or [kh kw,1,c m] per channel.
         shape: of the filter, [kh,kw,c,m].
-        zero: the zero point of weights that were stored; None if they were real.
+        zero_point: of weights that were stored; None if they were real.
     """
 
     conv: Conv
     x: QuantizedTensor
     plan: LayerPlan
     shape: tuple[int, ...]
-    zero: int | None = None
+    zero_point: int | None = None
 
     def narrow(self, b: Builder, to: TargetTensors) -> Tensor | None:
         """The sums as uint8 values; None if that may be over a step off, or is not worth it."""
@@ -117,18 +117,18 @@ class Layer:
         plan = self.plan
         # The kernel corrects for a zero point of the weights by sums over the input's rows: beside deep sums
         # that is little work.
-        if self.zero is not None and len(plan.columns) > _SHALLOW:
-            return self._as_stored(self.zero)
-        found = None if self.zero is None else self._divided()
+        if self.zero_point is not None and len(plan.columns) > _SHALLOW:
+            return self._as_stored(self.zero_point)
+        found = None if self.zero_point is None else self._divided()
         if found is None:
             step = to.scale / plan.scale
             # TensorFlow's own sums were rounded to joined scales: what is finer than those cannot show.
             coarsest = max(step, 2 * plan.blur / plan.scale)
             found = in_channels(plan.columns, plan.input_zero, step, coarsest, all_channels=plan.is_real)
-        return self._as_stored(self.zero) if found is None and self.zero is not None else found
+        return self._as_stored(self.zero_point) if found is None and self.zero_point is not None else found
 
     def _as_stored(self, zero: int) -> Int8Weights:
-        return unscaled(self.plan.weights + zero, zero=zero)
+        return unscaled(self.plan.weights + zero, zero_point=zero)
 
     def _divided(self) -> Int8Weights | None:
         """Weights around 0 that fit, of a few channels more; None if they are too many, or x has odd ones."""
@@ -149,7 +149,7 @@ class Layer:
         conv, times = replace(self.conv, x=self._with_copies(b, weights.copies)), 1
         values = weights.values.reshape(*self.shape[:2], -1, self.shape[3])
         # Filters of blocks are filled up with zeros, which stand for no weight only if the zero point is 0.
-        found = None if weights.zero else merged(b, conv, values)
+        found = None if weights.zero_point else merged(b, conv, values)
         if found is not None:
             conv, values, times = found
         scales = (weights.scales * self.plan.unit).astype(np.float32)
@@ -157,13 +157,13 @@ class Layer:
         scales = np.tile(scales, times) if scales.size > 1 else scales.reshape(())
         rest = (
             b.const(scales, "scale"),
-            b.const(np.full(scales.shape, weights.zero, np.int8), "zero", INT8),
-            *(to.scale, to.zero),
+            b.const(np.full(scales.shape, weights.zero_point, np.int8), "zero", INT8),
+            *(to.scale, to.zero_point),
             *([b.const(np.tile(bias, times).astype(np.int32), "bias", INT32)] if bias.any() else []),
         )
         code = "com.microsoft.QLinearConv" if b.extended else "QLinearConv"
         w = b.const(values, "weights", INT8)
-        y = conv.emit(b, code, w, *rest, x_params=(self.x.scale, self.x.zero), element=UINT8)
+        y = conv.emit(b, code, w, *rest, x_params=(self.x.scale, self.x.zero_point), element=UINT8)
         return y if found is None else b.reshaped(y, self.conv.shape)
 
     def _with_copies(self, b: Builder, copies: tuple[tuple[int, int], ...]) -> Tensor:
@@ -182,11 +182,11 @@ class Layer:
 
 def layer_of(conv: Conv, x: QuantizedTensor, w: QuantizedTensor) -> Layer | None:
     """A convolution of quantized values; None if parameters or sizes are not known."""
-    constant = (x.scale, x.zero, w.values, w.scale, w.zero)
+    constant = (x.scale, x.zero_point, w.values, w.scale, w.zero_point)
     # Scales known only at run time leave nothing to plan with.
     if not all(t.is_constant for t in constant) or w.values.dtype is not INT8 or None in conv.shape[1:]:
         return None
-    zero = int(w.zero.array())
+    zero = int(w.zero_point.array())
     weights = w.values.array().astype(np.float64) - zero
     return planned(conv, x, weights, float(w.scale.array()), zero)
 
@@ -199,7 +199,7 @@ def planned(
     plan = LayerPlan(
         weights=weights.reshape(taps, 1 if "group" in conv.options else depth, -1),
         input_scale=float(x.scale.array()),
-        input_zero=int(x.zero.array()),
+        input_zero=int(x.zero_point.array()),
         unit=unit,
         is_real=zero is None,
     )
@@ -222,9 +222,9 @@ def convolution(
         found = None if layer is None or not to.scale.is_constant else layer.narrow(b, to)
         if found is not None:
             return found
-        rest = (w.scale, w.zero, to.scale, to.zero, *_bias(b, x, w, to, conv.shape[3]))
+        rest = (w.scale, w.zero_point, to.scale, to.zero_point, *_bias(b, x, w, to, conv.shape[3]))
         code = "com.microsoft.QLinearConv" if b.extended else "QLinearConv"
-        return conv.emit(b, code, w.values, *rest, x_params=(x.scale, x.zero), element=UINT8)
+        return conv.emit(b, code, w.values, *rest, x_params=(x.scale, x.zero_point), element=UINT8)
 
     def reals() -> Tensor:
         if is_product(conv, w.values):
@@ -237,9 +237,9 @@ def convolution(
 
 def _of_blocks(b: Builder, conv: Conv, x: QuantizedTensor, w: QuantizedTensor) -> Tensor | None:
     """A convolution of few channels as a product of blocks of columns; None where that is no quicker."""
-    if not (w.values.is_constant and w.zero.is_constant) or "group" in conv.options:
+    if not (w.values.is_constant and w.zero_point.is_constant) or "group" in conv.options:
         return None
-    zero = int(w.zero.array())
+    zero = int(w.zero_point.array())
     # An int8 value less an int8 zero point needs nine bits.
     values = w.values.array().astype(np.int16) - zero
     found = merged(b, conv, values) if math.prod(values.shape[:3]) >= _DEEP else None
@@ -249,7 +249,7 @@ def _of_blocks(b: Builder, conv: Conv, x: QuantizedTensor, w: QuantizedTensor) -
     # Back around the zero point: the zeros that fill the blocks become it, and the product takes it off
     # again.
     weights = b.const((filters + zero).astype(np.int8), "blocks", INT8)
-    product = as_product(b, blocks, weights, (x.zero, w.zero))
+    product = as_product(b, blocks, weights, (x.zero_point, w.zero_point))
     return b.reshaped(scaled(b, product, x.scale, w.scale), conv.shape)
 
 
@@ -265,10 +265,10 @@ def _bias(
     b: Builder, x: QuantizedTensor, w: QuantizedTensor, to: TargetTensors, count: int | None
 ) -> tuple[Tensor, ...]:
     """The addend of the sums, int32 [k]; nothing if the scale of a sum is not known."""
-    if x.unit is None or w.unit is None or not count:
+    if x.known_scale is None or w.known_scale is None or not count:
         return ()
     # One step of a 32-bit sum is the product of both scales.
-    bias = round(to.shift / (x.unit * w.unit))
+    bias = round(to.shift / (x.known_scale * w.known_scale))
     return (b.const(np.full(count, bias, np.int32), "bias", INT32),) if 0 < abs(bias) < _MOST else ()
 
 
@@ -277,10 +277,10 @@ def matrix_product(
 ) -> tuple[Tensor, Accumulators]:
     """The 32-bit sums of a matrix product, int32 [m,n], and their other forms."""
     shape = b.result_spec().shape
-    q = b.step("MatMulInteger", x.values, w.values, x.zero, w.zero, shape=shape, element=INT32)
+    q = b.step("MatMulInteger", x.values, w.values, x.zero_point, w.zero_point, shape=shape, element=INT32)
 
     def narrow(to: TargetTensors) -> Tensor:
-        inputs = (x.values, x.scale, x.zero, w.values, w.scale, w.zero, to.scale, to.zero)
+        inputs = (x.values, x.scale, x.zero_point, w.values, w.scale, w.zero_point, to.scale, to.zero_point)
         return b.step("QLinearMatMul", *inputs, shape=shape, element=UINT8)
 
     return q, Accumulators(low, high, narrow, lambda: scaled(b, q, x.scale, w.scale))

@@ -117,7 +117,7 @@ def _note_kernel(
     else:
         to = target_over(b, Term(b, low), Term(b, high))
         values, join = requantized_layer(b, inner, to) if is_known else (quantized(b, inner, to), None)
-        scale, zero = to.scale, to.zero
+        scale, zero = to.scale, to.zero_point
     values = with_border(b, values, zero, border, x.shape)
     params = QuantizedTensor(values, scale, zero, low, high)
     if border is None:

@@ -182,7 +182,7 @@ def _whole(
     if not convs:
         return None
     conv, quick = convs[0], convs[-1]
-    zeros = x.zero, w.zero
+    zeros = x.zero_point, w.zero_point
     y = whole_conv(b, conv, w.values, zeros)
 
     def exact_sums() -> Tensor:

@@ -65,10 +65,10 @@ def _clamped(b: Builder, q: Tensor, low: Tensor, high: Tensor, top: Term | None)
 
 def _limited(b: Builder, x: QuantizedTensor, top: float) -> Tensor:
     """Values of at least the zero point, and at most that of a real value."""
-    ends = [x.zero]
+    ends = [x.zero_point]
     if top < math.inf:
         # The value that stands for `top`, saturated as quantizing it would be.
-        code = (top / Term(b, x.scale)).rounded() + b.cast(x.zero, FLOAT)
+        code = (top / Term(b, x.scale)).rounded() + b.cast(x.zero_point, FLOAT)
         ends.append(b.cast(code.least(255.0).most(0.0).tensor, UINT8))
     return b.step("Clip", x.values, *ends, shape=x.values.shape)
 
@@ -142,7 +142,10 @@ def _mean(b: Builder, x: QuantizedTensor, options: dict[str, Any]) -> Tensor:
     """The mean of each window; the border does not count."""
     if b.extended:
         # In and out by the same quantization parameters: means lie within the range.
-        inputs, options = (x.values, x.scale, x.zero, x.scale, x.zero), {"channels_last": 1, **options}
+        inputs, options = (
+            (x.values, x.scale, x.zero_point, x.scale, x.zero_point),
+            {"channels_last": 1, **options},
+        )
         return b.step("com.microsoft.QLinearAveragePool", *inputs, shape=b.result_spec().shape, **options)
     n, rows, columns, depth = b.result_spec().shape or (None,) * 4
     reals = b.channels_first(dequantized(b, x))
@@ -194,7 +197,7 @@ def _joined(b: Builder, axis: Tensor, parts: list[QuantizedTensor]) -> Three:
     ]  # fmt: skip
     (place,) = ints(axis, "the axis")
     y = b.result(b.step("Concat", *moved, shape=b.result_spec().shape, axis=place))
-    params = QuantizedTensor(y, to.scale, to.zero, low.tensor, high.tensor)
+    params = QuantizedTensor(y, to.scale, to.zero_point, low.tensor, high.tensor)
     return note_quantized(b, y, params), b.result(low.tensor, 1), b.result(high.tensor, 2)
 
 

@@ -49,12 +49,12 @@ the requantization in between cannot be left out."""
 
 @dataclass(frozen=True)
 class QuantizedTensor:
-    """A quantized tensor: (values - zero) * scale.
+    """A quantized tensor: (values - zero_point) * scale.
 
     Attributes:
         values: uint8 (of signed ones: 128 more); int8 for weights.
         scale: float [].
-        zero: the zero point [], of the values' type.
+        zero_point: [], of the values' type.
         low, high: the ends of the range as the graph hands them on.
         is_measured: whether the ends are those of sums made here, which are not TensorFlow's to the last bit.
         join: makes a bias behind these values part of the layer that they are requantized from.
@@ -63,7 +63,7 @@ class QuantizedTensor:
 
     values: Tensor
     scale: Tensor
-    zero: Tensor
+    zero_point: Tensor
     low: Tensor
     high: Tensor
     is_measured: bool = False
@@ -71,14 +71,14 @@ class QuantizedTensor:
     reals: Callable[[], Tensor] | None = None
 
     @property
-    def unit(self) -> float | None:
+    def known_scale(self) -> float | None:
         """The scale, if it is known."""
         return float(self.scale.array()) if self.scale.is_constant else None
 
 
 @dataclass(frozen=True)
 class TargetTensors:
-    """Quantization parameters of a result: (values - zero) * scale.
+    """Quantization parameters of a result: (values - zero_point) * scale.
 
     Attributes:
         shift: what to add to the real values before they are rounded.
@@ -87,7 +87,7 @@ class TargetTensors:
     """
 
     scale: Tensor
-    zero: Tensor
+    zero_point: Tensor
     shift: float = 0.0
     clamped: bool = False
     top: float = math.inf
@@ -96,7 +96,8 @@ class TargetTensors:
     def fixed(self) -> RequantTarget:
         """The same in numbers, which are constants."""
         low = 0.0 if self.clamped else -math.inf
-        return RequantTarget(float(self.scale.array()), int(self.zero.array()), self.shift, low, self.top)
+        scale, zero_point = float(self.scale.array()), int(self.zero_point.array())
+        return RequantTarget(scale, zero_point, self.shift, low, self.top)
 
 
 @dataclass(frozen=True)
@@ -192,13 +193,13 @@ def weights_of(b: Builder, w: Tensor, low: Tensor, high: Tensor) -> QuantizedTen
     found = b.notes.get(("weights", w))
     if found is None:
         found = quantized_of(b, w, low, high)
-        if found is None or not found.values.is_constant or not found.zero.is_constant:
+        if found is None or not found.values.is_constant or not found.zero_point.is_constant:
             return None if found is None else in_own_type(b, w, found)
         values, zero = (
             b.const((t.array().astype(np.int16) - _HALF).astype(np.int8), "weights", INT8)
-            for t in (found.values, found.zero)
+            for t in (found.values, found.zero_point)
         )
-        found = replace(found, values=values, zero=zero)
+        found = replace(found, values=values, zero_point=zero)
         b.notes["weights", w] = found
     weights: QuantizedTensor = found
     return weights if is_same(weights.low, low) and is_same(weights.high, high) else None
@@ -206,10 +207,10 @@ def weights_of(b: Builder, w: Tensor, low: Tensor, high: Tensor) -> QuantizedTen
 
 def in_own_type(b: Builder, q: Tensor, params: QuantizedTensor) -> QuantizedTensor:
     """The same with the values in their own type, signed ones too."""
-    zero = params.zero
+    zero = params.zero_point
     if q.dtype is INT8:
         zero = b.cast((Term(b, b.cast(zero, INT32)) - _HALF).tensor, INT8)
-    return replace(params, values=q, zero=zero)
+    return replace(params, values=q, zero_point=zero)
 
 
 def accumulators_of(b: Builder, q: Tensor, low: Tensor, high: Tensor) -> Accumulators | None:
@@ -241,17 +242,16 @@ def _constants(b: Builder, known: QuantParams, shift: int = 0) -> tuple[Tensor, 
 
 def dequantized(b: Builder, x: QuantizedTensor) -> Tensor:
     """Values as float."""
-    return b.step(
-        "DequantizeLinear", x.values, x.scale, x.zero, shape=x.values.shape, element=FLOAT, suffix="reals"
-    )
+    inputs, shape = (x.values, x.scale, x.zero_point), x.values.shape
+    return b.step("DequantizeLinear", *inputs, shape=shape, element=FLOAT, suffix="reals")
 
 
 def constant_reals(x: QuantizedTensor) -> Array | None:
     """The real values of a constant, float64; None for others."""
-    if not (x.values.is_constant and x.scale.is_constant and x.zero.is_constant):
+    if not (x.values.is_constant and x.scale.is_constant and x.zero_point.is_constant):
         return None
-    reals: Array = (x.values.array().astype(np.float64) - float(x.zero.array())) * float(x.scale.array())
-    return reals
+    centred = x.values.array().astype(np.float64) - float(x.zero_point.array())
+    return np.asarray(centred * float(x.scale.array()))
 
 
 def real_values_of(b: Builder, x: QuantizedTensor) -> Tensor:
@@ -261,7 +261,7 @@ def real_values_of(b: Builder, x: QuantizedTensor) -> Tensor:
 
 def quantized(b: Builder, x: Tensor, to: TargetTensors | QuantizedTensor) -> Tensor:
     """Float as uint8 values."""
-    return b.step("QuantizeLinear", x, to.scale, to.zero, shape=x.shape, element=UINT8, suffix="codes")
+    return b.step("QuantizeLinear", x, to.scale, to.zero_point, shape=x.shape, element=UINT8, suffix="codes")
 
 
 def scaled(b: Builder, q: Tensor, *units: Tensor) -> Tensor:
@@ -343,7 +343,9 @@ def dynamic(b: Builder, sums: Accumulators) -> QuantizedTensor:
     if sums.ends is not None:
         low, high = _zero_between(b, sums, *sums.ends())
         to = target_over(b, low, high)
-        return QuantizedTensor(sums.narrow(to), to.scale, to.zero, low.tensor, high.tensor, is_measured=True)
+        return QuantizedTensor(
+            sums.narrow(to), to.scale, to.zero_point, low.tensor, high.tensor, is_measured=True
+        )
     x = sums.reals()
     if sums.clamped:
         return _from_zero(b, x, sums.top)

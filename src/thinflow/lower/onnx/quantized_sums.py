@@ -118,7 +118,7 @@ class Pair:
             )
         # An offset known only at run time is added to the second operand, which is quantized anew.
         values, scale, zero = dynamically_quantized(self.b, self._other(0.0))
-        return replace(self, y=replace(self.y, values=values, scale=scale, zero=zero)).emit(to)
+        return replace(self, y=replace(self.y, values=values, scale=scale, zero_point=zero)).emit(to)
 
     def _frozen(self, to: TargetTensors) -> Tensor:
         """A sum over known ranges: by one op on 8-bit values, or in float if that may be over a step off."""
@@ -163,7 +163,7 @@ class Pair:
     def emit(self, to: TargetTensors) -> Tensor:
         """By ONNX Runtime's own op, whatever the offset."""
         x, y = self.x, self.y
-        inputs = (x.values, x.scale, x.zero, y.values, y.scale, y.zero, to.scale, to.zero)
+        inputs = (x.values, x.scale, x.zero_point, y.values, y.scale, y.zero_point, to.scale, to.zero_point)
         return self.b.step(f"com.microsoft.QLinear{self.code}", *inputs)
 
     @cached_property
@@ -218,14 +218,14 @@ def _moved(pair: Pair, to: TargetTensors, offset: float) -> tuple[Pair, TargetTe
     """The pair and its target, one zero point moved so as to add the offset, and what is left of that."""
     best, left = (pair, to), abs(offset)
     # The result's zero point, and each operand's: whichever comes nearest to the offset in whole steps.
-    target = _zero_moved(pair.b, to.scale, to.zero, offset)
+    target = _zero_moved(pair.b, to.scale, to.zero_point, offset)
     if target is not None and target[1] < left:
-        best, left = (pair, replace(to, zero=target[0])), target[1]
+        best, left = (pair, replace(to, zero_point=target[0])), target[1]
     for operand in (pair.x, pair.y) if pair.code == "Add" else ():
         # (q - (zero - k)) * scale is k steps more, so that an operand's zero point moves the other way.
-        found = _zero_moved(pair.b, operand.scale, operand.zero, -offset)
+        found = _zero_moved(pair.b, operand.scale, operand.zero_point, -offset)
         if found is not None and found[1] < left:
-            changed = replace(operand, zero=found[0])
+            changed = replace(operand, zero_point=found[0])
             is_x = operand is pair.x
             best, left = (replace(pair, x=changed) if is_x else replace(pair, y=changed), to), found[1]
     return *best, left

@@ -6,6 +6,10 @@ little that no result moves by a step, then its mean goes into the bias and the 
 reads the input channels in question once more, with the rest as weights; or the channels of the result that
 they belong to get scales of their own. The last is the way of real weights, too: they are rounded, so sums
 move, but an input is one of 256 values, which bounds by how much.
+
+    x w + b  =  x clip(w) + x[some channels] (w - clip(w)) + b  =  [x, x[some channels]] [clip(w); rest] + b
+    x w + b  ~  x clip(w) + (b + mean(x) sum(w - clip(w)))      if the rest is small
+    x w + b  ~  s (x round(w / s) + b / s)                      with a scale s for each channel of the result
 """
 
 from __future__ import annotations
@@ -52,19 +56,19 @@ class Int8Weights:
         scales: what a value of 1 stands for, in units of the weights given, float64 [m] or [1].
         shift: what to add to the sums, in units of the weights times steps of the input, float64 [m] or [1].
         copies: stretches (first channel, count) of the input, to be joined to it along the channels.
-        zero: the zero point of the values.
+        zero_point: of the values.
     """
 
     values: Array
     scales: Array
     shift: Array
     copies: tuple[tuple[int, int], ...] = ()
-    zero: int = 0
+    zero_point: int = 0
 
 
-def unscaled(values: Array, *, copies: tuple[tuple[int, int], ...] = (), zero: int = 0) -> Int8Weights:
+def unscaled(values: Array, *, copies: tuple[tuple[int, int], ...] = (), zero_point: int = 0) -> Int8Weights:
     """Weights that are int8 values as they are."""
-    return Int8Weights(values.astype(np.int8), np.ones(1), np.zeros(1), copies, zero)
+    return Int8Weights(values.astype(np.int8), np.ones(1), np.zeros(1), copies, zero_point)
 
 
 # --- further channels ------------------------------------------------------------------------------------
