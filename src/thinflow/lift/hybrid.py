@@ -1,5 +1,6 @@
-"""Products of float rows with eight-bit weights, as LiteRT's hybrid kernels compute them: the rows become
-quantized first, each with a scale of its own, so that the product is one of whole numbers.
+"""Products of float rows with eight-bit weights, as LiteRT's hybrid kernels compute them.
+
+The rows are quantized first, each with a scale of its own, so that the product is one of whole numbers.
 
 Symmetric: q = round(x * 127 / max |x|).   Asymmetric: q - zero on the 255 steps from min(x, 0) to max(x, 0).
 """

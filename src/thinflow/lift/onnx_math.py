@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, INT32, INT64
@@ -20,6 +18,7 @@ from thinflow.lift.onnx_values import (
     typed,
 )
 from thinflow.lift.rules import Rule, lifts, lifts_counterparts, same, variadic
+from thinflow.lift.tflite_math import gelu, prelu
 from thinflow.onnx.operators import Trait, same_in_tensorflow
 
 
@@ -79,10 +78,10 @@ def _leaky(c: Call) -> Value:
 @lifts("onnx.PRelu")
 def _prelu(c: Call) -> Value:
     """Before version 7 a vector of slopes goes along the channels; since then it is broadcast."""
-    zero, slope = like(c, 0, c[0]), c[1]
+    slope = c[1]
     if opset(c) < _BROADCASTS and rank(c, 1) == 1 and rank(c) > 1 and c.sizes(1) != (1,):
         slope = along(c, slope, 1, rank(c))
-    return c.emit("AddV2", c.emit("Maximum", c[0], zero), c.emit("Mul", slope, c.emit("Minimum", c[0], zero)))
+    return prelu(c, slope)
 
 
 _BROADCASTS = 7
@@ -138,14 +137,7 @@ def _thresholded(c: Call) -> Value:
 
 @lifts("onnx.Gelu", "onnx.com.microsoft.Gelu")
 def _gelu(c: Call) -> Value:
-    """x * Phi(x), by the error function or by the approximation with tanh."""
-    x = c[0]
-    if text(c, "approximate", "none") == "tanh":
-        cube = c.emit("Mul", c.emit("Mul", c.emit("Square", x), x), like(c, 0.044715, x))
-        bent = c.emit("Tanh", c.emit("Mul", c.emit("AddV2", x, cube), like(c, math.sqrt(2 / math.pi), x)))
-    else:
-        bent = c.emit("Erf", c.emit("Mul", x, like(c, math.sqrt(0.5), x)))
-    return c.emit("Mul", c.emit("Mul", x, like(c, 0.5, x)), c.emit("AddV2", bent, like(c, 1, x)))
+    return gelu(c, text(c, "approximate", "none") == "tanh")
 
 
 def _softmax(op: str) -> Rule:

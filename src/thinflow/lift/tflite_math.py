@@ -140,9 +140,13 @@ def _softmax(c: Call) -> Value:
 
 @lifts("tfl.PRELU")
 def _prelu(c: Call) -> Value:
+    return prelu(c, c[1])
+
+
+def prelu(c: Call, slope: Value) -> Value:
     """max(x, 0) + slope * min(x, 0)."""
     zero = c.constant(0.0, c[0])
-    return c.emit("AddV2", c.emit("Maximum", c[0], zero), c.emit("Mul", c[1], c.emit("Minimum", c[0], zero)))
+    return c.emit("AddV2", c.emit("Maximum", c[0], zero), c.emit("Mul", slope, c.emit("Minimum", c[0], zero)))
 
 
 @lifts("tfl.HARD_SWISH")
@@ -154,9 +158,13 @@ def _hard_swish(c: Call) -> Value:
 
 @lifts("tfl.GELU")
 def _gelu(c: Call) -> Value:
+    return gelu(c, bool(c.get("approximate", False)))
+
+
+def gelu(c: Call, by_tanh: bool) -> Value:
     """x * Phi(x), by the error function or by the approximation with tanh."""
     x = c[0]
-    if c.get("approximate", False):
+    if by_tanh:
         cube = c.emit("Mul", c.emit("Mul", c.emit("Square", x), x), c.constant(0.044715, x))
         inner = c.emit("Mul", c.emit("AddV2", x, cube), c.constant(math.sqrt(2 / math.pi), x))
         bent = c.emit("Tanh", inner)
