@@ -164,8 +164,10 @@ class House:
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Names and values that are assigned when a module is loaded."""
-    for node in tree.body:
+    """Names and values that are assigned when a module is loaded; in its classes, too, but for patterns."""
+    for node in [*tree.body, *(n for c in tree.body if isinstance(c, ast.ClassDef) for n in c.body)]:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and "pattern" in ast.unparse(node).partition("=")[0]:
+            continue
         if isinstance(node, ast.Assign):
             yield from ((ast.unparse(target), node.value) for target in node.targets)
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
@@ -173,9 +175,9 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _strings(value: ast.expr) -> set[str]:
-    """The strings in an expression, those of a pattern "A|B" apart."""
+    """The strings in an expression, those of a pattern "A|B" and of a list "A B" apart."""
     found = (n.value for n in ast.walk(value) if isinstance(n, ast.Constant) and isinstance(n.value, str))
-    return {part for text in found for part in text.split("|")}
+    return {part for text in found for part in re.split(r"[|\s]+", text)}
 
 
 def circles(arrows: Mapping[str, Iterable[str]]) -> list[list[str]]:

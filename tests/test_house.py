@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,14 @@ def test_tables_and_their_copies(tmp_path: Path) -> None:
     assert found.copies() == ["Add, Mul: pack.lower.rules.FIRST pack.transforms.fuse.X"]
     assert found.declarative() == ["pack.transforms.fuse.Fuse"]
     assert found.comment_share() == 100 / 16
+
+
+def test_tables_in_classes_and_in_lists_of_words_count() -> None:
+    tree = ast.parse(
+        'A = "Add Mul".split()\nclass B:\n    ops = {"Sub", "Div"}\n    pattern = node("Add", node("Mul"))\n'
+    )
+    constants = {name: house._strings(value) for name, value in house._constants(tree)}
+    assert constants == {"A": {"Add", "Mul"}, "ops": {"Sub", "Div"}}
 
 
 def test_an_arrow_against_the_order_leads_up() -> None:
