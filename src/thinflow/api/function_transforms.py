@@ -121,12 +121,12 @@ class Editor:
 
     def remove_attributes(self, names: Iterable[str]) -> int:
         """Remove attributes from every node; how many nodes had one."""
-        wanted, count = set(names), 0
+        gone, count = set(names), 0
         for node in self.graph:
-            if found := wanted & node.attrs_view.keys():
-                for name in found:
+            if present := gone & node.attrs_view.keys():
+                for name in present:
                     del node.attrs[name]
-                self.trace.changed(node, f"removed {', '.join(sorted(found))}")
+                self.trace.changed(node, f"removed {', '.join(sorted(present))}")
                 count += 1
         return count
 
@@ -350,12 +350,12 @@ def _texts(graph: Graph) -> dict[str, str]:
 
 def _tell_changes(before: dict[str, str], graph: Graph, trace: Trace) -> None:
     """Record the nodes that differ and are not recorded yet."""
-    told = {entry.node for entry in trace.changes}
+    recorded = {entry.node for entry in trace.changes}
     after = _texts(graph)
     for node in graph:
-        if node.name not in told and before.get(node.name) != after[node.name]:
+        if node.name not in recorded and before.get(node.name) != after[node.name]:
             trace.changed(node, "changed" if node.name in before else "added")
-    gone = [name for name in before if name not in after and name not in told]
+    gone = [name for name in before if name not in after and name not in recorded]
     first = next(iter(graph), None)
     # Entries are about nodes that are there; with none at all the runner would take the graph for unchanged.
     if gone and not trace.changes and first is not None:

@@ -57,14 +57,14 @@ def find(name: str) -> type[Transform]:
         raise ParameterError(f"this name stands for several: {', '.join((name, *others))}", hint="name one")
     if name in shipped_transforms():
         importlib.import_module(shipped_transforms()[name])
-    found = registered(name) or _plugin(name)
-    if found is None:
+    cls = registered(name) or _plugin(name)
+    if cls is None:
         raise ParameterError(
             f"Transform '{name}' not recognized",
             hint=closest(name, [*names(), *plugin_names(), *order_names()], count=1)
             or f"there are: {', '.join(names())}",
         )
-    return found
+    return cls
 
 
 def _plugin(name: str) -> type[Transform] | None:

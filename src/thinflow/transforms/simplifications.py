@@ -105,27 +105,27 @@ def _has_constant_shape(reshape: Node) -> str | None:
     return "its shape is constant" if reshape.inputs[1].node.tensor is not None else None
 
 
-def _sizes(wanted: Value) -> list[int]:
+def _sizes(shape: Value) -> list[int]:
     """The sizes a Reshape asks for, -1 for the one it has to find.
 
     Raises:
         Refuse: too little is known.
     """
-    if wanted.is_graph_input:
+    if shape.is_graph_input:
         raise Refuse("its shape is fed")
-    element = wanted.dtype
+    element = shape.dtype
     if not isinstance(element, DType) or element not in (INT32, INT64):
         raise Refuse("the type of its shape is not known")
-    found = wanted.spec.elements
-    if found is None or wanted.spec.rank != 1 or wanted.spec.size != len(found):
-        raise Refuse(f"nothing is known of its shape, which comes from '{wanted.name}'")
-    unknown = [i for i, size in enumerate(found) if size is None]
+    sizes = shape.spec.elements
+    if sizes is None or shape.spec.rank != 1 or shape.spec.size != len(sizes):
+        raise Refuse(f"nothing is known of its shape, which comes from '{shape.name}'")
+    unknown = [i for i, size in enumerate(sizes) if size is None]
     if len(unknown) > 1:
         raise Refuse(f"{len(unknown)} sizes of its shape are not known")
     # -1 is found by division, which a 0 among the others makes impossible.
-    if unknown and (0 in found or -1 in found):
+    if unknown and (0 in sizes or -1 in sizes):
         raise Refuse("one size is not known, and another is 0 or to be found")
-    return [-1 if size is None else size for size in found]
+    return [-1 if size is None else size for size in sizes]
 
 
 @transform("simplify_shapes")

@@ -67,9 +67,9 @@ class BackportTensorArrayV3(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         makers = [n for n in graph if _MAKES_ARRAY.fullmatch(n.op)]
-        if wanted := [n for n in makers if n.output(1).is_graph_output or n.output(1).is_graph_input]:
+        if asked_for := [n for n in makers if n.output(1).is_graph_output or n.output(1).is_graph_input]:
             for node in makers:  # all or none: both versions of a handle do not go together
-                trace.leave(node, f"'{wanted[0].name}:1' is asked for by name, and version 2 has no flow")
+                trace.leave(node, f"'{asked_for[0].name}:1' is asked for by name, and version 2 has no flow")
             return
         inside = in_loops(graph) if makers else set()
         for node in makers:

@@ -108,15 +108,15 @@ class InlinePartitionedCall(Transform):
         )
 
     def _callees(self, body: Graph, functions: Mapping[str, Function]) -> set[str]:
-        found = set()
+        callees = set()
         for node in body:
             try:
                 called = self._called(node, functions)
             except Refuse:
                 continue
             if called is not None and called[0].name in functions:
-                found.add(called[0].name)
-        return found
+                callees.add(called[0].name)
+        return callees
 
 
 def _definition(called: FunctionAttr, functions: Mapping[str, Function], endless: set[str]) -> Function:
@@ -184,10 +184,10 @@ class Inlining:
         self.effects = self._effects()
         self.types = self._result_types() if self._needs_holder() else ()
 
-    def _refuse_misfits(self, given: int) -> None:
-        name, wanted = self.function.name, len(self.function.inputs)
-        if given != wanted:
-            raise Refuse(f"it passes {given} arguments to '{name}', which takes {wanted}")
+    def _refuse_misfits(self, passed: int) -> None:
+        name, taken = self.function.name, len(self.function.inputs)
+        if passed != taken:
+            raise Refuse(f"it passes {passed} arguments to '{name}', which takes {taken}")
         if self.function.graph.missing:
             lost = next(iter(self.function.graph.missing))
             raise Refuse(f"'{name}' refers to a node '{lost}', which does not exist")

@@ -94,13 +94,13 @@ class FoldOldBatchNorms(Transform):
 
     def _lower(self, graph: Graph, trace: Trace) -> None:
         """Why a norm was not folded is of no interest once it is lowered; why it was neither is told once."""
-        told = {entry.node for entry in trace.left}
+        unfolded = {entry.node for entry in trace.left}
         lowering = Trace()
         LowerNorms().apply(graph, lowering)
         lowered = {entry.node for entry in lowering.changes}
         trace.changes += lowering.changes
         trace.left = [entry for entry in trace.left if entry.node not in lowered]
-        trace.left += [entry for entry in lowering.left if entry.node not in told]
+        trace.left += [entry for entry in lowering.left if entry.node not in unfolded]
 
 
 Statistics = dict[str, tuple[Array, Array]]
@@ -186,16 +186,16 @@ def measure_batch_norms(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) ->
     # Without outputs, run as far as the norms; no more is looked at.
     outputs = list(graph.outputs) or [n.output() for n in norms]
     needed = ancestors(v.node for v in outputs)
-    wanted: dict[Value, list[Node]] = {}
+    readers: dict[Value, list[Node]] = {}
     for norm in norms:
         if norm in needed:
             # What the norm reads is observed: the variance that it gives out itself is over N - 1 values.
-            wanted.setdefault(norm.inputs[0], []).append(norm)
+            readers.setdefault(norm.inputs[0], []).append(norm)
     sums: Statistics = {}
     counts: Counter[str] = Counter()
 
     def observe(value: Value, array: Array) -> None:
-        for norm in wanted.get(value, ()):
+        for norm in readers.get(value, ()):
             mean, variance = _moments(array, norm)
             old = sums.get(norm.name, (np.zeros_like(mean), np.zeros_like(variance)))
             sums[norm.name] = (old[0] + mean, old[1] + variance)

@@ -38,15 +38,15 @@ class ToNhwc(Transform):
     tolerance = 1e-5
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        wanted = [
+        channels_first = [
             n for n in execution_order(graph) if has(n.op, _WITH_CHANNELS) and n.get("data_format") in LAYOUTS
         ]
-        if not wanted:
+        if not channels_first:
             return
         known_shapes(graph)
         loops = in_loops(graph)
         sinker = Sinker(graph, trace, self.name)
-        for node in wanted:
+        for node in channels_first:
             try:
                 # New constants would be outside of the frame.
                 if node in loops:
