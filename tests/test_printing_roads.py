@@ -16,7 +16,7 @@ import pytest
 import thinflow
 from thinflow.bench.profile import profile
 from thinflow.cli import main
-from thinflow.compat.tensorboard import write_events
+from thinflow.compat.graph_scripts import write_events
 from thinflow.errors import NodeError, ThinflowError
 from thinflow.formats import events
 from thinflow.ir.types import FLOAT

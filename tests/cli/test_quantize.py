@@ -84,3 +84,9 @@ def test_choices_that_do_not_exist(
     assert problem in error
     assert hint in error.partition("hint:")[2]
     assert not Path("q.tflite").exists()
+
+
+def test_a_layer_that_no_onnx_file_has(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    assert main(["quantize", model, "q.onnx", "--samples", "2", "--keep-float", "fc9/*"]) == 1
+    assert "no operator of the ONNX model is called 'fc9/*'" in capsys.readouterr().err

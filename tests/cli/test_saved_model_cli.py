@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -186,6 +187,12 @@ def test_spellings(export: str, capsys: Out, argv: list[str]) -> None:
     assert capsys.readouterr().out.startswith(
         "The given SavedModel contains the following tag-sets:\n'serve'"
     )
+
+
+def test_a_folder_called_like_a_command(export: str, capsys: Out) -> None:
+    os.rename(export, "run")
+    assert main(["saved_model_cli", "--dir", "run", "show"]) == 0
+    assert "contains the following tag-sets" in capsys.readouterr().out
 
 
 def test_ops_need_a_graph(export: str, capsys: Out) -> None:

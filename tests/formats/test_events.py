@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thinflow
-from thinflow.compat.tensorboard import write_events
+from thinflow.compat.graph_scripts import write_events
 from thinflow.errors import FormatError, ThinflowError, WriteError
 from thinflow.formats import events, recognise
 from thinflow.ir.graph import Graph

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from thinflow.errors import VerificationError
-from thinflow.optimize.quality import Quality, QualityMeter, decibels, is_ranked
+from thinflow.optimize.quality import LOUDEST, Quality, QualityMeter, decibels, finite_decibels, is_ranked
 from thinflow.optimize.samples import class_numbers
 
 A = np.array([[0.1, 0.7, 0.2]], np.float32)
@@ -43,6 +43,21 @@ def test_labels_give_accuracy() -> None:
     assert (quality.accuracy_before, quality.accuracy, quality.drop) == (100, 50, 50)
     assert quality.sentence() == "accuracy 50.00% against 100.00% on 2 samples, which may be chance"
     assert (quality.lost, quality.gained) == (1, 0)
+
+
+def test_outputs_without_floats_are_equal_or_not() -> None:
+    meter = QualityMeter(ranked=False)
+    for after in (3, 3, 4):
+        meter.add([np.array([3])], [np.array([after])])
+    quality = meter.result()
+    assert quality.sentence(detailed=True) == "equal outputs on 2 of 3 samples"
+    assert (quality.worst_samples, quality.drop) == ([2], pytest.approx(100 / 3))
+
+
+def test_decibels_for_json() -> None:
+    assert finite_decibels(math.inf) is None
+    assert finite_decibels(-math.inf) == -LOUDEST
+    assert finite_decibels(29.4949) == 29.49
 
 
 def test_noise_in_decibels() -> None:

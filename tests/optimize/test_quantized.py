@@ -14,9 +14,10 @@ from thinflow.engines.litert import Model
 from thinflow.errors import ParameterError
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import FloatModel, float_model
+from thinflow.optimize.quality import LOUDEST
 from thinflow.optimize.quantize_job import observer_named, recipe_from
 from thinflow.optimize.samples import Samples, rebind, samples_for
-from thinflow.optimize.sqnr import LOUDEST, SqnrMeter, before_squashing, sensitivity
+from thinflow.optimize.sqnr import SqnrMeter, before_squashing, sensitivity
 from thinflow.optimize.tuning import HOLD_OUT, WORTH_DB, tuned_model
 from thinflow.quantize.recipe import SCHEMES, Recipe, chosen_recipe
 from thinflow.zoo import digits
@@ -61,6 +62,7 @@ def test_schemes_on_a_trained_model(path: Path, scheme: str, smaller: float) -> 
     assert report["float_bytes"] / report["size_bytes"] > smaller
     assert report["quality"].startswith("accuracy 9")
     assert report["sqnr_db"] > 25
+    assert report["noise"] == f"{report['sqnr_db']:.1f} dB"
 
 
 @pytest.mark.parametrize("scheme", ["float16", "dynamic", "int8_weights"])

@@ -12,9 +12,8 @@ import pytest
 
 import thinflow
 from thinflow.cli.compat._saved_models import all_lines
-from thinflow.compat.inference_graphs import strip_unused
+from thinflow.compat.graph_scripts import strip_unused, write_events
 from thinflow.compat.saved_models import meta_graphs
-from thinflow.compat.tensorboard import write_events
 from thinflow.formats import graphdef, memmapped
 from thinflow.formats.memmapped import write
 from thinflow.zoo import digits
@@ -83,7 +82,7 @@ def test_optimized_graphs_load(tmp_path: Path) -> None:
     import tensorflow as tf
     from tensorflow.python.tools.optimize_for_inference_lib import optimize_for_inference as original
 
-    from thinflow.compat.inference_graphs import optimize_for_inference
+    from thinflow.compat.graph_scripts import optimize_for_inference
 
     graph = digits.build(0)
     message = tf.compat.v1.GraphDef.FromString(graphdef.to_bytes(graph))

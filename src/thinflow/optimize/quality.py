@@ -22,6 +22,8 @@ from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.samples import Samples, as_declared
 from thinflow.typing import Array, Progress
 
+LOUDEST = 999.0
+"""Decibels that stand for no noise at all."""
 _INTERPRETED, _AT_ITS_ENDS = "the part with the rest interpreted", "the part at its own ends"
 
 
@@ -42,6 +44,7 @@ class Quality:
         part: in words, what of the model was compared if the candidate is a part of it; "" if it is all.
         lost, gained: samples that only the original, and only the candidate, answers rightly.
         not_finite: samples where the candidate gives NaN or infinity and the original a number.
+        is_exact: whether no output holds floats: an answer is the same if all numbers are equal.
     """
 
     samples: int = 0
@@ -56,6 +59,7 @@ class Quality:
     lost: int = 0
     gained: int = 0
     not_finite: int = 0
+    is_exact: bool = False
 
     @property
     def accuracy(self) -> float | None:
@@ -112,6 +116,8 @@ class Quality:
         if self.accuracy is not None and self.accuracy_before is not None:
             text = f"accuracy {self.accuracy:.2f}% against {self.accuracy_before:.2f}% on {count}"
             text += ", which may be chance" if self.may_be_chance else ""
+        elif self.is_exact:
+            text, detailed = f"equal outputs on {self.same_answer} of {count}", False
         elif self.same_answer is not None and not self.part:
             which = f" in '{self.outputs[0]}'" if len(self.outputs) > 1 else ""
             text = f"same top answer{which} on {self.same_answer} of {count}"
@@ -150,6 +156,11 @@ def tail_chance(found: int, count: int, share: float) -> float:
     fewer = (math.exp(log_ways(i) + i * log_share + (count - i) * log_rest) for i in range(found))
     # fsum, and a floor: 1 less a sum near 1 may come out a little below 0.
     return max(0.0, 1 - math.fsum(fewer))
+
+
+def finite_decibels(value: float) -> float | None:
+    """For JSON, which has no infinity: None without noise, and a bound where there is nothing else."""
+    return None if value == math.inf else round(max(value, -LOUDEST), 2)
 
 
 def decibels(value: float) -> str:
@@ -205,21 +216,30 @@ class QualityMeter:
             # No number of good answers outweighs one that is none.
             self._quality.not_finite += 1
             self._noise = self._largest_gap = math.inf
-        if self.ranked:
+        if before and not any(a.dtype.kind == "f" for a in before):
+            # Such as the number of a class: nothing between right and wrong.
+            self._quality.is_exact = True
+            is_same = all(map(np.array_equal, before, after))
+            self._count(number, is_same=is_same)
+        elif self.ranked:
             # The first output alone is ranked: others may be boxes or counts.
             self._rank(number, _top(before[0]), _top(after[0]))
 
     def _rank(self, number: int, before: int, after: int) -> None:
         quality = self._quality
-        quality.same_answer = (quality.same_answer or 0) + (before == after)
-        if before != after and len(quality.worst_samples) < 10:
-            quality.worst_samples.append(number)
+        self._count(number, is_same=before == after)
         if self.labels is not None:
             label = self.labels[number]
             quality.correct = (quality.correct or 0) + (after == label)
             quality.correct_before = (quality.correct_before or 0) + (before == label)
             quality.lost += before == label != after
             quality.gained += after == label != before
+
+    def _count(self, number: int, *, is_same: bool) -> None:
+        quality = self._quality
+        quality.same_answer = (quality.same_answer or 0) + is_same
+        if not is_same and len(quality.worst_samples) < 10:
+            quality.worst_samples.append(number)
 
     def result(self) -> Quality:
         """The sums so far."""

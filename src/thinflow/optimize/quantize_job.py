@@ -20,7 +20,7 @@ from thinflow.optimize.litert import FloatModel, LiteRTMaker
 from thinflow.optimize.maker import M, ModelMaker, Q
 from thinflow.optimize.onnx import OnnxMaker
 from thinflow.optimize.picture_ranges import picture_warnings
-from thinflow.optimize.quality import Quality, compare_models
+from thinflow.optimize.quality import Quality, compare_models, decibels, finite_decibels
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel, SmallerModel
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples, rebind
 from thinflow.optimize.sqnr import sensitivity
@@ -251,7 +251,8 @@ def _account(
         "size_bytes": size,
         "float_bytes": made.float_bytes,
         "quality": "; ".join(filter(None, (quality.sentence(), coverage.note))),
-        "sqnr_db": quality.sqnr_db,
+        "sqnr_db": finite_decibels(quality.sqnr_db),
+        "noise": decibels(quality.sqnr_db),
         "samples": data.note,
         "tested_on": inputs.tested.note,
         "synthetic": data.synthetic,

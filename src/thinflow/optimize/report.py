@@ -11,9 +11,8 @@ from thinflow._version import __version__
 from thinflow.ir.brief import brief_sentence
 from thinflow.ir.ledger import reasons
 from thinflow.ir.notebook import markdown_html
-from thinflow.optimize.quality import Quality
+from thinflow.optimize.quality import Quality, finite_decibels
 from thinflow.optimize.report_text import lines_of, markdown_of
-from thinflow.optimize.sqnr import LOUDEST
 from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, ratio_of, speed_data, verdict_of
 from thinflow.quantize.recipe import Quantized
 from thinflow.rewrite.runner import Result
@@ -175,7 +174,7 @@ def _quality(quality: Quality) -> dict[str, Any]:
         "accuracy": quality.accuracy,
         "accuracy_before": quality.accuracy_before,
         # JSON has no infinity; nothing but noise must not look like none.
-        "sqnr_db": None if quality.sqnr_db == math.inf else round(max(quality.sqnr_db, -LOUDEST), 2),
+        "sqnr_db": finite_decibels(quality.sqnr_db),
         "largest_difference": quality.largest if math.isfinite(quality.largest) else None,
         "not_finite": quality.not_finite,
         "changed_samples": quality.worst_samples,

@@ -13,6 +13,7 @@ import numpy as np
 from thinflow.engines.litert import Model
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.optimize.litert import FloatModel
+from thinflow.optimize.quality import LOUDEST
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.recipe import Recipe, chosen_recipe, names_of
@@ -25,8 +26,6 @@ Inputs = Sequence[Array]
 
 # A softmax that is sure of its answer gives nearly the same numbers whatever noise its logits have.
 _SQUASHING = frozenset(("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC"))
-LOUDEST = 999.0
-"""Decibels that stand for no noise at all."""
 # Above what float answers of a working model differ by; its square, 1e60, is a float64 with room for a sum.
 _DEAFENING = 1e30
 

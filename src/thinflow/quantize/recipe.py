@@ -113,8 +113,8 @@ class Recipe:
                 return f"skip_nodes has '{pattern}'"
         return ""
 
-    def check_names(self, operators: Iterable[Operator[Any]]) -> None:
-        """Refuse patterns that match nothing.
+    def check_names(self, operators: Iterable[Operator[Any]], runtime: str) -> None:
+        """Refuse patterns that match no operator of a runtime's model.
 
         Raises:
             ParameterError: with the closest name.
@@ -123,7 +123,7 @@ class Recipe:
         for pattern in self.skip_nodes:
             if not any(fnmatchcase(name, pattern) for name in names):
                 hint = closest(pattern, names) or "sensitivity lists the layers there are"
-                raise ParameterError(f"no operator of the LiteRT model is called '{pattern}'", hint=hint)
+                raise ParameterError(f"no operator of the {runtime} model is called '{pattern}'", hint=hint)
 
 
 def names_of(operator: Operator[Any]) -> list[str]:

@@ -62,9 +62,10 @@ def quantize_program(
     """
     if isinstance(program, onnx.Program):
         check_recipe(recipe)
+        recipe.check_names((o for block in program.programs() for o in block.operators), "ONNX")
         if recipe.scheme == "float16":
             return store_half(program, recipe)
         return quantize_qdq(program, ranges or {}, recipe, options, imported=imported)
-    recipe.check_names(o for subgraph in program.subgraphs for o in subgraph.operators)
+    recipe.check_names((o for subgraph in program.subgraphs for o in subgraph.operators), "LiteRT")
     scheme = storing(program, recipe)
     return quantize_int8(program, ranges or {}, recipe) if scheme is None else scheme.apply(program)

@@ -22,6 +22,7 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.types import FLOAT
 from thinflow.zoo import digits
 
+SVG = "{http://www.w3.org/2000/svg}"
 BRANCHES = """
 x = Placeholder() {dtype=float, shape=shape[2]}
 a/left = Relu(x) {T=float}
@@ -105,7 +106,13 @@ def test_loops_are_drawn() -> None:
         "n = NextIteration(m) {T=float}"
     )
     graph.node("m").set_input(1, graph.node("n"))
-    ET.fromstring(svg(picture(graph)))
+    drawn = picture(graph)
+    assert ("n", "m") in [(a.source, a.target) for a in drawn.arrows]
+    back = next(
+        points for arrow, points in layout(drawn).arrows if (arrow.source, arrow.target) == ("n", "m")
+    )
+    assert back[0][1] > back[-1][1], "the arrow leads back up"
+    assert len(ET.fromstring(svg(drawn)).findall(f".//{SVG}path")) >= len(drawn.arrows)
 
 
 def test_functions_have_pictures_of_their_own() -> None:
@@ -129,7 +136,11 @@ def test_svg_and_page_are_well_formed() -> None:
 
 
 def test_an_empty_picture() -> None:
-    ET.fromstring(svg(picture(Graph())))
+    assert picture(Graph()).boxes == []
+    root = ET.fromstring(svg(picture(Graph())))
+    assert root.tag == f"{SVG}svg"
+    assert float(root.attrib["width"]) > 0
+    assert not root.findall(f".//{SVG}rect[@rx]")
 
 
 @pytest.mark.parametrize("suffix", ["svg", "dot", "html"])

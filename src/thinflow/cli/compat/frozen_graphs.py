@@ -180,7 +180,7 @@ def convert_graphdef_memmapped_format(argv: Sequence[str]) -> int:
 
 def _convert(source: str, target: str, limit: int) -> int:
     from thinflow.cli._console import human_bytes
-    from thinflow.compat.memmapped import convert_memmapped
+    from thinflow.compat.graph_scripts import convert_memmapped
 
     written = convert_memmapped(source, target, min_bytes=limit)
     print(f"Converted {written.converted} nodes")

@@ -226,7 +226,7 @@ def import_pb_to_tensorboard(argv: Sequence[str]) -> int:
             print(f"the flag --{name} is required\n{IMPORT_PB_TO_TENSORBOARD.usage()}", file=sys.stderr)
             return USAGE_EXIT
     from thinflow.cli._options import names
-    from thinflow.compat.tensorboard import write_events
+    from thinflow.compat.graph_scripts import write_events
 
     log_dir = os.path.expanduser(str(values["log_dir"]))
     path = write_events(

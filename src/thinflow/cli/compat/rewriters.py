@@ -245,7 +245,7 @@ def strip_unused(argv: Sequence[str]) -> int:
             return USAGE_EXIT
     import thinflow
     from thinflow.cli._options import names
-    from thinflow.compat.inference_graphs import strip_unused
+    from thinflow.compat.graph_scripts import strip_unused
 
     graph = strip_unused(
         os.path.expanduser(flags["input_graph"]),
@@ -292,7 +292,7 @@ def optimize_for_inference(argv: Sequence[str]) -> int:
     from thinflow.cli._console import progress
     from thinflow.cli._ledger import ledger_lines
     from thinflow.cli._options import names
-    from thinflow.compat.inference_graphs import optimize_for_inference
+    from thinflow.compat.graph_scripts import optimize_for_inference
 
     result = optimize_for_inference(
         os.path.expanduser(str(values["input"])),

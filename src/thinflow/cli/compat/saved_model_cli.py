@@ -41,13 +41,20 @@ _ELSEWHERE = {
 }
 
 
+_WITH_A_VALUE = (
+    *("dir", "tag_set", "signature_def", "outdir", "worker", "op_denylist"),
+    *("inputs", "input_exprs", "input_examples"),
+)
+
+
 def saved_model_cli(argv: Sequence[str]) -> int:
     commands = {
         "show": (_show_arguments, _show),
         "run": (_run_arguments, _run),
         "scan": (_scan_arguments, _scan),
     }
-    name = _command(argv, (*commands, *_ELSEWHERE))
+    place = _place_of_command(argv, (*commands, *_ELSEWHERE))
+    name = "" if place is None else argv[place]
     if name in _ELSEWHERE:
         made, instead = _ELSEWHERE[name]
         raise ParameterError(
@@ -55,9 +62,7 @@ def saved_model_cli(argv: Sequence[str]) -> int:
             hint=instead.format(_folder(argv) or "DIR"),
         )
     if name in commands:
-        rest = list(argv)
-        # The first occurrence: the same word may be a value further on.
-        rest.remove(name)
+        rest = [word for i, word in enumerate(argv) if i != place]
         return _run_command(name, rest, *commands[name])
     first = argv[0] if argv else ""
     if first in ("--version", "-v"):
@@ -74,12 +79,20 @@ def saved_model_cli(argv: Sequence[str]) -> int:
     return USAGE_EXIT
 
 
-def _command(argv: Sequence[str], known: Sequence[str]) -> str:
-    """The subcommand; flags may come before it. "" if there is none."""
+def _place_of_command(argv: Sequence[str], known: Sequence[str]) -> int | None:
+    """Where the subcommand stands; flags may come before it. None if there is none."""
     # A first word that is neither flag nor command is a mistake, though a command may follow.
     if not argv or (not argv[0].startswith("-") and argv[0] not in known):
-        return ""
-    return next((word for word in argv if word in known), "")
+        return None
+    # A folder, or a key, may be called like a command.
+    is_value = [False, *map(_takes_the_next_word, argv)]
+    return next((i for i, word in enumerate(argv) if word in known and not is_value[i]), None)
+
+
+def _takes_the_next_word(word: str) -> bool:
+    """Whether it is a flag, or the beginning of one, whose value stands apart."""
+    name = word.lstrip("-")
+    return word.startswith("-") and bool(name) and any(flag.startswith(name) for flag in _WITH_A_VALUE)
 
 
 def _folder(argv: Sequence[str]) -> str:

@@ -1,9 +1,9 @@
-"""Pictures to the input of a model: decoded, resized and scaled as label_image does, in its layout."""
+"""Pictures to the input of a model as label_image makes it, also where it took the input for granted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy as np
 from thinflow.engines.session import Session
 from thinflow.errors import FeedError, FormatError, ParameterError, ThinflowError
 from thinflow.interpreter import Plan
-from thinflow.ir.graph import Graph
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT, INT32, STRING, UINT8, TensorSpec, shape_text
+from thinflow.ops.traits import Trait, has
 from thinflow.typing import Array
 
 Grid = tuple[float, int]
@@ -285,3 +286,56 @@ def _placed(made: Array, layout: Layout) -> Array:
     if layout.is_flat:
         made = made.reshape(1, -1)
     return np.ascontiguousarray(made if layout.has_batch else made[0])
+
+
+_INPUT, _MEAN, _STD = "Mul", 128.0, 128.0
+"""Of Inception v3 of 2015 and what was retrained from it: pixels from -1 to 1."""
+
+
+def as_of_2015(
+    session: Session, source: str, output: str, preparation: Preparation
+) -> tuple[str, Preparation, str]:
+    """A better guess of the input and its scale, and what to say about it; "" if the guess stays.
+
+    A graph that decodes and scales pictures itself gets the file's bytes: it knows best. Where somebody said
+    how to scale or resize, pixels are meant.
+
+    Args:
+        session: runs the model.
+        source: the input that was guessed.
+        output: the layer with the scores.
+        preparation: as far as it was given.
+    """
+    # Whoever says how to scale knows the input.
+    if preparation.is_scaled:
+        return source, preparation, ""
+    graph = session.graph
+    found = None if graph is None or preparation.is_sized else _jpeg_bytes(graph, output)
+    if found is not None and found.name == source:
+        return source, preparation, ""
+    if found is not None:
+        told = f"the model decodes pictures itself: the file goes into '{found.name}'"
+        return found.name, preparation, told
+    if source.partition(":")[0] != _INPUT:
+        return source, preparation, ""
+    told = f"'{_INPUT}' is scaled as Inception of 2015 has it: --input_mean=128 --input_std=128"
+    return source, replace(preparation, mean=_MEAN, std=_STD), told
+
+
+def _jpeg_bytes(graph: Graph, output: str) -> Value | None:
+    """The string that the only decoder of pictures behind an output takes."""
+    end = graph.find(output.partition(":")[0])
+    decoders = [] if end is None else [node for node in _behind(end) if has(node.op, Trait.DECODES_IMAGE)]
+    return decoders[0].inputs[0] if len(decoders) == 1 and decoders[0].inputs else None
+
+
+def _behind(node: Node) -> list[Node]:
+    """A node and all it needs."""
+    seen = {node: None}
+    waiting = [node]
+    while waiting:
+        for value in waiting.pop().inputs:
+            if value.node not in seen:
+                seen[value.node] = None
+                waiting.append(value.node)
+    return list(seen)

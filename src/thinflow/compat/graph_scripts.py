@@ -1,16 +1,20 @@
-"""TensorFlow's scripts `strip_unused` and `optimize_for_inference`, as transforms."""
+"""TensorFlow's scripts on graphs: strip_unused, optimize_for_inference, memmapped packages, TensorBoard."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from thinflow.api.files import stored_graph
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node
 from thinflow.load.graphs import Source, load
 from thinflow.typing import Progress
 
 if TYPE_CHECKING:
+    from thinflow.formats.memmapped import Written
     from thinflow.ir.types import DType
     from thinflow.rewrite.rule import Transform
     from thinflow.rewrite.runner import Result
@@ -152,3 +156,73 @@ def _constant(graph: Graph, node: Node, setting: bool) -> Node:
     import numpy as np
 
     return graph.constant(np.array(setting), f"{node.name}/constant", before=node).node
+
+
+def convert_memmapped(source: Source, path: str | os.PathLike[str], *, min_bytes: int = 10_000) -> Written:
+    """Write a memmapped package: constants of at least so many bytes lie outside the graph, aligned.
+
+    Args:
+        source: path of a model of any kind, or a Graph.
+        path: where to.
+        min_bytes: smaller constants stay in the graph.
+
+    Raises:
+        FormatError: the source cannot be read.
+        ParameterError: the limit is not positive.
+        WriteError: the package cannot be written.
+    """
+    from thinflow.formats.memmapped import write
+    from thinflow.load.sources import open_model
+
+    return write(source if isinstance(source, Graph) else open_model(source), path, min_bytes=min_bytes)
+
+
+_SMALL_BYTES = 1024
+"""Constants up to this size stay when weights are left out: TensorBoard shows nothing larger."""
+
+
+def write_events(
+    source: Source,
+    log_dir: str | os.PathLike[str],
+    *,
+    tags: str | None = None,
+    run_metadata: Sequence[str | os.PathLike[str]] = (),
+    keep_weights: bool = True,
+) -> Path:
+    """Write an event file with a graph as it stands in its file, variables and functions included.
+
+    Args:
+        source: path of a model of any kind, or a Graph.
+        log_dir: folder for `tensorboard --logdir`; made if need be.
+        tags: which graph of a SavedModel.
+        run_metadata: files with a serialized RunMetadata each, listed by their names.
+        keep_weights: whether big constants keep their contents, which TensorBoard does not show.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        FormatError: the source cannot be read.
+        WriteError: the event file cannot be written.
+    """
+    from thinflow.formats import events
+
+    graph = stored_graph(source, tags)
+    runs = [events.read_run_metadata(path) for path in run_metadata]
+    return events.save(graph if keep_weights else _without_weights(graph), log_dir, runs)
+
+
+def _without_weights(graph: Graph) -> Graph:
+    """A copy whose big constants are zeros, stored as one."""
+    import numpy as np
+
+    from thinflow.ir.tensor import Tensor
+
+    copy = graph.clone()
+    for node in copy:
+        tensor = node.tensor
+        if tensor is not None and tensor.dtype.itemsize and tensor.storage.stored_bytes > _SMALL_BYTES:
+            # A repeated value: it is written as a single number, with type and shape in place.
+            zeros = np.broadcast_to(np.zeros((), tensor.dtype.numpy()), tensor.shape)
+            node.attrs["value"] = Tensor.from_array(zeros, tensor.dtype)
+    return copy
