@@ -52,7 +52,7 @@ def test_changes_of_cosmic_ray_matter() -> None:
         ("src/thinflow/errors/plain_text.py", "tests/errors/test_plain_text.py"),
         ("src/thinflow/formats/sealing.py", "tests/formats/test_pack_damage.py"),
         ("src/thinflow/compare/same_structure.py", "tests/compare/test_same_structure.py"),
-        ("src/thinflow/lower/onnx/control.py", "tests/lower/onnx/test_complex.py"),
+        ("src/thinflow/lower/onnx/strings.py", "tests/lower/onnx/test_strings.py"),
     ],
 )
 def test_the_tests_of_a_file_are_found(source: str, test: str) -> None:
