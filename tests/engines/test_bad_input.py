@@ -222,7 +222,7 @@ def test_a_loop_that_never_ends() -> None:
         NodeError, match=r"node 'loop/LoopCond' .*: .* did not end after 50 iterations\nhint: "
     ):
         session.run(None, {"x": IMAGE})
-    with pytest.raises(ParameterError, match="a loop cannot turn 0 times"):
+    with pytest.raises(ParameterError, match="a loop cannot have 0 iterations"):
         Session(endless(), max_iterations=0)
 
 
