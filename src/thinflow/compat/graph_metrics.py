@@ -183,85 +183,86 @@ def _sizes(node: Node, attr: str) -> list[int]:
 
 # --- operations ---------------------------------------------------------------------------------------------
 
-_FLOPS: dict[str, Rule] = {}
+_RULES: dict[str, dict[str, Rule]] = {name: {} for name in STATISTICS}
+"""Statistic -> op -> its rule."""
 
 
-def _flops(names: str) -> Callable[[Rule], Rule]:
+def _counts(names: str, statistic: str = "flops") -> Callable[[Rule], Rule]:
     def register(rule: Rule) -> Rule:
-        _FLOPS.update(dict.fromkeys(names.split(), rule))
+        _RULES[statistic].update(dict.fromkeys(names.split(), rule))
         return rule
 
     return register
 
 
-@_flops("BiasAdd Reciprocal Square Log Neg Assign AssignSub AssignAdd Mean")
+@_counts("BiasAdd Reciprocal Square Log Neg Assign AssignSub AssignAdd Mean")
 def _once(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return _size(inputs[0])
 
 
-@_flops("Rsqrt")
+@_counts("Rsqrt")
 def _twice(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return 2 * _size(inputs[0])
 
 
-@_flops("L2Loss")
+@_counts("L2Loss")
 def _l2_loss(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return 3 * _size(inputs[0]) - 1
 
 
-@_flops("Softmax")
+@_counts("Softmax")
 def _softmax(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return 5 * _size(inputs[0])
 
 
-@_flops("Add AddV2 Sub Mul RealDiv Maximum Minimum Pow Greater GreaterEqual Less LessEqual Equal NotEqual")
+@_counts("Add AddV2 Sub Mul RealDiv Maximum Minimum Pow Greater GreaterEqual Less LessEqual Equal NotEqual")
 def _per_output(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return _size(output)
 
 
-@_flops("SquaredDifference")
+@_counts("SquaredDifference")
 def _squared_difference(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return 2 * _size(output)
 
 
-@_flops("RsqrtGrad")
+@_counts("RsqrtGrad")
 def _rsqrt_gradient(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return 4 * _size(output)
 
 
-@_flops("Conv2D Conv3D")
+@_counts("Conv2D Conv3D")
 def _convolution(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     # A kernel is HWIO: all axes but the last add up to one output value.
     return 2 * _size(output) * math.prod(_dims(inputs[1])[:-1])
 
 
-@_flops("DepthwiseConv2dNative Dilation2D")
+@_counts("DepthwiseConv2dNative Dilation2D")
 def _depthwise(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return 2 * _size(output) * math.prod(_dims(inputs[1])[:2])
 
 
-@_flops("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3")
+@_counts("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3")
 def _product(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     is_transposed = bool(node.get("transpose_a") or node.get("adj_x"))
     return 2 * _size(output) * _dims(inputs[0])[-2 if is_transposed else -1]
 
 
-@_flops("Sum ArgMax ArgMin BiasAddGrad")
+@_counts("Sum ArgMax ArgMin BiasAddGrad")
 def _reduction(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return _size(inputs[0]) - _size(output)
 
 
-@_flops("AvgPool MaxPool")
+@_counts("AvgPool MaxPool")
 def _pool(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return math.prod(_sizes(node, "ksize")) * _size(output)
 
 
-@_flops("AvgPoolGrad")
+@_counts("AvgPoolGrad")
 def _average_pool_gradient(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return 2 * math.prod(_sizes(node, "ksize")) * _size(inputs[1])
 
 
-@_flops("MaxPoolGrad")
+@_counts("MaxPoolGrad")
 def _max_pool_gradient(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return (math.prod(_sizes(node, "ksize")) + 1) * _size(inputs[1])
 
@@ -272,26 +273,25 @@ def _backpropagation(picture: TensorSpec, kernel: TensorSpec, node: Node) -> int
     return 2 * _size(picture) * _size(kernel) // (channels * math.prod(_sizes(node, "strides")))
 
 
-@_flops("Conv2DBackpropInput")
+@_counts("Conv2DBackpropInput")
 def _to_input(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return _backpropagation(output, inputs[1], node)
 
 
-@_flops("Conv2DBackpropFilter")
+@_counts("Conv2DBackpropFilter")
 def _to_filter(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return _backpropagation(inputs[0], output, node)
 
 
-@_flops("AddN")
+@_counts("AddN")
 def _sum_of_many(node: Node, inputs: Sizes, output: TensorSpec) -> int:
     return _size(inputs[0]) * (len(inputs) - 1)
 
 
 # --- weights ------------------------------------------------------------------------------------------------
 
-_WEIGHTED = (
-    "Conv2D Conv3D DepthwiseConv2dNative Dilation2D MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 BiasAdd"
-)
-_WEIGHTS: dict[str, Rule] = dict.fromkeys(_WEIGHTED.split(), lambda node, inputs, output: _size(inputs[1]))
 
-_RULES = {"flops": _FLOPS, "weight_parameters": _WEIGHTS}
+@_counts("Conv2D Conv3D DepthwiseConv2dNative Dilation2D", "weight_parameters")
+@_counts("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 BiasAdd", "weight_parameters")
+def _weights(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    return _size(inputs[1])

@@ -84,7 +84,9 @@ class Session:
         if fewest < 1:
             raise FeedError(f"{fewest} threads cannot run anything", hint="give 1 or more")
         if max_iterations is not None and max_iterations < 1:
-            raise ParameterError(f"a loop cannot have {max_iterations} iterations at most", hint="give 1 or more")
+            raise ParameterError(
+                f"a loop cannot have {max_iterations} iterations at most", hint="give 1 or more"
+            )
         self._max_iterations = max_iterations
         self._path = os.fspath(graph) if isinstance(graph, str | os.PathLike) else graph.path
         if engine != "auto" and (measure or cache is not None):
