@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT8, INT32, UINT8
-from thinflow.lower.tflite.column_blocks import merge_columns
+from thinflow.lower.tflite.fuse_quantized import merge_columns
 from thinflow.lower.tflite.program import Operator, Program, Quantization, Signature, Subgraph, Tensor
 from thinflow.quantize.kernels import Kernels, Weighted, is_float
 from thinflow.quantize.kernels.litert import BY_SCHEME

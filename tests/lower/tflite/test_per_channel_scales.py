@@ -14,7 +14,7 @@ from tests.lower.tflite.harness import Net, run_litert
 from thinflow.analysis.quant_params import infer_quant_params
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import QINT32, QUINT8
-from thinflow.lower.tflite import fuse, per_channel_scales
+from thinflow.lower.tflite import fuse, fuse_quantized
 from thinflow.lower.tflite.convert import lower_graph
 
 FEW = settings(max_examples=25, deadline=None)
@@ -125,7 +125,7 @@ def test_each_channel_saturates_where_its_sums_did():
     assert off.max() <= allowed
     # One step for all: channels of a low bias go on where they have to stop.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(per_channel_scales, "_steps", lambda *_: np.full(COUNT, chain.step(chain.middle)))
+        patch.setattr(fuse_quantized, "_steps", lambda *_: np.full(COUNT, chain.step(chain.middle)))
         lowered, found = operators(chain.net, chain.codes[0])
     assert "ADD" not in found
     assert chain.off(lowered)[0].max() > allowed
@@ -140,7 +140,7 @@ def test_what_the_convolution_would_write_has_too_fine_a_scale_for_its_kernel():
     # The scale of its sums would do: they are multiplied by 0.8, results by 40.
     chain = Chain(1.0, bias=(-3.0, 0.1), top=0.1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(per_channel_scales, "_LARGEST", 20.0)
+        patch.setattr(fuse_quantized, "_LARGEST", 20.0)
         assert "ADD" in operators(chain.net, chain.codes[0])[1]
 
 

@@ -16,7 +16,7 @@ from thinflow.lower.onnx.array import reshape
 from thinflow.lower.onnx.builder import END, Builder, ints, require, shape_of
 from thinflow.lower.onnx.conv import geometry
 from thinflow.lower.onnx.integers import plane, seen_by_windows
-from thinflow.lower.onnx.pool import max_pool
+from thinflow.lower.onnx.layers import max_pool
 from thinflow.lower.onnx.quantization_formulas import (
     Three,
     dequantize_exactly,

@@ -7,9 +7,8 @@ import numpy as np
 from thinflow.ir.types import INT8
 from thinflow.lower.tflite import fuse_arithmetic as arithmetic
 from thinflow.lower.tflite import fuse_layout as layout
-from thinflow.lower.tflite.column_blocks import merge_columns
+from thinflow.lower.tflite.fuse_quantized import merge_addends, merge_columns
 from thinflow.lower.tflite.gelu import FuseGelu, expand_erf
-from thinflow.lower.tflite.per_channel_scales import merge_addends
 from thinflow.lower.tflite.program import Operator, Subgraph
 from thinflow.lower.tflite.quantized_context import is_quantized
 from thinflow.lower.tflite.wiring import activation
