@@ -21,7 +21,7 @@ from thinflow.bench.inputs import (
     described,
     made_up_arrays,
 )
-from thinflow.engines._files import FilePort, open_file
+from thinflow.engines._files import FilePort, ModelFile, open_file
 from thinflow.engines._temporary_files import mapped, release_pages
 from thinflow.engines.base import Compiled, Feed
 from thinflow.engines.litert import Model
@@ -211,8 +211,8 @@ class GraphSubject:
 
 
 @dataclass
-class TFLiteSubject:
-    """A .tflite file, run by LiteRT as it is."""
+class FileSubject:
+    """A file of a runtime, run by that runtime as it is, or by the interpreter."""
 
     name: str
     path: str
@@ -222,12 +222,39 @@ class TFLiteSubject:
     made: Made = field(default_factory=dict)
     """For inputs that not any numbers will do for; see `sensible_inputs`."""
     assumed: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
-    own_engine: ClassVar[str] = "litert"
+    own_engine: ClassVar[str]
+    suffix: ClassVar[str]
 
     def prepare(self, engine: str, threads: int) -> Runner:
         if engine == "reference":
             return _in_reference(self, threads)
-        _require_own(engine, self.own_engine, ".tflite")
+        _require_own(engine, self.own_engine, self.suffix)
+        return self._opened(threads)
+
+    def _opened(self, threads: int) -> Runner:
+        """In its own engine."""
+        raise NotImplementedError
+
+    def _run_by_ports(self, file: ModelFile, note: str = _COPIES) -> CompiledRunner:
+        """What an engine has opened, with one array for each of its inputs."""
+        return CompiledRunner(file.compile(file.inputs, file.outputs), self.arrays(file.inputs), note)
+
+    def arrays(self, ports: Sequence[FilePort]) -> list[Array]:
+        """One array per input, in order."""
+        arrays = _arrays(ports, self.feeds, self.shapes, self.made)
+        if self.feeds is None:
+            self.assumed = _assumed({p.name: p.spec.shape or () for p in ports}, self.shapes, arrays)
+        return arrays
+
+
+@dataclass
+class TFLiteSubject(FileSubject):
+    """A .tflite file, run by LiteRT as it is."""
+
+    own_engine: ClassVar[str] = "litert"
+    suffix: ClassVar[str] = ".tflite"
+
+    def _opened(self, threads: int) -> Runner:
         # Allocated with the file's own sizes; the first run brings them to those of the arrays.
         model = Model(content_of(self.path), threads=threads)
         details = model.interpreter.get_input_details()
@@ -244,48 +271,32 @@ class TFLiteSubject:
 
 
 @dataclass
-class OnnxSubject:
+class OnnxSubject(FileSubject):
     """An .onnx file, run by ONNX Runtime as it is."""
 
-    name: str
-    path: str
-    size_bytes: int | None
-    feeds: Feeds | None
-    shapes: Shapes
-    made: Made = field(default_factory=dict)
-    """For inputs that not any numbers will do for; see `sensible_inputs`."""
-    assumed: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
     own_engine: ClassVar[str] = "onnxruntime"
+    suffix: ClassVar[str] = ".onnx"
 
-    def prepare(self, engine: str, threads: int) -> Runner:
-        if engine == "reference":
-            return _in_reference(self, threads)
-        _require_own(engine, self.own_engine, ".onnx")
-        file = open_file(self.path, engine, threads)
-        arrays = self.arrays(file.inputs)
-        return CompiledRunner(file.compile(file.inputs, file.outputs), arrays, _COPIES)
-
-    def arrays(self, ports: Sequence[FilePort]) -> list[Array]:
-        """One array per input, in order."""
-        arrays = _arrays(ports, self.feeds, self.shapes, self.made)
-        if self.feeds is None:
-            self.assumed = _assumed({p.name: p.spec.shape or () for p in ports}, self.shapes, arrays)
-        return arrays
+    def _opened(self, threads: int) -> Runner:
+        return self._run_by_ports(open_file(self.path, self.own_engine, threads))
 
 
 @dataclass
-class SignatureSubject(OnnxSubject):
+class SignatureSubject(FileSubject):
     """One signature of a .tflite file, run by LiteRT."""
 
     signature: str = ""
     own_engine: ClassVar[str] = "litert"
+    suffix: ClassVar[str] = ".tflite"
 
     def prepare(self, engine: str, threads: int) -> Runner:
-        _require_own(engine, self.own_engine, ".tflite")
-        file = open_file(self.path, engine, threads, self.signature)
-        return CompiledRunner(
-            file.compile(file.inputs, file.outputs), self.arrays(file.inputs), f"{_COPIES}; {self.signature}"
-        )
+        # The interpreter would run the file's main graph, whatever the signature.
+        _require_own(engine, self.own_engine, self.suffix)
+        return self._opened(threads)
+
+    def _opened(self, threads: int) -> Runner:
+        file = open_file(self.path, self.own_engine, threads, self.signature)
+        return self._run_by_ports(file, f"{_COPIES}; {self.signature}")
 
 
 def _assumed(

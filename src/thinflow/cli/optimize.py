@@ -17,7 +17,7 @@ EXAMPLES = """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="a frozen GraphDef: .pb or .pbtxt, gzip or not")
+    p.add_argument("model", help="any model of TensorFlow: a GraphDef, a SavedModel's folder, a .meta file")
     p.add_argument("out_dir", help="folder for the results; made if it is missing")
     add_interface(p)
     p.add_argument(

@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from thinflow.compare.diff.explain import computes_nothing
+from thinflow.compare.diff.explain import computes_nothing, constant_nodes
 from thinflow.compare.inner_values import is_source, match_tensors
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, runnable
-from thinflow.ops.traits import Trait, has
 
 
 @brief_repr
@@ -120,20 +119,6 @@ class _Side:
             for n in self.order
             if n in self.needed and n not in self.fixed and not (is_source(n) or computes_nothing(n))
         ]
-
-
-def constant_nodes(graph: Graph) -> set[Node]:
-    """Nodes of any vocabulary whose value is known without inputs."""
-    fed = {v.node for v in graph.inputs}
-    known: set[Node] = set()
-    for node in runnable(graph):
-        pure = not has(node.op, Trait.STATEFUL)
-        # In running order, so that the inputs have been judged; a stateful op may
-        # give something else each time.
-        follows = node.inputs and pure and all(v.node in known for v in node.inputs)
-        if node not in fed and (node.tensor is not None or follows):
-            known.add(node)
-    return known
 
 
 def _stored_in(node: Node) -> Iterable[Node]:

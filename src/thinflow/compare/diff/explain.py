@@ -10,7 +10,6 @@ from thinflow.compare.diff.changes import Changes
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import ancestors, runnable
-from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has
 
 _AFFINE = Trait.MULTIPLY | Trait.ADD | Trait.SUBTRACT | Trait.DIVIDE | Trait.BIAS_ADD
@@ -56,7 +55,7 @@ class Explanation:
 def explain(a: Graph, b: Graph, changes: Changes) -> Explanation:
     """Find the marks of rewrites, and mark the weights they explain as folded in `changes`."""
     found = Explanation()
-    constants = _constant_nodes(a) | _constant_nodes(b)
+    constants = constant_nodes(a) | constant_nodes(b)
     # In this order: each step looks at what those before left open, and folds are told by what is constant.
     _unused(a, changes, found)
     _duplicates(changes, found)
@@ -169,16 +168,16 @@ def _constants(changes: Changes, found: Explanation, constants: set[Node]) -> No
             found.added.update((v.node, "batch_norms") for v in node.inputs if v.node in added)
 
 
-def _constant_nodes(graph: Graph) -> set[Node]:
-    """Nodes whose value is known without inputs."""
+def constant_nodes(graph: Graph) -> set[Node]:
+    """Nodes of any vocabulary whose value is known without inputs."""
     fed = {v.node for v in graph.inputs}
     known: set[Node] = set()
     for node in runnable(graph):
-        definition = registry.find(node.op)
-        stateful = definition is None or definition.has(Trait.STATEFUL)
-        if node.tensor is not None or (
-            node.inputs and not stateful and node not in fed and all(v.node in known for v in node.inputs)
-        ):
+        pure = not has(node.op, Trait.STATEFUL)
+        # In running order, so that the inputs have been judged; a stateful op may
+        # give something else each time.
+        follows = node.inputs and pure and all(v.node in known for v in node.inputs)
+        if node not in fed and (node.tensor is not None or follows):
             known.add(node)
     return known
 

@@ -14,7 +14,6 @@ from thinflow.compat.benchmark_model.measure import Phases
 from thinflow.compat.benchmark_model.report import Tables
 from thinflow.engines._threads import checked_threads
 from thinflow.errors import ParameterError
-from thinflow.ir.graph import Graph
 
 DEFAULT_SHAPE = "1,224,224,3"
 # Defaults of LiteRT's benchmark_model: num_runs, min_secs, max_secs, warmup_min_secs.
@@ -62,7 +61,6 @@ class Settings:
     step_stats: str = ""
     peak_memory: bool = False
     dry_run: bool = False
-    graph: Graph | None = field(default=None, repr=False)
 
 
 def read_settings(flags: Mapping[str, Any]) -> Settings:
