@@ -27,17 +27,17 @@ def load(path: str | os.PathLike[str], **options: Any) -> Graph:
         FormatError: no such file, or not a model; says what it is instead and what to do.
         ParameterError: an option that this format does not have.
     """
-    found = recognise(path)
+    format = recognise(path)
     # None means not given: a caller may pass all the options that there are on to any format.
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in given:
-        if name not in found.options:
+    chosen = {name: value for name, value in options.items() if value is not None}
+    for name in chosen:
+        if name not in format.options:
             raise ParameterError(
-                f"{os.fspath(path)} is {found.title}: {name}= does not apply", hint="leave it out"
+                f"{os.fspath(path)} is {format.title}: {name}= does not apply", hint="leave it out"
             )
-    if found.load is None:
-        raise FormatError(f"this is {found.title}, not a graph by itself", os.fspath(path), found.hint)
-    return found.load(path, **given)
+    if format.load is None:
+        raise FormatError(f"this is {format.title}, not a graph by itself", os.fspath(path), format.hint)
+    return format.load(path, **chosen)
 
 
 def recognise(path: str | os.PathLike[str]) -> Format:

@@ -134,18 +134,18 @@ class Bundle:
         parts = []
         for part in self.slices(name):
             key = encode_key(name.encode("utf-8", "surrogateescape"), part)
-            found = self._parts.get(key) or self._parts_like(name, part, shape)
-            if found is None:
+            part_entry = self._parts.get(key) or self._parts_like(name, part, shape)
+            if part_entry is None:
                 raise FormatError(f"a part of '{name}' is missing", f"{self.prefix}.index", _DAMAGED)
-            parts.append((part, found))
+            parts.append((part, part_entry))
         return parts
 
     def _parts_like(self, name: str, part: Slice, shape: Sequence[int]) -> Any:
         """A part whose key spells its extents another way (a whole dimension by its size)."""
-        wanted = part.resolved(shape)
+        place = part.resolved(shape)
         for key, entry in self._parts.items():
             owner, other = decode_key(key)
-            if owner.decode("utf-8", "surrogateescape") == name and other.resolved(shape) == wanted:
+            if owner.decode("utf-8", "surrogateescape") == name and other.resolved(shape) == place:
                 return entry
         return None
 

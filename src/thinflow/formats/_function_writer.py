@@ -166,9 +166,9 @@ class _FunctionWriter:
         }
 
     def _write_control_results(self, result: Any) -> None:
-        kept = {node.name for node in self._function.control_outputs}
-        before = {key: name for key, name in result.control_ret.items() if name in kept}
-        after = before | {name: name for name in kept - set(before.values())}
+        effects = {node.name for node in self._function.control_outputs}
+        before = {key: name for key, name in result.control_ret.items() if name in effects}
+        after = before | {name: name for name in effects - set(before.values())}
         result.control_ret.clear()
         result.control_ret.update(after)
         del result.signature.control_output[:]

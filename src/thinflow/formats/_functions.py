@@ -38,8 +38,8 @@ class Library(Mapping[str, Function]):
     def messages(self) -> Mapping[str, Any]:
         """The FunctionDef messages by name."""
         if self._messages is None:
-            found = protos.parse("GraphDef", self._raw).library.function
-            self._messages = {message.signature.name: message for message in found}
+            functions = protos.parse("GraphDef", self._raw).library.function
+            self._messages = {message.signature.name: message for message in functions}
         return self._messages
 
     def __getitem__(self, name: str) -> Function:
@@ -62,10 +62,10 @@ class Library(Mapping[str, Function]):
 
     def has_one_output(self, op: str) -> bool:
         """True if an op or function has a single output, or a single list of outputs."""
-        found = self._single.get(op)
-        if found is None:
-            found = self._single[op] = not self.output_args(op)
-        return found
+        is_single = self._single.get(op)
+        if is_single is None:
+            is_single = self._single[op] = not self.output_args(op)
+        return is_single
 
     def output_args(self, op: str) -> tuple[OutputArg, ...]:
         """The outputs of an op or of a function that is called by its name."""
@@ -162,12 +162,12 @@ def _arguments(
         element: Attr = PlaceholderAttr(arg.type_attr) if arg.type_attr else dtype(int(arg.type))
         return [_new_node(body, arg.name, ARGUMENT, {"T": element}).output()]
     count = _mentioned(message, arg.name) if given is None else _length(arg, given)
-    made = []
+    outputs = []
     for index in range(count):
         own = _list_element(arg, index, given)
-        made.append(_new_node(body, f"{arg.name}_{index}", ARGUMENT, {"T": own}).output())
-    lists[arg.name] = made
-    return made
+        outputs.append(_new_node(body, f"{arg.name}_{index}", ARGUMENT, {"T": own}).output())
+    lists[arg.name] = outputs
+    return outputs
 
 
 def _list_element(arg: Any, index: int, given: Mapping[str, Attr] | None) -> Attr:

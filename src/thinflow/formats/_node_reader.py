@@ -102,13 +102,13 @@ class KnownAttrs:
         if end - at > MAX_BYTES:
             return decode()
         key = bytes(data[at:end])
-        found = self._known.get(key)
-        if found is None:
+        attrs = self._known.get(key)
+        if attrs is None:
             # Read-only, since nodes that spell them alike share it.
-            found = MappingProxyType(decode())
-            if len(self._known) < MAX_KNOWN and not any(map(_is_heavy, found.values())):
-                self._known[key] = found
-        return found
+            attrs = MappingProxyType(decode())
+            if len(self._known) < MAX_KNOWN and not any(map(_is_heavy, attrs.values())):
+                self._known[key] = attrs
+        return attrs
 
 
 def _is_heavy(attr: Attr) -> bool:

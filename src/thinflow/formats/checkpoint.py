@@ -258,9 +258,9 @@ def _old_shards(prefix: Path) -> list[Path]:
 
 
 def _nothing_at(prefix: Path) -> FormatError:
-    found = sorted({p.name.removesuffix(".index") for p in prefix.parent.glob("*.index")})
-    hint = closest(prefix.name, found) or (
-        f"in that folder there is: {', '.join(found[:5])}" if found else "check the path"
+    prefixes = sorted({p.name.removesuffix(".index") for p in prefix.parent.glob("*.index")})
+    hint = closest(prefix.name, prefixes) or (
+        f"in that folder there is: {', '.join(prefixes[:5])}" if prefixes else "check the path"
     )
     return FormatError("there is no checkpoint of this name", str(prefix), hint)
 

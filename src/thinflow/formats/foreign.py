@@ -174,17 +174,17 @@ def beside(path: Path, name: str) -> Path:
         raise FormatError(
             f"its weights would lie outside of its folder, in '{name}'", str(path), "do not trust this model"
         )
-    found = path.parent.joinpath(*parts)
-    if not found.is_file():
+    target = path.parent.joinpath(*parts)
+    if not target.is_file():
         raise FormatError(
             f"its weights are in the file '{name}', which is missing", str(path), "put it beside the model"
         )
     # The text of a name may be harmless where a link in the folder is not.
-    if not found.resolve().is_relative_to(path.parent.resolve()):
+    if not target.resolve().is_relative_to(path.parent.resolve()):
         raise FormatError(
             f"the file of weights '{name}' is a link out of the folder", str(path), "copy the file there"
         )
-    return found
+    return target
 
 
 def unreadable(error: FormatError, path: str, title: str, hint: str) -> FormatError:

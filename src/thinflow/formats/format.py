@@ -95,9 +95,9 @@ def formats() -> tuple[Format, ...]:
     """Every format, in the order of asking."""
     # By its name, as every format imports this module: the package would be a circle.
     package = import_module(__package__)
-    found: list[Format] = []
+    registered: list[Format] = []
     for module in iter_modules(package.__path__):
         if not module.name.startswith("_"):
             format = getattr(import_module(f"{package.__name__}.{module.name}"), "FORMAT", None)
-            found += format if isinstance(format, tuple) else [format] if format is not None else []
-    return tuple(sorted(found, key=lambda f: (f.rank, f.name)))
+            registered += format if isinstance(format, tuple) else [format] if format is not None else []
+    return tuple(sorted(registered, key=lambda f: (f.rank, f.name)))

@@ -75,7 +75,7 @@ def regions(buffer: memoryview) -> Mapping[str, Region]:
         raise FormatError("this is not a memmapped package", hint="the file may have been cut short")
     directory = protos.parse("MemmappedFileSystemDirectory", buffer[end:-_POINTER_BYTES])
     elements = list(directory.element)
-    found: dict[str, Region] = {}
+    by_name: dict[str, Region] = {}
     # Each region has room up to the next; old writers state no length, and then it is the length.
     ends = [*(e.offset for e in elements), end][1:]
     for element, after in zip(elements, ends, strict=True):
@@ -91,14 +91,14 @@ def regions(buffer: memoryview) -> Mapping[str, Region]:
                 where,
                 "the file is damaged or was cut short; fetch it again",
             )
-        if element.name in found:
+        if element.name in by_name:
             raise FormatError("there are two regions of this name", where, "convert the model again")
-        found[element.name] = Region(
+        by_name[element.name] = Region(
             element.offset, buffer[element.offset : element.offset + (element.length or room)]
         )
-    if MAIN_REGION not in found:
+    if MAIN_REGION not in by_name:
         raise FormatError("there is no graph in this package", hint=f"no region is called {MAIN_REGION}")
-    return found
+    return by_name
 
 
 def _directory_offset(buffer: memoryview) -> int | None:

@@ -131,13 +131,13 @@ class MetaGraph:
 
     def variables(self) -> list[VariableInfo]:
         """The variables the collections of TensorFlow 1 tell of."""
-        found: dict[str, VariableInfo] = {}
+        variables: dict[str, VariableInfo] = {}
         # A variable may be in several collections; local ones are in none of the others.
         for key in ("variables", "trainable_variables", "local_variables", "model_variables"):
             for raw in self._collection(key).bytes_list.value:
                 info = _variable(raw)
-                found[info.name] = info
-        return list(found.values())
+                variables[info.name] = info
+        return list(variables.values())
 
     def assets(self) -> Iterator[tuple[str, Path]]:
         """The nodes that name a file of the model, each with that file.
@@ -184,10 +184,10 @@ def asset_path(folder: Path, name: str) -> Path:
 
 def _signature(key: str, message: Any) -> Signature:
     def endpoints(infos: Any) -> dict[str, Endpoint]:
-        found: dict[str, Endpoint] = {}
+        endpoints: dict[str, Endpoint] = {}
         for name in sorted(infos):
-            found.update(_endpoints(name, infos[name]))
-        return found
+            endpoints.update(_endpoints(name, infos[name]))
+        return endpoints
 
     return Signature(key, endpoints(message.inputs), endpoints(message.outputs), message.method_name)
 

@@ -225,10 +225,10 @@ class _Reader:
         Raises:
             FormatError: nothing does.
         """
-        found = self._values.get(name)
-        if found is None:
+        value = self._values.get(name)
+        if value is None:
             raise FormatError(f"'{name}' is read and nothing writes it")
-        return found
+        return value
 
     def _define(self, name: str, value: Value, spec: TensorSpec) -> None:
         if name in self._values:
@@ -283,12 +283,12 @@ class _Reader:
 
     def _constant(self, message: Any) -> bool:
         """A Constant node as a constant; False if it holds something else than a tensor."""
-        given = {a.name: a for a in message.attribute}
+        by_name = {a.name: a for a in message.attribute}
         # A Constant has exactly one of its attributes; `sparse_value` and strings stay nodes.
-        if not message.output or len(given) != 1:
+        if not message.output or len(by_name) != 1:
             return False
-        attr = self._attr(next(iter(given.values())))
-        name = next(iter(given))
+        attr = self._attr(next(iter(by_name.values())))
+        name = next(iter(by_name))
         if name == "value" and isinstance(attr, Tensor):
             tensor = attr
         elif name in {"value_float", "value_floats", "value_int", "value_ints"}:

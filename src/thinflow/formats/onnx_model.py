@@ -237,9 +237,9 @@ def _typed(message: Any, element: DType, shape: tuple[int, ...]) -> Tensor:
     bits = protos.PACKED_BITS.get(name)
     if bits:
         return _packed(memoryview(bytes(v & 255 for v in values)), element, shape, bits)
-    wanted = math.prod(shape) * (2 if element.kind == "c" else 1)
-    if len(values) != wanted:
-        raise FormatError(f"shape {list(shape)} needs {wanted} elements, the file holds {len(values)}")
+    count = math.prod(shape) * (2 if element.kind == "c" else 1)
+    if len(values) != count:
+        raise FormatError(f"shape {list(shape)} needs {count} elements, the file holds {len(values)}")
     if not element.itemsize:
         return Tensor(element, shape, RawStorage(b""))
     if element.kind == "c":
@@ -293,8 +293,8 @@ class PackedStorage:
             # signed number copies the sign down.
             wide = (wide << (8 - bits)).view(np.int8) >> (8 - bits)
         is_float = element.is_floating
-        found = wide.astype(np.uint8).view(element.numpy()) if is_float else wide.astype(element.numpy())
-        array: np.ndarray[Any, Any] = found.reshape(shape)
+        elements = wide.astype(np.uint8).view(element.numpy()) if is_float else wide.astype(element.numpy())
+        array: np.ndarray[Any, Any] = elements.reshape(shape)
         array.flags.writeable = False
         return array
 
@@ -313,14 +313,14 @@ def needed_ops(data: memoryview) -> dict[tuple[str, int], set[str]]:
     """
     message = parse_model(data, None).message
     versions = {_domain(o.domain): int(o.version) for o in message.opset_import}
-    found: dict[tuple[str, int], set[str]] = defaultdict(set)
+    ops: dict[tuple[str, int], set[str]] = defaultdict(set)
     pending = [message.graph]
     while pending:
         for node in pending.pop().node:
             domain = _domain(node.domain)
-            found[domain, versions.get(domain, 1)].add(node.op_type)
+            ops[domain, versions.get(domain, 1)].add(node.op_type)
             pending.extend(_bodies(node))
-    return dict(found)
+    return dict(ops)
 
 
 def _domain(name: str) -> str:

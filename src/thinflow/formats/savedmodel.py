@@ -53,13 +53,13 @@ class SavedModel:
             if len(self.graphs) == 1:
                 return self.graphs[0]
             tags = "serve"
-        wanted = tuple(sorted(t.strip() for t in (tags.split(",") if isinstance(tags, str) else tags)))
-        wanted = tuple(tag for tag in wanted if tag)
+        names = tuple(sorted(t.strip() for t in (tags.split(",") if isinstance(tags, str) else tags)))
+        names = tuple(tag for tag in names if tag)
         for graph in self.graphs:
-            if graph.tags == wanted:
+            if graph.tags == names:
                 return graph
         sets = ["{" + ", ".join(found) + "}" for found in self.tag_sets()]
-        text = "{" + ", ".join(wanted) + "}"
+        text = "{" + ", ".join(names) + "}"
         raise FormatError(
             f"there is no graph tagged {text}",
             str(self.folder),
@@ -102,12 +102,12 @@ def read(path: str | os.PathLike[str]) -> SavedModel:
     """
     given = Path(path)
     if given.is_dir():
-        found = [given / name for name in FILES if (given / name).is_file()]
-        if not found:
+        files = [given / name for name in FILES if (given / name).is_file()]
+        if not files:
             raise FormatError(
                 "there is no saved_model.pb in this folder", str(given), "name the model's folder"
             )
-        file, folder = found[0], given
+        file, folder = files[0], given
     else:
         file, folder = given, given.parent
     buffer = map_file(file)

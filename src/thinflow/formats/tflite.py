@@ -130,15 +130,15 @@ def _subgraph_of(program: Program, signature: str | None) -> int:
 
     if signature is None:
         return 0
-    found = program.signatures.get(signature)
-    if found is None:
+    entry = program.signatures.get(signature)
+    if entry is None:
         known = list(program.signatures)
         raise GraphError(
             f"the model has no signature '{signature}'",
             hint=closest(signature, known) or f"it has {list_text(known) or 'none'}",
         )
     # What is read of a signature are its tensors: the subgraph that has them is the one.
-    return signature_subgraph(signature, found, program.subgraphs)
+    return signature_subgraph(signature, entry, program.subgraphs)
 
 
 def _facts(program: Program, losses: list[str]) -> dict[str, str]:

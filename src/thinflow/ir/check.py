@@ -55,9 +55,9 @@ def _input_problems(node: Node, port_count: PortCount | None) -> list[Problem]:
 
 def interface_problems(graph: Graph, inputs: list[str], outputs: list[str]) -> list[Problem]:
     """Requested names that the graph does not have (any more)."""
-    wanted = [("input", name) for name in inputs] + [("output", name) for name in outputs]
+    names = [("input", name) for name in inputs] + [("output", name) for name in outputs]
     # The node alone is looked up: `Graph.value` would make a port of any number.
-    lost = [(role, name) for role, name in wanted if name.partition(":")[0] not in graph]
+    lost = [(role, name) for role, name in names if name.partition(":")[0] not in graph]
     return [Problem("interface", name, f"the {role} '{name}' is gone") for role, name in lost]
 
 

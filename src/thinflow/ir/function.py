@@ -112,16 +112,16 @@ def reachable(graph: Graph) -> set[str]:
     Raises:
         ThinflowError: one of them is damaged.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     stack = [graph]
     while stack:
         for node in stack.pop():
             for name in mentioned(node):
                 # The second condition ends at functions that call each other in a circle.
-                if name in graph.functions and name not in found:
-                    found.add(name)
+                if name in graph.functions and name not in names:
+                    names.add(name)
                     stack.append(graph.functions[name].graph)
-    return found
+    return names
 
 
 def mentioned(node: Node) -> Iterator[str]:

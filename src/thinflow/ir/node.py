@@ -105,8 +105,8 @@ class Value:
 
         Graph outputs are not changed: whoever asked for them asked by name.
         """
-        kept = set(keep)
-        uses = [use for use in self.uses if use.node not in kept]
+        untouched = set(keep)
+        uses = [use for use in self.uses if use.node not in untouched]
         for use in uses:
             use.node.set_input(use.index, other)
         return len(uses)

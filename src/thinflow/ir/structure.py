@@ -83,15 +83,15 @@ class Structure:
             GraphError: there is none; the closest names are offered.
         """
         names = self._names.by_name
-        found = names.get(name)
-        if found is None:
+        node = names.get(name)
+        if node is None:
             # Closest names are found by comparing with every one, which takes too long in a large graph.
             near = closest(name, names) if len(names) < 20_000 else ""
             raise GraphError(
                 f"there is no node named '{name}'",
                 hint=near or "`thinflow inspect MODEL` lists inputs and outputs",
             )
-        return found
+        return node
 
     @property
     def missing(self) -> Mapping[str, Node]:

@@ -127,9 +127,9 @@ class Tensor:
         if array.dtype.kind in "SUO":
             array = _as_byte_strings(array)
         element = element or dtype(array.dtype)
-        wanted = element.numpy()
-        if array.dtype != wanted or not array.dtype.isnative:
-            array = array.astype(wanted)
+        expected = element.numpy()
+        if array.dtype != expected or not array.dtype.isnative:
+            array = array.astype(expected)
         # A view, so that the flag below is not set on the caller's array.
         view = array.view()
         view.flags.writeable = False

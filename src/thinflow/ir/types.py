@@ -153,20 +153,20 @@ def dtype(what: object) -> DType:
         return _BY_NUMBER.get(base) or DType(base, f"type{base}", "", 0, "O")
     if isinstance(what, str):
         name = what.removesuffix("_ref")
-        found = _BY_NAME.get(_ALIASES.get(name, name))
-        if found is None:
+        element = _BY_NAME.get(_ALIASES.get(name, name))
+        if element is None:
             raise ParameterError(f"'{what}' is not a TensorFlow type name", hint=closest(what, _BY_NAME))
-        return found
+        return element
     import numpy as np
 
     as_numpy = np.dtype(what)  # type: ignore[call-overload]
     # Strings of a fixed width, too: TensorFlow has one type of string.
     if as_numpy.kind in "OSU":
         return STRING
-    found = _BY_NUMPY.get(as_numpy.name)
-    if found is None:
+    element = _BY_NUMPY.get(as_numpy.name)
+    if element is None:
         raise ParameterError(f"TensorFlow has no type for numpy's {as_numpy.name}")
-    return found
+    return element
 
 
 def all_dtypes() -> Iterator[DType]:

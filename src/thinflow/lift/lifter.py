@@ -258,10 +258,10 @@ class Lifter:
         """Take over an input or a constant."""
         # Quantization parameters stay known by the source's node: in the new graph values are real numbers.
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("quantization_")}
-        made = self.graph.add(node.op, [self._values[v] for v in node.inputs], node.name, attrs=attrs)
-        made.output().spec = node.output().spec if made.tensor is None else constant_spec(made.tensor)
-        self._values[node.output()] = made.output()
-        self._placed.add(made)
+        copy = self.graph.add(node.op, [self._values[v] for v in node.inputs], node.name, attrs=attrs)
+        copy.output().spec = node.output().spec if copy.tensor is None else constant_spec(copy.tensor)
+        self._values[node.output()] = copy.output()
+        self._placed.add(copy)
 
     def call(self, node: Node) -> Call:
         """An op with its operands in the new graph."""
@@ -302,9 +302,9 @@ class Lifter:
         Raises:
             UnsupportedOp: there is none of that name.
         """
-        found = self.source_function(function)
-        self.wanted.setdefault(found.name, found)
-        return FunctionAttr(found.name)
+        body = self.source_function(function)
+        self.wanted.setdefault(body.name, body)
+        return FunctionAttr(body.name)
 
     def source_function(self, function: Attr | None) -> Function:
         """A function of the source's library.
@@ -351,15 +351,15 @@ class Lifter:
 
     def _named(self, value: Value) -> Value:
         """An output, behind a node of its own where the file's name for it is not that of a node's output."""
-        found = self.of(value)
+        result = self.of(value)
         names = [other for other, own in self._source.aliases.items() if own == value.name]
         free = [n for n in names if n not in self.graph and LEGAL_NAME.match(n)]
         # Output 0 has the node's name; other ports would be `node:port`, which is not the file's name.
         if not value.port or not free:
-            return found
+            return result
         self.graph.aliases.pop(free[0], None)
-        named = self.graph.add("Identity", [found], free[0]).output()
-        named.spec = found.spec
+        named = self.graph.add("Identity", [result], free[0]).output()
+        named.spec = result.spec
         return named
 
     def of(self, value: Value) -> Value:

@@ -268,8 +268,8 @@ def _shape(c: Call) -> Value:
 
 @lifts("onnx.ConstantOfShape")
 def _constant_of_shape(c: Call) -> Value:
-    given = c.get("value")
-    content = np.zeros(1, np.float32) if given is None else given.numpy()
+    fill = c.get("value")
+    content = np.zeros(1, np.float32) if fill is None else fill.numpy()
     value = c.constant(content.reshape(()))
     return c.emit("Fill", c[0], value, T=value.dtype, index_type=INT64)
 
@@ -283,9 +283,9 @@ def _range(c: Call) -> Value:
 def _one_hot(c: Call) -> Value:
     """Indices from -depth on count from the end, others beyond it give no 1; values are [off, on]."""
     depth = c.emit("Reshape", typed(c, c[1], INT32), integers(c, ()))
-    given = typed(c, c[0], INT64)
-    behind = c.emit("AddV2", given, typed(c, depth, INT64))
-    indices = c.emit("SelectV2", c.emit("Less", given, integers(c, 0)), behind, given, T=INT64)
+    raw = typed(c, c[0], INT64)
+    behind = c.emit("AddV2", raw, typed(c, depth, INT64))
+    indices = c.emit("SelectV2", c.emit("Less", raw, integers(c, 0)), behind, raw, T=INT64)
     off, on = (c.emit("GatherV2", c[2], c.constant(i), c.constant(0), Tparams=c[2].dtype) for i in (0, 1))
     return c.emit("OneHot", indices, depth, on, off, axis=c.get("axis", -1), T=c[2].dtype, TI=INT64)
 

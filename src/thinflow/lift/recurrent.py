@@ -281,11 +281,11 @@ class Lstm:
 
     def run(self, xs: Sequence[Value], h: Value, state: Value) -> tuple[list[Value], Value]:
         """The outputs [batch,outputs] of all steps and the last cell, from inputs and both states."""
-        made = []
+        outputs = []
         for x in xs:
             h, state = self._step(x, h, state)
-            made.append(h)
-        return made, state
+            outputs.append(h)
+        return outputs, state
 
     def _step(self, x: Value, h: Value, state: Value) -> tuple[Value, Value]:
         c = self.call

@@ -114,12 +114,12 @@ def call_once(c: Call) -> list[Value]:
 
 def _first_values(c: Call) -> dict[str, Tensor]:
     """Variable -> the constant that a subgraph which runs once puts into it."""
-    found: dict[str, Tensor] = {}
+    first_values: dict[str, Tensor] = {}
     for graph in c.started_by():
         for node in graph:
             if node.op == _ASSIGN and (tensor := node.inputs[1].node.tensor) is not None:
-                found[_named_by(node)] = tensor
-    return found
+                first_values[_named_by(node)] = tensor
+    return first_values
 
 
 def _named_by(node: Node) -> str:

@@ -70,10 +70,10 @@ class Program(model.Block[Tensor, Operator]):
 
     def programs(self) -> list[Program]:
         """This one and all that its operators hold, each before those it holds itself."""
-        found = [self]
-        for program in found:  # grows on the way
-            found += [body for operator in program.operators for body in operator.bodies.values()]
-        return found
+        programs = [self]
+        for program in programs:  # grows on the way
+            programs += [body for operator in program.operators for body in operator.bodies.values()]
+        return programs
 
     def homes(self) -> dict[Tensor, Program]:
         """Every constant and where it belongs: to the one program that reads it, else to this one.

@@ -96,9 +96,9 @@ def _shared(program: Program, homes: Mapping[Tensor, Program]) -> dict[Tensor, T
             alike.setdefault((home, tensor.dtype, tensor.array().shape), []).append(tensor)
     shared: dict[Tensor, Tensor] = {}
     for group in alike.values():
-        kept: dict[bytes, Tensor] = {}
+        by_content: dict[bytes, Tensor] = {}
         for tensor in group if len(group) > 1 else ():
-            first = kept.setdefault(hashlib.blake2b(_little_endian(tensor).data).digest(), tensor)
+            first = by_content.setdefault(hashlib.blake2b(_little_endian(tensor).data).digest(), tensor)
             if first is not tensor:
                 shared[tensor] = first
     return shared

@@ -158,12 +158,12 @@ def signature_subgraph(key: str, signature: Signature, subgraphs: Sequence[Subgr
     """Number of the first subgraph that holds every tensor of a signature; of one without tensors, which only
     has an effect, that of its name.
     """
-    wanted = {*signature.inputs.values(), *signature.outputs.values()}
+    tensors = {*signature.inputs.values(), *signature.outputs.values()}
     named = next((n for n, s in enumerate(subgraphs) if s.name == key), None)
-    if not wanted and named is not None:
+    if not tensors and named is not None:
         return named
     for number, subgraph in enumerate(subgraphs):
-        if wanted <= set(subgraph.tensors()):
+        if tensors <= set(subgraph.tensors()):
             return number
     raise GraphError(f"signature '{key}' names tensors that no single subgraph has")
 

@@ -27,10 +27,10 @@ def interpreter(*, allocated: bool = True, **options: Any) -> Any:
     """
     from ai_edge_litert.interpreter import Interpreter
 
-    made = Interpreter(**options)
+    interpreter = Interpreter(**options)
     if allocated:
-        allocate(made)
-    return made
+        allocate(interpreter)
+    return interpreter
 
 
 def source(content: bytes | str) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _without_banner() -> Iterator[None]:
     try:
         # What Python still holds must come before what the library writes.
         sys.stderr.flush()
-        kept = os.dup(2)
+        stderr = os.dup(2)
     except (OSError, ValueError, AttributeError):  # no stderr, or one without a descriptor
         yield
         return
@@ -87,8 +87,8 @@ def _without_banner() -> Iterator[None]:
             yield
         finally:
             # In any case: a process without stderr would lose the message of the very error that led here.
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(stderr, 2)
+            os.close(stderr)
             held.seek(0)
             rest = b"".join(line for line in held if not line.startswith(_BANNER))
             if rest:  # names of a file may be in it

@@ -58,16 +58,16 @@ class _Reader:
         self.at = 0
 
     def skip(self, pattern: re.Pattern[bytes] = _SKIP) -> None:
-        found = pattern.match(self.text, self.at)
-        assert found is not None  # both patterns match nothing, too
-        self.at = found.end()
+        match = pattern.match(self.text, self.at)
+        assert match is not None  # both patterns match nothing, too
+        self.at = match.end()
 
     def take(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
         """The match at this place, if there is one; it is read then."""
-        found = pattern.match(self.text, self.at)
-        if found is not None:
-            self.at = found.end()
-        return found
+        match = pattern.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
+        return match
 
     def peek(self) -> bytes:
         """The next byte after blanks and comments; empty at the end."""
@@ -185,10 +185,10 @@ class _Reader:
     def word(self, convert: Convert) -> Any:
         """A number or the name of one."""
         self.skip()
-        found = self.take(_WORD)
-        if found is None:
+        match = self.take(_WORD)
+        if match is None:
             self.fail(f"looking for a value, found {self.shown()}")
-        return _converted(convert, found[0])
+        return _converted(convert, match[0])
 
 
 def _held(message: Message, name: str) -> Message:

@@ -168,7 +168,7 @@ def find_contents(buf: Bytes, start: int, end: int, threshold: int) -> tuple[Con
     """
     if end - start <= threshold:
         return ()
-    found: list[Content] = []
+    contents: list[Content] = []
     keys: set[bytes] = set()
     usual = True
     for entry in _frames(buf, start, end, _NODE_ATTR):
@@ -200,8 +200,8 @@ def find_contents(buf: Bytes, start: int, end: int, threshold: int) -> tuple[Con
                 name = key.decode("utf-8")
             except UnicodeDecodeError:
                 raise malformed("the name of an attribute is not UTF-8", entry.start) from None
-            found.append(Content(name, content.start, content.end, (entry, values[0], tensor, content)))
-    return tuple(found) if usual else ()
+            contents.append(Content(name, content.start, content.end, (entry, values[0], tensor, content)))
+    return tuple(contents) if usual else ()
 
 
 def _content_of(buf: Bytes, value: Frame) -> tuple[Frame, Frame] | tuple[()] | None:
