@@ -24,10 +24,11 @@ def find_problems(graph: Graph, port_count: PortCount | None = None) -> list[Pro
     problems += [
         Problem("duplicate name", name, "another node has the same name") for name in graph.duplicates
     ]
+    sources: set[str] = set()
     for node in graph:
         if not LEGAL_NAME.match(node.name):
             problems.append(Problem("illegal name", node.name, "the name is not legal in TensorFlow"))
-        problems += _input_problems(node, port_count)
+        problems += _input_problems(node, port_count, sources)
     cycle = find_cycle(graph)
     if cycle:
         names = " -> ".join(n.name for n in [*cycle[:6], cycle[0]])
@@ -35,9 +36,13 @@ def find_problems(graph: Graph, port_count: PortCount | None = None) -> list[Pro
     return problems
 
 
-def _input_problems(node: Node, port_count: PortCount | None) -> list[Problem]:
+def _input_problems(node: Node, port_count: PortCount | None, sources: set[str]) -> list[Problem]:
+    """Problems of the inputs of a node; `sources` gathers the ops that were seen to have outputs."""
     problems: list[Problem] = []
     for index, value in enumerate(node.inputs):
+        # Nearly all: most graphs read port 0 of few different ops.
+        if value.port == 0 and value.node.op in sources:
+            continue
         if value.node.is_missing:
             text = f"input {index} refers to '{value.name}', which does not exist"
             problems.append(Problem("missing input", node.name, text))
@@ -46,6 +51,8 @@ def _input_problems(node: Node, port_count: PortCount | None) -> list[Problem]:
             if count is not None and value.port >= count:
                 text = f"input {index} reads port {value.port} of {value.node.where}, which has {count}"
                 problems.append(Problem("port", node.name, text))
+            elif value.port == 0:
+                sources.add(value.node.op)
     for awaited in node.control_inputs:
         if awaited.is_missing:
             text = f"control input '^{awaited.name}' refers to a node that does not exist"
