@@ -69,6 +69,18 @@ class Hangs(Transform):
             time.sleep(60)
 
 
+@transform("_waits")
+@dataclass(frozen=True)
+class Waits(Transform):
+    """Wrong on purpose where an Abs waits for a Tanh."""
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        for node in graph:
+            if node.op == "Abs" and any(n.op == "Tanh" for n in node.control_inputs):
+                trace.changed(node, "wrong")
+                node.op = "Neg"
+
+
 @transform("_raises")
 @dataclass(frozen=True)
 class Raises(Transform):
@@ -266,3 +278,12 @@ def test_trials_are_bounded() -> None:
     found = thinflow.reduce(parse_graph(TEXT), transforms="_abs_to_neg", trials=1)
     assert found.trials == 1
     assert found.outcome == "the numbers differ"
+
+
+def test_one_control_edge_that_is_needed_keeps_no_other_alive() -> None:
+    text = TEXT.replace("d = Abs(c, ^b)", "s = Square(x) {T=float}\nd = Abs(c, ^b, ^s)")
+    feeds = {"x": np.full((2, 4), -1, np.float32)}
+    found = thinflow.reduce(parse_graph(text), transforms="_waits", feeds=feeds)
+    ops = {node.op for node in found.graph}
+    assert "Tanh" in ops
+    assert "Square" not in ops

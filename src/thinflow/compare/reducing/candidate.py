@@ -186,6 +186,14 @@ def without_trimmings(old: Candidate, what: str) -> Candidate:
     return old if made is None else made
 
 
+def without_control_input(old: Candidate, reader: str, source: str) -> Candidate | None:
+    """A copy in which one node does not wait for another; what nothing else needs goes with the edge."""
+    graph = old.graph.clone()
+    node = graph.node(reader)
+    node.set_control_inputs([n for n in node.control_inputs if n.name != source])
+    return pruned(graph, graph.inputs, graph.outputs, old.feeds)
+
+
 def first(graph: Graph, feeds: Mapping[str, Array]) -> Candidate:
     """The candidate to start with: only what outputs need; strings to feed become constants of the graph.
 

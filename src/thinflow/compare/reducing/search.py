@@ -19,6 +19,7 @@ from thinflow.compare.reducing.candidate import (
     is_source,
     passing_input,
     with_constant,
+    without_control_input,
     without_trimmings,
 )
 from thinflow.compare.reducing.properties import Property, outcome_of_file
@@ -241,6 +242,15 @@ def plainer(best: Candidate, search: Search) -> Iterator[Candidate]:
         smaller = without_trimmings(best, what)
         if search.fails(smaller):
             best = smaller
+            yield best
+    # Where one edge is needed the others are not, and each keeps alive all that it waits for.
+    for reader, source in [(n.name, other.name) for n in best.graph for other in n.control_inputs]:
+        if best.graph.find(reader) is None or best.graph.find(source) is None:
+            continue
+        freed = without_control_input(best, reader, source)
+        if search.fails(freed):
+            assert freed is not None
+            best = freed
             yield best
     for node in [n for n in best.graph if n.tensor is not None]:
         tensor = node.tensor
