@@ -19,7 +19,7 @@ from thinflow.optimize.float_graph import float_graph, reopened
 from thinflow.optimize.litert import FloatModel, LiteRTMaker
 from thinflow.optimize.maker import M, ModelMaker, Q
 from thinflow.optimize.onnx import OnnxMaker
-from thinflow.optimize.picture_ranges import picture_warnings
+from thinflow.optimize.optimized_graph import picture_warnings
 from thinflow.optimize.quality import Quality, compare_models, decibels, finite_decibels
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel, SmallerModel
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples, rebind

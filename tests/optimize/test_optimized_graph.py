@@ -9,7 +9,7 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
-from thinflow.optimize.picture_ranges import picture_warnings
+from thinflow.optimize.optimized_graph import picture_warnings
 from thinflow.optimize.samples import samples_for
 from thinflow.quantize.sample_files import Scaling
 
