@@ -97,9 +97,8 @@ def optimized_graph(job: JobInputs) -> OptimizedGraph:
 
 # Range of pixels: the check that pictures go into a model as those that it was trained on.
 #
-# The first batch norm remembers how its input was spread in training. Pixels of 0 to 255 in place of -1 to
-# 1
-# make that spread 128 times as large, whatever the pictures show.
+# The first batch norm remembers how its input was spread in training. Pixels of 0 to 255 in place of -1
+# to 1 make that spread 128 times as large, whatever the pictures show.
 
 
 _LOOKED_AT = 8
