@@ -11,7 +11,6 @@ import pytest
 
 from tests.library import function, graph_of, node
 from tests.transforms.golden import parse_graph
-from thinflow.api.pictures import render
 from thinflow.api.pictures.dot import dot, plain_dot, quoted
 from thinflow.api.pictures.draw import draw, write_dot
 from thinflow.api.pictures.layout import layout
@@ -191,7 +190,7 @@ def test_the_package_draws_where_the_program_is_missing(
 
 def test_without_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(render, "_PACKAGE", "absent")
+    monkeypatch.setattr("thinflow.api.pictures.draw._PACKAGE", "absent")
     assert draw(parse_graph(BRANCHES), tmp_path / "x.svg").by == "thinflow"
     with pytest.raises(ParameterError, match="Graphviz is not installed, which a PNG needs") as caught:
         draw(parse_graph(BRANCHES), tmp_path / "x.png")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -87,7 +91,6 @@ def _kind(path: str | os.PathLike[str]) -> str:
 
 def _written(drawn: object, kind: str, engine: str | None) -> tuple[bytes, str]:
     """The file, and who laid it out."""
-    from thinflow.api.pictures import render
     from thinflow.api.pictures.dot import dot
     from thinflow.api.pictures.picture import Picture
     from thinflow.api.pictures.svg import page, svg
@@ -96,14 +99,14 @@ def _written(drawn: object, kind: str, engine: str | None) -> tuple[bytes, str]:
     if kind == "dot":
         return dot(drawn).encode(), "thinflow"
     # HTML is a page of thinflow's own.
-    wants_graphviz = engine == "graphviz" or (engine is None and kind != "html" and render.available())
+    wants_graphviz = engine == "graphviz" or (engine is None and kind != "html" and available())
     if wants_graphviz or kind == "png":
         # Graphviz may be there and fail; svg is then drawn here, unless it was asked for by name.
-        made = render.render(dot(drawn), kind) if kind in ("svg", "png") else None
+        made = render(dot(drawn), kind) if kind in ("svg", "png") else None
         if made is not None:
             return made, "graphviz"
         if engine == "graphviz" or kind == "png":
-            has_it = render.available()
+            has_it = available()
             problem = "Graphviz cannot draw this" if has_it else "Graphviz is not installed"
             raise ParameterError(
                 f"{problem}, which {'a PNG' if kind == 'png' else 'engine=graphviz'} needs",
@@ -123,3 +126,56 @@ def write_dot(source: Source, path: str | os.PathLike[str]) -> int:
     from thinflow.formats.files import write_file
 
     return write_file(path, [plain_dot(stored_graph(source)).encode()])
+
+
+# ---- Letting Graphviz draw, where it is installed: as a program, or inside the package pygraphviz.
+
+
+_PROGRAM = "dot"
+_PACKAGE = "pygraphviz"
+_TIMEOUT_SECONDS = 120
+
+# In a process of its own: it can be stopped, and takes nobody with it.
+_DRAW = """
+import sys, pygraphviz
+graph = pygraphviz.AGraph(string=sys.stdin.buffer.read().decode())
+sys.stdout.buffer.write(graph.draw(format=sys.argv[1], prog="dot"))
+"""
+
+
+def available() -> bool:
+    """Whether Graphviz's `dot` is on the path, or the package is there."""
+    return _command("svg") is not None
+
+
+def render(text: str, kind: str) -> bytes | None:
+    """What Graphviz makes of DOT text; None if it fails or takes too long.
+
+    Args:
+        text: the picture.
+        kind: "svg" or "png".
+    """
+    command = _command(kind)
+    if command is None:
+        return None
+    try:
+        done = subprocess.run(
+            command,
+            input=text.encode(),
+            capture_output=True,
+            timeout=_TIMEOUT_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout or None
+
+
+def _command(kind: str) -> list[str] | None:
+    """What reads DOT text and writes a picture; None if nothing does."""
+    program = shutil.which(_PROGRAM)
+    if program is not None:
+        return [program, f"-T{kind}"]
+    if importlib.util.find_spec(_PACKAGE) is not None:
+        return [sys.executable, "-c", _DRAW, kind]
+    return None
