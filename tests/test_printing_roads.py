@@ -20,8 +20,9 @@ from thinflow.compat.graph_scripts import write_events
 from thinflow.errors import NodeError, ThinflowError
 from thinflow.formats import events
 from thinflow.ir.types import FLOAT
-from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.ops import registry
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 from thinflow.wire import protos
 
 EVIL = "evil\x1b[2J\x1b]0;owned\x07\u202e"

@@ -17,8 +17,9 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.tensor import Tensor as Constant
 from thinflow.ir.types import FLOAT, INT8, DType, TensorSpec, dtype
-from thinflow.lower.tflite.program import Operator, Program, Quantization, Subgraph, Tensor, to_bytes
 from thinflow.ops.registry import Cost
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 
 NETWORK = """
 x = Placeholder() {dtype=float, shape=shape[1,8,8,2]}

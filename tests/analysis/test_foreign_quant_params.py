@@ -9,7 +9,8 @@ from thinflow.analysis.foreign_quant_params import TensorParams, params_of, step
 from thinflow.formats import tflite
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import INT8, INT32, TensorSpec
-from thinflow.lower.tflite.program import Operator, Program, Quantization, Subgraph, Tensor, to_bytes
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 
 
 def test_of_a_tensor_and_per_channel() -> None:

@@ -26,7 +26,7 @@ from thinflow.engines import onnxruntime as onnx_engine
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT, STRING
-from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 
 
 def chain(*codes: str) -> Program:

@@ -21,8 +21,9 @@ from thinflow.bench.stats import describe
 from thinflow.bench.workload import Workload, counted, workload, workload_of
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT, UINT8
-from thinflow.lower.tflite import program as tflite
 from thinflow.program.model import Quantization
+from thinflow.tflite import model as tflite
+from thinflow.tflite.writer import to_bytes
 from thinflow.zoo import digits
 
 PRODUCT = """
@@ -176,7 +177,7 @@ def test_uint8_is_eight_bits(tmp_path: Path) -> None:
     w = tflite.Tensor("w", (8, 8), UINT8, np.eye(8, dtype=np.uint8), quantization)
     layer = tflite.Operator("FULLY_CONNECTED", [x, w], [y])
     program = tflite.Program([tflite.Subgraph([x], [y], [layer])])
-    (tmp_path / "m.tflite").write_bytes(tflite.to_bytes(program))
+    (tmp_path / "m.tflite").write_bytes(to_bytes(program))
     (found,) = benchmark(tmp_path / "m.tflite", runs=1, warmup=0, memory=False, peaks=False).rows
     assert found.eight_bit
     (subject,) = open_subjects(tmp_path / "m.tflite")

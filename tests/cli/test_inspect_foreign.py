@@ -12,7 +12,8 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.ir.types import FLOAT, INT8
-from thinflow.lower.tflite.program import Operator, Program, Quantization, Subgraph, Tensor, to_bytes
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 
 TEXT = """
 x = Placeholder() {dtype=float, shape=shape[1,4]}

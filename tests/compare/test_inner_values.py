@@ -15,15 +15,8 @@ from thinflow.compare import inner_values
 from thinflow.compare.inner_values import first_divergence, inner_differences
 from thinflow.engines import onnxruntime as engine
 from thinflow.ir.types import FLOAT, INT8
-from thinflow.lower.tflite.program import (
-    Operator,
-    Program,
-    Quantization,
-    Signature,
-    Subgraph,
-    Tensor,
-    to_bytes,
-)
+from thinflow.tflite.model import Operator, Program, Quantization, Signature, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 
 TEXT = """
 x = Placeholder() {dtype=float, shape=shape[1,4]}

@@ -14,8 +14,9 @@ from thinflow.errors import FeedError, GraphError, ParameterError
 from thinflow.formats.tflite import signature_names
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT
-from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor, to_bytes
+from thinflow.tflite.model import Operator, Program, Signature, Subgraph, Tensor
 from thinflow.tflite.reader import read_program
+from thinflow.tflite.writer import to_bytes
 
 pytest.importorskip("ai_edge_litert")
 

@@ -20,8 +20,8 @@ from thinflow.formats import onnx, tflite
 from thinflow.ir.graph import Graph
 from thinflow.lower.onnx.convert import lower_graph as lower_to_onnx
 from thinflow.lower.tflite.convert import lower_graph as lower_to_tflite
-from thinflow.lower.tflite.program import to_bytes as tflite_bytes
 from thinflow.onnx.writer import to_bytes as onnx_bytes
+from thinflow.tflite.writer import to_bytes as tflite_bytes
 
 TEXT = """
 x = Placeholder() {dtype=float, shape=shape[1,6,6,2]}

@@ -19,15 +19,8 @@ from thinflow.ir.check import find_problems
 from thinflow.ir.function import ARGUMENT
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import BOOL, FLOAT, INT32, dtype
-from thinflow.lower.tflite.program import (
-    Operator,
-    Program,
-    Quantization,
-    Signature,
-    Subgraph,
-    Tensor,
-    to_bytes,
-)
+from thinflow.tflite.model import Operator, Program, Quantization, Signature, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 from thinflow.wire.flatbuffer import Scalar, Vector, encode
 
 TEXT = """

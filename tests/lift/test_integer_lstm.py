@@ -11,8 +11,9 @@ import pytest
 import thinflow
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT, INT8, INT32, DType, dtype
-from thinflow.lower.tflite.program import Operator, Program, Quantization, Subgraph, Tensor, to_bytes
 from thinflow.ops._fixed_point import inverse_root, quantized_multiplier, sigmoid_table, tanh_table
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 
 pytest.importorskip("ai_edge_litert")
 BATCH, STEPS, INPUTS, UNITS, OUTPUTS = 3, 9, 5, 8, 6

@@ -14,7 +14,8 @@ from thinflow.formats import tflite
 from thinflow.interpreter import Plan
 from thinflow.ir.types import FLOAT, INT32, dtype
 from thinflow.lift import lift
-from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 
 pytest.importorskip("ai_edge_litert")
 RNG = np.random.default_rng(3)

@@ -9,7 +9,8 @@ import pytest
 
 import thinflow
 from thinflow.ir.types import BOOL, FLOAT, INT8, INT32, UINT8, DType, dtype
-from thinflow.lower.tflite.program import Operator, Program, Quantization, Subgraph, Tensor, to_bytes
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 
 pytest.importorskip("ai_edge_litert")
 RNG = np.random.default_rng(7)

@@ -12,7 +12,8 @@ import thinflow
 from thinflow.cli import main
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT, INT8
-from thinflow.lower.tflite.program import Operator, Program, Quantization, Subgraph, Tensor, to_bytes
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 
 pytest.importorskip("ai_edge_litert")
 Array = np.ndarray

@@ -12,7 +12,8 @@ import pytest
 import thinflow
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT
-from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper, TensorProto = onnx.helper, onnx.numpy_helper, onnx.TensorProto

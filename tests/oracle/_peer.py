@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import tensorflow as tf
 
 from tests.oracle._frozen import Array, Frozen
-from thinflow.lower.tflite.program import read_program
+from thinflow.tflite.reader import read_program
 
 
 def convert(frozen: Frozen) -> bytes:

@@ -15,8 +15,9 @@ from thinflow.formats import graphdef
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import FLOAT, TensorSpec
 from thinflow.lower.tflite.convert import Lowered, lower_graph
-from thinflow.lower.tflite.program import read_program, to_bytes
+from thinflow.tflite.reader import read_program
 from thinflow.tflite.runtime import interpreter
+from thinflow.tflite.writer import to_bytes
 
 Array = np.ndarray[Any, Any]
 LAYERS = tf.keras.layers

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from thinflow.ir.types import FLOAT, INT32, dtype
-from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.int8 import quantize_int8
 from thinflow.quantize.recipe import Quantized, Recipe
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 
 CONV = {"padding": "SAME", "stride_w": 1, "stride_h": 1}
 POOL = {"padding": "VALID", "stride_w": 2, "stride_h": 2, "filter_width": 2, "filter_height": 2}

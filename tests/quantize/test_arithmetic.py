@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.quantize.programs import CONV, Builder, interpreter, quantize, samples
-from thinflow.lower.tflite.program import Operator, Program
 from thinflow.quantize.kernels.litert import CLAMPS, INT8_KERNELS
+from thinflow.tflite.model import Operator, Program
 
 
 def integer_result(program: Program, x: np.ndarray, plain: bool) -> tuple[Operator, np.ndarray, np.ndarray]:

@@ -7,10 +7,10 @@ import pytest
 
 from tests.quantize.programs import CONV, Builder, samples
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError
-from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
 from thinflow.quantize import observers
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.recipe import Recipe
+from thinflow.tflite.model import Operator, Program, Signature, Subgraph, Tensor
 
 
 def two_steps() -> tuple[Program, Tensor, Tensor, Tensor]:

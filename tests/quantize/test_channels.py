@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tests.quantize.programs import CONV, Builder, run
-from thinflow.lower.tflite.program import Program, Tensor
 from thinflow.quantize.channels import channel_statistics, corrected, layers_to_correct
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.schemes import storing
 from thinflow.quantize.simulate import rounded_weights, simulated
+from thinflow.tflite.model import Program, Tensor
 
 Build = Callable[[Builder], Tensor]
 LAYERS: dict[str, Build] = {

@@ -7,8 +7,8 @@ import pytest
 
 from tests.quantize.programs import Builder, codes, interpreter, quantize, run, samples
 from thinflow.errors import ParameterError
-from thinflow.lower.tflite.program import Operator, Program
 from thinflow.quantize.recipe import Quantized, Recipe
+from thinflow.tflite.model import Operator, Program
 
 KINDS = {"off": (3, 3, 3, 32), "portable": (3, 2, 6, 32), "amx": (3, 2, 12, 64)}
 """The filter [kh,taps,channels of a block,results of a block] of the first layer."""

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.quantize.programs import CONV, POOL, Builder, quantize, run, samples, sqnr
-from thinflow.lower.tflite.program import Program, Tensor
 from thinflow.quantize.channels import channel_statistics
 from thinflow.quantize.equalize import (
     Pair,
@@ -15,6 +14,7 @@ from thinflow.quantize.equalize import (
     rescaled,
     smoothing_factors,
 )
+from thinflow.tflite.model import Program, Tensor
 
 
 def uneven(b: Builder, x: Tensor, k: int, size: int = 3, act: str = "RELU") -> Tensor:

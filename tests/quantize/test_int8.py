@@ -8,10 +8,12 @@ import pytest
 from tests.quantize.programs import CONV, POOL, Builder, codes, quantize, run, samples, scale_of, sqnr
 from thinflow.errors import GraphError
 from thinflow.ir.types import BOOL, FLOAT, INT8, INT32
-from thinflow.lower.tflite.program import Program, Signature, read_program, to_bytes
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.int8 import quantize_int8
 from thinflow.quantize.ranges import Range
+from thinflow.tflite.model import Program, Signature
+from thinflow.tflite.reader import read_program
+from thinflow.tflite.writer import to_bytes
 
 
 def small_cnn(seed: int) -> Program:

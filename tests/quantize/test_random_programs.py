@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.quantize.programs import POOL, Builder, codes, quantize, run, samples, sqnr
-from thinflow.lower.tflite.program import Program, Tensor
+from thinflow.tflite.model import Program, Tensor
 
 HWC = (1, 8, 8, 4)
 

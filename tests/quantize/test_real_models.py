@@ -14,7 +14,7 @@ from thinflow.formats.graphdef import load
 from thinflow.interpreter import Plan
 from thinflow.ir.types import FLOAT, TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
-from thinflow.lower.tflite.program import Program
+from thinflow.tflite.model import Program
 
 
 def outputs(program: Program, arrays: list[np.ndarray]) -> np.ndarray:

@@ -10,18 +10,12 @@ import pytest
 from tests.quantize.programs import CONV, INT, Builder, codes, interpreter, run, samples, sqnr
 from thinflow.errors import GraphError, ParameterError
 from thinflow.ir.types import FLOAT
-from thinflow.lower.tflite.program import (
-    Operator,
-    Program,
-    Signature,
-    Subgraph,
-    Tensor,
-    read_program,
-    to_bytes,
-)
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.recipe import SCHEMES, Recipe
 from thinflow.quantize.schemes import quantize_program, storing
+from thinflow.tflite.model import Operator, Program, Signature, Subgraph, Tensor
+from thinflow.tflite.reader import read_program
+from thinflow.tflite.writer import to_bytes
 
 STORING = ("float16", "dynamic", "int8_weights", "int4_weights")
 Build = Callable[[Builder], Tensor]

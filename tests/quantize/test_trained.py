@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.quantize.programs import Builder
-from thinflow.lower.tflite.program import Program, Tensor
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.trained import spread, without_fake_quants
+from thinflow.tflite.model import Program, Tensor
 
 
 def fake(b: Builder, x: Tensor, low: float, high: float) -> Tensor:

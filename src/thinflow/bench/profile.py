@@ -113,7 +113,7 @@ def _for_reference(subject: Subject) -> tuple[Graph, list[Array]]:
 
 def _in_litert(subject: Subject, threads: int, runs: int, warmup: int) -> Profile:
     """By LiteRT's own profiler; where there is none, operator by operator as models of their own."""
-    from thinflow.lower.tflite.program import to_bytes, write_program
+    from thinflow.tflite.writer import to_bytes, write_program
 
     if isinstance(subject, TFLiteSubject):
         content = content_of(subject.path)

@@ -18,8 +18,10 @@ from thinflow.bench.profile_model import Profile, Step, collect, require_fixed
 from thinflow.engines.litert import Model
 from thinflow.errors import EngineUnavailable, FormatError
 from thinflow.formats.files import map_file
-from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, read_program, to_bytes
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
+from thinflow.tflite.reader import read_program
 from thinflow.tflite.runtime import allocate, interpreter, source
+from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
 
 RECORDED = (

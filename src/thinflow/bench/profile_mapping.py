@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle
 
 from thinflow.bench.litert_events import DELEGATE_KERNEL, DELEGATED_OPERATOR, OPERATOR, Event
-from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 
 Timed = tuple[Operator, int, str]
 """An operator, its own microseconds, and the names of its kernels."""

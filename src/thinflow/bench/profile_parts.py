@@ -87,8 +87,8 @@ def _in_engine(
     if engine == "litert":
         from thinflow.bench.profile_litert import profile_file
         from thinflow.lower.tflite.convert import lower_graph
-        from thinflow.lower.tflite.program import to_bytes
         from thinflow.tflite.runtime import multiplies_matrices
+        from thinflow.tflite.writer import to_bytes
 
         unit = multiplies_matrices()
         lowered = lower_graph(graph, region.inputs, region.outputs, specs={}, matrix_unit=unit)

@@ -130,7 +130,8 @@ def _litert_product(kind: str, threads: int) -> Callable[[], object]:
     from thinflow.engines.litert import Model
     from thinflow.ir.types import FLOAT as FLOAT32
     from thinflow.ir.types import INT8
-    from thinflow.lower.tflite.program import Operator, Program, Quantization, Subgraph, Tensor, to_bytes
+    from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+    from thinflow.tflite.writer import to_bytes
 
     def tensor(name: str, scale: float, data: np.ndarray[Any, Any] | None = None) -> Tensor:
         grid = (

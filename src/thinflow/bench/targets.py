@@ -190,8 +190,8 @@ class GraphSubject:
         """The graph as one LiteRT model, which tells feeding from invoking; None if nodes are left over."""
         from thinflow.interpreter import Plan
         from thinflow.lower.tflite.convert import lower_graph, unsupported
-        from thinflow.lower.tflite.program import write_program
         from thinflow.tflite.runtime import multiplies_matrices
+        from thinflow.tflite.writer import write_program
 
         graph = self.graph
         nodes = [n for n in Plan(graph, graph.outputs, graph.inputs).nodes if n.tensor is None]

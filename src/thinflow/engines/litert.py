@@ -282,8 +282,8 @@ def _inner(graph: Graph) -> Collection[Value]:
 def _lowered(graph: Graph, region: Region, threads: int) -> Model:
     from thinflow.engines._temporary_files import mapped, release_pages
     from thinflow.lower.tflite.convert import lower_graph
-    from thinflow.lower.tflite.program import write_program
     from thinflow.tflite.runtime import multiplies_matrices
+    from thinflow.tflite.writer import write_program
 
     unit = multiplies_matrices()
     lowered = lower_graph(graph, region.inputs, region.outputs, specs={}, matrix_unit=unit)

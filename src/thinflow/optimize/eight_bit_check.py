@@ -25,11 +25,11 @@ from thinflow.ir.types import FLOAT, QINT32, dtype
 from thinflow.lower.lowering import needed_nodes
 from thinflow.lower.onnx.convert import lower_graph as onnx_lower_graph
 from thinflow.lower.tflite.convert import lower_graph
-from thinflow.lower.tflite.program import to_bytes
 from thinflow.lower.tflite.quantized_context import takes_quantized
 from thinflow.onnx.writer import to_bytes as onnx_to_bytes
 from thinflow.ops import registry
 from thinflow.ops.random import Random
+from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
 
 _NAMES = {"litert": "LiteRT", "onnxruntime": "ONNX Runtime"}

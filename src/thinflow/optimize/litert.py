@@ -20,7 +20,6 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.ledger import Entry
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
-from thinflow.lower.tflite.program import Program, Signature, Tensor, to_bytes, write_program
 from thinflow.lower.tflite.variables import with_variables
 from thinflow.optimize.batch_sizes import batch_note, fix_batch, is_open, open_else_fixed
 from thinflow.optimize.converted import ConvertedModel, doubled
@@ -35,6 +34,8 @@ from thinflow.quantize.calibrate import Calibration, calibrate
 from thinflow.quantize.recipe import Quantized, Recipe
 from thinflow.quantize.schemes import quantize_program
 from thinflow.quantize.trained import without_fake_quants
+from thinflow.tflite.model import Program, Signature, Tensor
+from thinflow.tflite.writer import to_bytes, write_program
 from thinflow.typing import Array, Progress
 
 logger = logging.getLogger(__name__)

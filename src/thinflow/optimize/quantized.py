@@ -17,7 +17,6 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.notebook import table_html
 from thinflow.ir.types import FLOAT
 from thinflow.lower.onnx.target import write_onnx
-from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.lower.tflite.variables import with_variables
 from thinflow.onnx.program import Program as OnnxProgram
 from thinflow.onnx.writer import to_bytes as onnx_to_bytes
@@ -27,6 +26,8 @@ from thinflow.optimize.coverage import Coverage, coverage_of, require_name
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.recipe import Quantized
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
 
 P = TypeVar("P", Program, OnnxProgram)

@@ -8,7 +8,6 @@ from typing import Any
 
 from thinflow.errors import GraphError, ParameterError, closest
 from thinflow.ir.graph import Graph
-from thinflow.lower.tflite.program import Operator, Program, Tensor
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import FloatModel, LiteRTMaker, checked_batch, smaller_model
 from thinflow.optimize.quantized import QuantizedModel
@@ -21,6 +20,7 @@ from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.schemes import quantize_program
 from thinflow.quantize.trained import spread, without_fake_quants
+from thinflow.tflite.model import Operator, Program, Tensor
 
 _CODES = {"uint8": (0, 255), "int8": (-128, 127)}
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from thinflow.engines.litert import Model
-from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.optimize.litert import FloatModel
 from thinflow.optimize.quality import LOUDEST
 from thinflow.optimize.samples import Samples
@@ -20,6 +19,8 @@ from thinflow.quantize.recipe import Recipe, chosen_recipe, names_of
 from thinflow.quantize.schemes import storing
 from thinflow.quantize.simulate import activation_parameters, rounded_weights, simulated
 from thinflow.quantize.trained import without_fake_quants
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array, Progress
 
 Inputs = Sequence[Array]

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from thinflow.ir.brief import brief_repr
-from thinflow.lower.tflite.program import Program
 from thinflow.optimize.litert import FloatModel, smaller_model
 from thinflow.optimize.quantized import QuantizedModel
 from thinflow.optimize.samples import Samples
@@ -18,6 +17,7 @@ from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.schemes import quantize_program, storing
 from thinflow.quantize.simulate import rounded_weights
 from thinflow.quantize.trained import without_fake_quants
+from thinflow.tflite.model import Program
 from thinflow.typing import Array, Progress
 
 Feeds = list[dict[str, Array]]

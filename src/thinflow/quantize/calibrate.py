@@ -11,7 +11,6 @@ import numpy as np
 
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.brief import brief_repr
-from thinflow.lower.tflite import program as tflite
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Block
 from thinflow.quantize import observers
@@ -22,6 +21,7 @@ from thinflow.quantize.observers import Observer
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import PLAIN, Recipe
 from thinflow.quantize.runners import Feed, LiteRTRunner, OnnxRunner, Runner
+from thinflow.tflite import model as tflite
 from thinflow.typing import Array, Progress
 
 logger = logging.getLogger(__name__)

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.recipe import Decision, Quantized, Recipe, require_float
 from thinflow.quantize.weights import memory_key
 from thinflow.tflite import schema
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 
 
 class Reading(Enum):

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor
 from thinflow.quantize.channels import ChannelStatistics
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.weights import memory_key
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 from thinflow.typing import Array
 
 # Of a factor. Channels that are nearly dead would ask for any size; within these, products stay far from the

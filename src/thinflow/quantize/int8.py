@@ -16,7 +16,6 @@ import numpy as np
 
 from thinflow.ir.types import INT8, INT32, UINT8
 from thinflow.lower.tflite.fuse_quantized import merge_columns
-from thinflow.lower.tflite.program import Operator, Program, Quantization, Signature, Subgraph, Tensor
 from thinflow.quantize.kernels import Kernels, Weighted, is_float
 from thinflow.quantize.kernels.litert import BY_SCHEME
 from thinflow.quantize.placement import Placement, place
@@ -31,6 +30,7 @@ from thinflow.quantize.ranges import (
 from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe, require_float
 from thinflow.quantize.small_weights import weights_only
 from thinflow.quantize.weights import LayerScales, layer_scales, memory_key, quantize_bias, quantize_weights
+from thinflow.tflite.model import Operator, Program, Quantization, Signature, Subgraph, Tensor
 
 
 def quantize_int8(

@@ -9,10 +9,10 @@ from typing import Any, Generic, TypeVar
 
 from thinflow.errors import GraphError, ParameterError, closest
 from thinflow.ir.brief import brief_repr
-from thinflow.lower.tflite.program import Program
 from thinflow.program.model import Operator
 from thinflow.quantize import observers
 from thinflow.tflite import schema
+from thinflow.tflite.model import Program
 from thinflow.typing import Array
 
 SCHEMES = {

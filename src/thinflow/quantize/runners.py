@@ -12,10 +12,11 @@ import numpy as np
 from thinflow.errors import EngineUnavailable, FeedError, closest
 from thinflow.errors.plain_text import first_line
 from thinflow.ir.types import TensorSpec
-from thinflow.lower.tflite import program as tflite
 from thinflow.onnx import program as onnx
 from thinflow.onnx import writer as onnx_writer
 from thinflow.quantize.fitting import fit
+from thinflow.tflite import model as tflite
+from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class LiteRTRunner:
         main = program.subgraphs[0]
         try:
             self.interpreter: Interpreter = Interpreter(
-                model_content=tflite.to_bytes(program),
+                model_content=to_bytes(program),
                 num_threads=1 if any(map(_taken_for_dense, main.operators)) else threads,
                 experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
                 experimental_preserve_all_tensors=True,

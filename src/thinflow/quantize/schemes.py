@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, overload
 
-from thinflow.lower.tflite.program import Program
 from thinflow.onnx import program as onnx
 from thinflow.quantize.constants import Storing
 from thinflow.quantize.int8 import quantize_int8
@@ -13,6 +12,7 @@ from thinflow.quantize.qdq import quantize_qdq
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import QdqOptions, Quantized, Recipe, check_recipe
 from thinflow.quantize.small_weights import dynamic, float16, store_half, weights_only
+from thinflow.tflite.model import Program
 
 _STORING: dict[str, Callable[[Program, Recipe], Storing]] = {
     "dynamic": dynamic,

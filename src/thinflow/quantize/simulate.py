@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.lower.tflite.program import Operator, Program, Quantization, Tensor
 from thinflow.quantize.constants import Storing
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.litert import BY_SCHEME, weights_of
@@ -16,6 +15,7 @@ from thinflow.quantize.placement import place
 from thinflow.quantize.ranges import Parameters, Range, assign
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.weights import quantize_weights, usable_scales, weight_scales
+from thinflow.tflite.model import Operator, Program, Quantization, Tensor
 from thinflow.typing import Array
 
 

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import FLOAT, HALF, INT8, dtype
-from thinflow.lower.tflite import program as tflite
-from thinflow.lower.tflite.program import Operator, Program, Quantization, Tensor
 from thinflow.onnx import program as onnx
 from thinflow.onnx.protos import ELEMENT_TYPES
 from thinflow.quantize.constants import Reading, Smaller, Storing
@@ -29,6 +27,8 @@ from thinflow.quantize.weights import (
     usable_scales,
     weight_scales,
 )
+from thinflow.tflite import model as tflite
+from thinflow.tflite.model import Operator, Program, Quantization, Tensor
 from thinflow.typing import Array
 
 INT4 = dtype("int4")

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph
 from thinflow.lower.tflite.wiring import Wiring
 from thinflow.program.model import Operator as AnyOperator
 from thinflow.program.wiring import Wiring as AnyWiring
 from thinflow.quantize.kernels import float_inputs, float_outputs
 from thinflow.quantize.kernels.litert import CLAMPS, INT8_KERNELS
 from thinflow.quantize.ranges import Range, fixed_parameters
+from thinflow.tflite.model import Operator, Program, Signature, Subgraph
 
 
 def without_fake_quants(program: Program) -> tuple[Program, dict[Any, Range]]:

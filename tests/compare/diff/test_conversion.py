@@ -15,7 +15,8 @@ from thinflow.compare.diff.conversion import ConversionDiff
 from thinflow.compare.diff.crossing import cross
 from thinflow.compare.diff.report import Diff
 from thinflow.ir.types import FLOAT, INT8
-from thinflow.lower.tflite.program import Operator, Program, Quantization, Subgraph, Tensor, to_bytes
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 
 pytest.importorskip("ai_edge_litert")
 

@@ -12,7 +12,7 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import dtype
 from thinflow.lower.tflite.convert import Lowered, lower_graph
-from thinflow.lower.tflite.program import to_bytes
+from thinflow.tflite.writer import to_bytes
 
 
 class Net:

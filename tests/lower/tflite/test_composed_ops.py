@@ -120,7 +120,7 @@ def test_the_batch_may_be_open(op, shape, operands, attrs):
     lowered = net.lower(y)
     assert lowered.inputs["x"].shape == shape
     module = pytest.importorskip("ai_edge_litert.interpreter")
-    from thinflow.lower.tflite.program import to_bytes
+    from thinflow.tflite.writer import to_bytes
 
     session = module.Interpreter(model_content=to_bytes(lowered.program))
     for detail, array in zip(session.get_input_details(), net.feeds.values(), strict=True):

@@ -26,9 +26,9 @@ from thinflow.interpreter import Plan
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import BOOL, FLOAT, INT32, VARIANT
 from thinflow.lower.tflite.convert import lower_graph, unsupported_unit
-from thinflow.lower.tflite.program import to_bytes
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.int8 import quantize_int8
+from thinflow.tflite.writer import to_bytes
 
 
 def agree(graph, feeds, *outputs):

@@ -11,7 +11,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT
 from thinflow.lower.lowering import needed_nodes
 from thinflow.lower.tflite.convert import lower_graph, unsupported
-from thinflow.lower.tflite.program import to_bytes
+from thinflow.tflite.writer import to_bytes
 
 
 def test_names_of_inputs_outputs_and_between(rng):

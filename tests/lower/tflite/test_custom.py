@@ -10,7 +10,8 @@ from tests.lower.tflite.harness import Net, compare, run_litert
 from thinflow.errors import UnsupportedOp
 from thinflow.interpreter import Plan
 from thinflow.lower.tflite.convert import lower_graph
-from thinflow.lower.tflite.program import read_program, to_bytes
+from thinflow.tflite.reader import read_program
+from thinflow.tflite.writer import to_bytes
 
 RATE = np.int32(16000)
 SCALES = {"y_scale": 10.0, "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0}

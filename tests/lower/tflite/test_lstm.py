@@ -11,9 +11,9 @@ from tests.lower.lstm_layers import Layer
 from tests.lower.tflite.harness import Net, compare
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.lstm import is_faster
-from thinflow.lower.tflite.program import to_bytes
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.int8 import quantize_int8
+from thinflow.tflite.writer import to_bytes
 
 FUSED = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 

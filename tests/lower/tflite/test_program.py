@@ -9,19 +9,11 @@ import pytest
 
 from thinflow.errors import FormatError, GraphError, ThinflowError
 from thinflow.ir.types import BOOL, FLOAT, INT8, INT32, STRING, dtype
-from thinflow.lower.tflite.program import (
-    Operator,
-    Program,
-    Quantization,
-    Signature,
-    Subgraph,
-    Tensor,
-    op_version,
-    read_program,
-    to_bytes,
-    write_program,
-)
 from thinflow.tflite import schema, versions
+from thinflow.tflite.model import Operator, Program, Quantization, Signature, Subgraph, Tensor
+from thinflow.tflite.reader import read_program
+from thinflow.tflite.versions import op_version
+from thinflow.tflite.writer import to_bytes, write_program
 
 RNG = np.random.default_rng(0)
 

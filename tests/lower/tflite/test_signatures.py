@@ -8,7 +8,8 @@ import pytest
 from tests.lower.builders import floats
 from tests.lower.tflite.harness import Net
 from thinflow.engines.session import Session
-from thinflow.lower.tflite.program import read_program, to_bytes, write_program
+from thinflow.tflite.reader import read_program
+from thinflow.tflite.writer import to_bytes, write_program
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 

@@ -17,9 +17,10 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.interface import states_of
 from thinflow.ir.types import BOOL, FLOAT, RESOURCE
 from thinflow.lower.tflite.convert import lower_graph
-from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.lower.tflite.variables import with_variables
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 from thinflow.tflite.reader import read_program
+from thinflow.tflite.writer import to_bytes
 
 pytest.importorskip("ai_edge_litert")
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.quantize.programs import INT, POOL, Builder, codes, quantize, run, samples, scale_of
 from thinflow.ir.types import BOOL, FLOAT, INT64
-from thinflow.lower.tflite.program import Tensor
 from thinflow.quantize.kernels.litert import BY_SCHEME, INT8_KERNELS, INT16_KERNELS
+from thinflow.tflite.model import Tensor
 
 Build = Callable[[Builder], Tensor | list[Tensor]]
 HWC = (1, 6, 6, 4)

@@ -27,13 +27,13 @@ from thinflow.lower.quantized.addends import Addend
 from thinflow.lower.quantized.int8_weights import INT8_MOST, TOLERANCE, Int8Weights, in_channels, split
 from thinflow.lower.tflite.builder import Builder, Float
 from thinflow.lower.tflite.dynamic_ranges import DynamicallyQuantized, FloatAccumulators
-from thinflow.lower.tflite.program import Quantization, Tensor
 from thinflow.lower.tflite.quantized_context import (
     parameters_of,
     quantized_result,
     quantized_step,
     unfixed_range,
 )
+from thinflow.tflite.model import Quantization, Tensor
 from thinflow.typing import Array
 
 _FEW_CHANNELS = 0.05

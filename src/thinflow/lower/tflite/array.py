@@ -7,7 +7,7 @@ from thinflow.ir.types import BFLOAT16, FLOAT, INT32, INT64, DType, dtype
 from thinflow.lower.operands import WIDENING
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
-from thinflow.lower.tflite.program import Tensor
+from thinflow.tflite.model import Tensor
 
 
 def _fixed_sizes(b: Builder, x: Tensor) -> tuple[int, ...] | None:

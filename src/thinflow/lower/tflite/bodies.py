@@ -15,8 +15,8 @@ from thinflow.lower.tflite import kernels
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.counters import merge_comparisons, replace_tensors, twin_counters
 from thinflow.lower.tflite.lists import LISTS, Slot, items_of
-from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
 from thinflow.tflite import schema
+from thinflow.tflite.model import Operator, Subgraph, Tensor
 
 
 @dataclass

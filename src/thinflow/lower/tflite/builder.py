@@ -15,8 +15,8 @@ from thinflow.lower.building import Building, Dims
 from thinflow.lower.operands import ints, require, shape_of
 from thinflow.lower.terms import Term
 from thinflow.lower.tflite import kernels
-from thinflow.lower.tflite.program import Operator, Tensor
 from thinflow.tflite.counterparts import Kind, same_in_tflite
+from thinflow.tflite.model import Operator, Tensor
 from thinflow.tflite.options import Number, encode_map, encode_options
 
 _CODES = {op: code for kind in Kind for op, code in same_in_tflite(kind).items()}

@@ -38,7 +38,7 @@ from thinflow.lower.tflite.fuse import fuse
 from thinflow.lower.tflite.lists import LISTS, Slot, items_of, zeros_for
 from thinflow.lower.tflite.lstm import fused_loop
 from thinflow.lower.tflite.lstm_pattern import LoopBody
-from thinflow.lower.tflite.program import Subgraph, Tensor
+from thinflow.tflite.model import Subgraph, Tensor
 
 TARGET = Vocabulary("tflite", "TFLite", Builder)
 

@@ -12,8 +12,8 @@ from thinflow.lower.lowering import Specs
 from thinflow.lower.tflite.bodies import called_by, copied, numbered
 from thinflow.lower.tflite.control import ControlLowering
 from thinflow.lower.tflite.fuse import fuse
-from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
 from thinflow.lower.tflite.tables import filling
+from thinflow.tflite.model import Operator, Program, Signature, Subgraph, Tensor
 
 SIGNATURE = "serving_default"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
+from thinflow.tflite.model import Operator, Subgraph, Tensor
 
 Key = tuple[Any, ...]
 

@@ -6,7 +6,7 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, INT32, dtype
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
-from thinflow.lower.tflite.program import Tensor
+from thinflow.tflite.model import Tensor
 
 _MAX_WINDOW = 1 << 16
 

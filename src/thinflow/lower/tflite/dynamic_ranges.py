@@ -14,9 +14,9 @@ from thinflow.ir.types import QINT32, QUINT8, DType
 from thinflow.lower.building import Dims
 from thinflow.lower.quantized.addends import BIAS_FACTOR, SUM_FACTOR
 from thinflow.lower.tflite.builder import Builder, Float
-from thinflow.lower.tflite.program import Tensor
 from thinflow.lower.tflite.quantized_context import unfixed_range
 from thinflow.ops._quantized import is_native
+from thinflow.tflite.model import Tensor
 
 _LAST = 255.0
 _UP = 0.5 + 2.0**-16

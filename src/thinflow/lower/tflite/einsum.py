@@ -15,7 +15,7 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, shape_of
-from thinflow.lower.tflite.program import Tensor
+from thinflow.tflite.model import Tensor
 
 _SPARE = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

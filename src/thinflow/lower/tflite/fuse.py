@@ -9,10 +9,10 @@ from thinflow.lower.tflite import fuse_arithmetic as arithmetic
 from thinflow.lower.tflite import fuse_layout as layout
 from thinflow.lower.tflite.fuse_quantized import merge_addends, merge_columns
 from thinflow.lower.tflite.gelu import FuseGelu, expand_erf
-from thinflow.lower.tflite.program import Operator, Subgraph
 from thinflow.lower.tflite.quantized_context import is_quantized
 from thinflow.lower.tflite.wiring import activation
 from thinflow.program import fusion
+from thinflow.tflite.model import Operator, Subgraph
 
 # Where several rules are for one op, the first that fits decides.
 RULES = fusion.by_code(

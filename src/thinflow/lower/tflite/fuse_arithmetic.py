@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.types import FLOAT
-from thinflow.lower.tflite.program import Operator, Tensor
 from thinflow.lower.tflite.wiring import Match, Rewrite, activation, is_plain, new_constant, plain
 from thinflow.program.fusion import Step, computed, const, need, only_if, op, value
 from thinflow.program.wiring import keeps_shape
+from thinflow.tflite.model import Operator, Tensor
 from thinflow.typing import Array
 
 _CAN_ACTIVATE = (

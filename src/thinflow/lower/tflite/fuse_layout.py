@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thinflow.lower.tflite.program import Operator
 from thinflow.lower.tflite.wiring import Match, Rewrite, new_constant
 from thinflow.ops._shapes import same_padding
 from thinflow.program.fusion import const, need, only_if, op, value
+from thinflow.tflite.model import Operator
 from thinflow.typing import Array
 
 

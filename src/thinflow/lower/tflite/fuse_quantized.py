@@ -22,11 +22,11 @@ import numpy as np
 
 from thinflow.ir.types import INT8, INT32
 from thinflow.lower.quantized.geometry import ColumnBlocks, column_blocks
-from thinflow.lower.tflite.program import Operator, Quantization, Subgraph, Tensor
 from thinflow.lower.tflite.wiring import Match, Rewrite, Wiring, activation, plain
 from thinflow.ops._shapes import same_padding
 from thinflow.program import fusion
 from thinflow.program.fusion import const, need, only_if, op
+from thinflow.tflite.model import Operator, Quantization, Subgraph, Tensor
 from thinflow.typing import Array
 
 _CONVOLUTIONS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}

@@ -14,7 +14,6 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder
-from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
 from thinflow.lower.tflite.wiring import (
     Match,
     Rewrite,
@@ -26,6 +25,7 @@ from thinflow.lower.tflite.wiring import (
 )
 from thinflow.program.fusion import Step, const, need, op, value
 from thinflow.program.wiring import is_number, with_constant
+from thinflow.tflite.model import Operator, Subgraph, Tensor
 
 ERF = "ERF"
 

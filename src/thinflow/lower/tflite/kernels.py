@@ -12,8 +12,8 @@ from functools import cache
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import BFLOAT16, HALF, shape_text
 from thinflow.lower.operands import WIDENING
-from thinflow.lower.tflite.program import Tensor
 from thinflow.tflite import schema
+from thinflow.tflite.model import Tensor
 
 _COPIED = "float half int8 uint8 int16 uint16 int32 uint32 int64 bool double complex64"
 _MOST = "float half int8 uint8 int16 int32 int64 bool"

@@ -11,8 +11,8 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, ints, require, require_nhwc, shape_of
-from thinflow.lower.tflite.program import Tensor
 from thinflow.lower.tflite.spatial import grown, padded
+from thinflow.tflite.model import Tensor
 
 Ones = (1, 1, 1, 1)
 

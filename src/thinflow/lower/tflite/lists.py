@@ -15,7 +15,7 @@ from thinflow.lower.lists import Lists
 from thinflow.lower.operands import is_count, merged
 from thinflow.lower.slots import Complex, Listed
 from thinflow.lower.tflite.builder import Builder, shape_of
-from thinflow.lower.tflite.program import Operator, Tensor
+from thinflow.tflite.model import Operator, Tensor
 
 _LARGEST_CONSTANT = 1024
 """Bytes of zeros that are stored; more are made when the model runs."""

@@ -17,7 +17,7 @@ from thinflow.lower.slots import Listed
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.lists import Slot
 from thinflow.lower.tflite.lstm_pattern import Cell, Gate, LoopBody
-from thinflow.lower.tflite.program import Operator, Tensor
+from thinflow.tflite.model import Operator, Tensor
 
 logger = logging.getLogger(__name__)
 

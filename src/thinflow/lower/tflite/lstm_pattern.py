@@ -17,8 +17,8 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT, INT32
-from thinflow.lower.tflite.program import Operator, Tensor
 from thinflow.lower.tflite.wiring import activation
+from thinflow.tflite.model import Operator, Tensor
 from thinflow.typing import Array
 
 _SUMMING = ("FULLY_CONNECTED", "ADD", "SPLIT", "STRIDED_SLICE", "SLICE", "MUL", "RESHAPE")

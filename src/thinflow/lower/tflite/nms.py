@@ -8,7 +8,7 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, FLOAT, INT32
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, Dims, shape_of
-from thinflow.lower.tflite.program import Tensor
+from thinflow.tflite.model import Tensor
 
 _FAR = 2.0**20
 

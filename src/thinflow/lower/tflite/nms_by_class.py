@@ -11,7 +11,7 @@ from thinflow.ir.types import BOOL, FLOAT, INT32
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
 from thinflow.lower.tflite.nms import choose
-from thinflow.lower.tflite.program import Tensor
+from thinflow.tflite.model import Tensor
 
 _LOWEST = np.float32(-3.4028234663852886e38)
 _MOST_LISTS = 256  # each is an operator that chooses, and five around it

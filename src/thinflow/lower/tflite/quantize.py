@@ -15,11 +15,11 @@ from thinflow.lower.rules import lower
 from thinflow.lower.tflite.accumulators import Accumulators, QuantizedValue
 from thinflow.lower.tflite.builder import Builder, require
 from thinflow.lower.tflite.dynamic_ranges import FloatAccumulators, quantize_dynamically
-from thinflow.lower.tflite.program import Tensor
 from thinflow.lower.tflite.quantized import dequantized, with_range
 from thinflow.lower.tflite.quantized_context import params_of, quantized_result
 from thinflow.lower.tflite.requantized_float_layers import requantized_layer
 from thinflow.ops._quantized import encode, is_native
+from thinflow.tflite.model import Tensor
 
 Three = tuple[Any, ...]
 _EIGHT = ("quint8", "qint8")

@@ -22,10 +22,10 @@ from thinflow.lower.tflite.accumulators import LayerAccumulators, PairAccumulato
 from thinflow.lower.tflite.builder import Builder, Float, require, shape_of
 from thinflow.lower.tflite.dynamic_ranges import DynamicallyQuantized, FloatAccumulators, sum_of
 from thinflow.lower.tflite.layers import geometry
-from thinflow.lower.tflite.program import Quantization, Tensor
 from thinflow.lower.tflite.quantized_context import as_int8, centred, params_of, quantized_step
 from thinflow.lower.tflite.spatial import grown
 from thinflow.ops._quantized import decode
+from thinflow.tflite.model import Quantization, Tensor
 from thinflow.typing import Array
 
 Three = tuple[Any, ...]

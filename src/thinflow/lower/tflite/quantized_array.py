@@ -12,7 +12,6 @@ from thinflow.lower.rules import lower
 from thinflow.lower.tflite.accumulators import Accumulators, QuantizedValue
 from thinflow.lower.tflite.builder import Builder, Float, ints, require, shape_of
 from thinflow.lower.tflite.dynamic_ranges import DynamicallyQuantized, FloatAccumulators
-from thinflow.lower.tflite.program import Tensor
 from thinflow.lower.tflite.quantized import stored_tensor, with_range
 from thinflow.lower.tflite.quantized_context import (
     as_int8,
@@ -22,6 +21,7 @@ from thinflow.lower.tflite.quantized_context import (
     quantized_step,
 )
 from thinflow.ops._interpolate import linear
+from thinflow.tflite.model import Tensor
 
 Three = tuple[Any, ...]
 _MEANS = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")

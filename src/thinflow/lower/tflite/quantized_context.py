@@ -28,9 +28,9 @@ from thinflow.lower.operands import require
 from thinflow.lower.quantized.accumulators import RequantTarget
 from thinflow.lower.slots import Complex
 from thinflow.lower.tflite.builder import Builder
-from thinflow.lower.tflite.program import Operator, Quantization, Tensor
 from thinflow.ops._quantized import codes_of
 from thinflow.ops.traits import Trait, has
+from thinflow.tflite.model import Operator, Quantization, Tensor
 from thinflow.typing import Array
 
 FREEZE = "freeze_requantization_ranges"

@@ -8,8 +8,8 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import INT64, DType
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, Dims, require, require_nhwc, shape_of
-from thinflow.lower.tflite.program import Tensor
 from thinflow.tflite.counterparts import Kind, same_in_tflite
+from thinflow.tflite.model import Tensor
 
 _REDUCERS = same_in_tflite(Kind.REDUCTION)
 

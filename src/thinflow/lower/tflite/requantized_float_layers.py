@@ -18,8 +18,8 @@ from thinflow.lower.quantized.accumulators import (
 )
 from thinflow.lower.tflite.accumulators import LayerAccumulators
 from thinflow.lower.tflite.builder import Builder
-from thinflow.lower.tflite.program import Operator, Quantization, Tensor
 from thinflow.lower.tflite.quantized_context import quantized_step
+from thinflow.tflite.model import Operator, Quantization, Tensor
 from thinflow.typing import Array
 
 _CHANNELS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}

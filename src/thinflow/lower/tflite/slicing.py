@@ -11,8 +11,8 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, FLOAT, INT32
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
-from thinflow.lower.tflite.program import Tensor
 from thinflow.tflite.counterparts import Kind, same_in_tflite
+from thinflow.tflite.model import Tensor
 
 
 @lower("Slice", to="tflite")

@@ -10,7 +10,7 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, Dims, ints, require, require_nhwc, shape_of
-from thinflow.lower.tflite.program import Tensor
+from thinflow.tflite.model import Tensor
 
 
 def grown(shape: Dims, pairs: Sequence[tuple[int, int]]) -> Dims:

@@ -13,7 +13,7 @@ from thinflow.ir.types import BOOL, FLOAT, INT32, INT64, RESOURCE, STRING, DType
 from thinflow.lower.operands import known_content, require
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, TableContent
-from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
+from thinflow.tflite.model import Operator, Subgraph, Tensor
 from thinflow.typing import Array
 
 _MOST_PLACES = 1 << 20

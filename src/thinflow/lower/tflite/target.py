@@ -13,8 +13,8 @@ def write(graph: Graph, path: FilePath) -> int:
     """A graph as a .tflite file, its states as variables."""
     # Imported only when a file is written: targets are listed without loading their rules.
     from thinflow.lower.tflite.convert import lower_graph
-    from thinflow.lower.tflite.program import write_program
     from thinflow.lower.tflite.variables import with_variables
+    from thinflow.tflite.writer import write_program
 
     program = lower_graph(graph, graph.inputs, graph.outputs).program
     return write_file(path, write_program(with_variables(program, states_of(graph)))[1])

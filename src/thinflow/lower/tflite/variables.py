@@ -16,7 +16,7 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.interface import State
 from thinflow.ir.types import RESOURCE, DType
-from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
+from thinflow.tflite.model import Operator, Program, Signature, Subgraph, Tensor
 
 RESET = "reset_state"
 """The signature, and its subgraph, that puts the first values back."""

@@ -7,8 +7,8 @@ from typing import TypeAlias
 import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32
-from thinflow.lower.tflite.program import Operator, Tensor
 from thinflow.program import fusion, wiring
+from thinflow.tflite.model import Operator, Tensor
 from thinflow.typing import Array
 
 Wiring: TypeAlias = wiring.Wiring[Tensor, Operator]

@@ -10,7 +10,6 @@ import math
 from typing import Any, NamedTuple
 
 from thinflow.ir.types import INT8, INT32, INT64, dtype
-from thinflow.lower.tflite.program import Tensor
 from thinflow.quantize.kernels import (
     Arithmetic,
     Fixed,
@@ -23,6 +22,7 @@ from thinflow.quantize.kernels import (
     table_of,
 )
 from thinflow.tflite import schema
+from thinflow.tflite.model import Tensor
 
 # XNNPACK and the builtin kernels add int8 products in 32 bits.
 EIGHT = Arithmetic(INT8, INT32, -128, 127, False, largest_bias=2**31 - 1)
