@@ -104,19 +104,16 @@ def micro_resolver(source: Source) -> Requirements:
     from thinflow.compat import registration
     from thinflow.engines._files import engine_of
     from thinflow.formats.packed_bytes import bytes_of
-    from thinflow.tflite.reader import read_program
+    from thinflow.formats.tflite import needed_ops
 
-    outside: list[str] = []
     if not isinstance(source, Graph) and engine_of(source) == "litert":
-        program = read_program(bytes_of(source), losses=[])
+        content, outside = bytes_of(source), list[str]()
     else:
         from thinflow.optimize.litert import float_model
 
         model = float_model(_optimised(source, "litert"))
-        program, outside = model.program, _outside(model.core)
-    operators = [operator for subgraph in program.subgraphs for operator in subgraph.operators]
-    custom = [operator.custom_code for operator in operators if operator.code == "CUSTOM"]
-    codes = [operator.code for operator in operators if operator.code != "CUSTOM"]
+        content, outside = memoryview(b"".join(model.chunks())), _outside(model.core)
+    codes, custom = needed_ops(content)
     text, warnings = registration.micro_resolver(codes, custom)
     return Requirements(text, [*outside, *warnings])
 

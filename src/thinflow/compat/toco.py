@@ -14,8 +14,8 @@ from thinflow.optimize.conversion import Conversion
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Value
+    from thinflow.ir.types import DType
     from thinflow.optimize.ranges_job import InputCodes
-    from thinflow.tflite.model import Tensor
 
 _KINDS = {"QUANTIZED_UINT8": "uint8", "UINT8": "uint8", "INT8": "int8", "QUANTIZED_INT8": "int8"}
 _FLOATS = ("FLOAT", "FLOAT32")
@@ -240,18 +240,19 @@ def _eight_bit(graph: Graph, kind: str, wanted: OldConversion) -> Conversion:
     model.coverage.require_whole()
     size = write_file(wanted.target, [made.content], check=_opens)
     main = made.quantized.program.subgraphs[0]
-    notes = _ends("input ", model.core.inputs, main.inputs)
-    notes += _ends("output", model.core.outputs, main.outputs) + made.warnings
+    notes = _ends("input ", model.core.inputs, [t.dtype for t in main.inputs])
+    notes += _ends("output", model.core.outputs, [t.dtype for t in main.outputs]) + made.warnings
     if wanted.default_range is not None:
         notes.append("default ranges are for trying speed and size; answers need real ones")
     return Conversion(wanted.target, size, f"eight-bit, {kind} at the borders", [*notes, *wanted.notes])
 
 
-def _ends(role: str, values: Sequence[Value], tensors: Sequence[Tensor]) -> list[str]:
+def _ends(role: str, values: Sequence[Value], types: Sequence[DType]) -> list[str]:
     """A line for each input or output: its name and type, and what it was."""
-    pairs = zip(values, tensors, strict=True)
-    known = ((v, t.dtype == v.spec.dtype, t) for v, t in pairs)
-    return [f"{role} {v.name}  {v.spec if same else f'{t.dtype} for {v.spec}'}" for v, same, t in known]
+    return [
+        f"{role} {value.name}  {value.spec if stored == value.spec.dtype else f'{stored} for {value.spec}'}"
+        for value, stored in zip(values, types, strict=True)
+    ]
 
 
 def _codes(inputs: Sequence[str], wanted: OldConversion) -> Mapping[str, InputCodes]:

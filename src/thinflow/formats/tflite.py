@@ -161,6 +161,19 @@ def _facts(program: Program, losses: list[str]) -> dict[str, str]:
     return facts
 
 
+def needed_ops(data: memoryview) -> tuple[list[str], list[str]]:
+    """Names of LiteRT's own operators and of custom ones, of all subgraphs, as often as they stand there.
+
+    Raises:
+        FormatError: the bytes are no model.
+    """
+    from thinflow.tflite.reader import read_program
+
+    operators = [o for subgraph in read_program(data, losses=[]).subgraphs for o in subgraph.operators]
+    custom = [o.custom_code for o in operators if o.code == "CUSTOM"]
+    return [o.code for o in operators if o.code != "CUSTOM"], custom
+
+
 def _listed(side: Mapping[str, Tensor]) -> str:
     return ", ".join(f"{name} {TensorSpec(t.dtype, t.shape)}" for name, t in side.items()) or "nothing"
 
