@@ -24,7 +24,7 @@ Progress = Callable[[int, int, str], None]
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike as ArrayLike
 
     Array = np.ndarray[Any, Any]
     Feed = Mapping[str, ArrayLike]

@@ -120,7 +120,7 @@ def _beside(y: TensorSpec, xs: Operands, attrs: Attributes, bias: int) -> int:
 
 
 def _is_activated(attrs: Attributes) -> bool:
-    return attrs.get("fused_activation_function", b"NONE") != b"NONE"
+    return bool(attrs.get("fused_activation_function", b"NONE") != b"NONE")
 
 
 @cost_rule("tfl.CONV_2D")

@@ -88,7 +88,7 @@ def allowed(tolerance: float, array: Array) -> float:
     except ValueError:  # types that numpy knows only by extension
         import ml_dtypes
 
-        epsilon = float(ml_dtypes.finfo(array.dtype).eps)
+        epsilon = float(ml_dtypes.finfo(array.dtype).eps)  # type: ignore[no-untyped-call]
     # Eight: an op rounds its result once, and the few roundings that two forms of it may differ in add up.
     return max(tolerance, 8 * epsilon)
 

@@ -199,7 +199,8 @@ def _in_layout(one: Array, other: Array, value: Value) -> Array:
     if names_of(value)[0].endswith("/raw") and moved.shape == one.shape:
         return moved
     order = order_between(one.shape, other.shape)
-    return other.reshape(one.shape) if order is None else other.transpose(order)
+    result: Array = other.reshape(one.shape) if order is None else other.transpose(order)
+    return result
 
 
 def _affordable(tensors: Match[Value]) -> dict[Value, Value]:

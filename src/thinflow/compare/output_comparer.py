@@ -147,7 +147,8 @@ def _shaken(array: Array, rng: np.random.Generator) -> Array:
         return array
     signs = rng.integers(0, 2, array.shape) * 2 - 1
     # Back to its type: signs of 64 bits have made the product a wider one.
-    return (array * (1 + signs * np.finfo(array.dtype).eps)).astype(array.dtype)
+    result: Array = (array * (1 + signs * np.finfo(array.dtype).eps)).astype(array.dtype)
+    return result
 
 
 def run_by_name(graph: Graph, feeds: Mapping[str, Array], names: Sequence[str]) -> list[Array]:

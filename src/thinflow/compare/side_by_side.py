@@ -129,7 +129,8 @@ class SideBySide:
         if self.are_graphs or x.shape == y.shape or x.size != y.size:
             return y
         order = order_between(x.shape, y.shape)
-        return y.reshape(x.shape) if order is None else y.transpose(order)
+        result: Array = y.reshape(x.shape) if order is None else y.transpose(order)
+        return result
 
     def _step(self, name: str, twin: str) -> float:
         """The scale of an output's codes, in the coarser model; 0 if neither has codes."""
@@ -243,7 +244,8 @@ def _placed(array: Array, wanted: Shape) -> Array:
     last = array.ndim - 1
     for order in ((0, last, *range(1, last)), (0, *range(2, array.ndim), 1)):
         if shapes_fit(tuple(array.shape[i] for i in order), wanted):
-            return array.transpose(order)
+            result: Array = array.transpose(order)
+            return result
     return array
 
 
@@ -256,7 +258,8 @@ def nearest_codes(array: Array, codes: tuple[float, int] | None, spec: TensorSpe
     # Ties to even, as ONNX's QuantizeLinear has it; then cut off at the ends of the
     # type, as quantization saturates.
     steps = np.rint(array.astype(np.float64) / codes[0]) + codes[1]
-    return np.clip(steps, limits.min, limits.max).astype(kind)
+    result: Array = np.clip(steps, limits.min, limits.max).astype(kind)
+    return result
 
 
 # What lies inside of a file is computed by the interpreter, from the file's ops said in TensorFlow's. Were

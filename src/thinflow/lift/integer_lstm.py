@@ -111,7 +111,8 @@ class _Reader:
         return params
 
     def _scale(self, place: int) -> np.float32:
-        return np.float32(self._params(place).scale[0])
+        result: np.float32 = np.float32(self._params(place).scale[0])
+        return result
 
     def _zero(self, place: int) -> int:
         params = self._params(place)
@@ -201,7 +202,8 @@ class _Reader:
         params = params_of(self.c.node.output())
         if params is None or params.is_per_channel:
             raise UnsupportedOp("its result has not one scale")
-        return np.float32(params.scale[0])
+        result: np.float32 = np.float32(params.scale[0])
+        return result
 
     def _limit(self, option: str, scale: np.float32, most: int) -> int:
         """A quantized bound; 0 for none."""
@@ -214,4 +216,5 @@ def _moved(bias: Array, weights: Array, zero: int) -> Array:
     if not weights.size:
         return bias
     # Summed in 64 bits: a product of the sum and the zero point may pass 32 on the way.
-    return (bias.astype(np.int64) - zero * weights.astype(np.int64).sum(axis=1)).astype(np.int32)
+    result: Array = (bias.astype(np.int64) - zero * weights.astype(np.int64).sum(axis=1)).astype(np.int32)
+    return result

@@ -323,13 +323,13 @@ def _coordinates(c: Call, old: int, new: int, scale: float) -> np.ndarray:
     bounded(new)
     x, factor = np.arange(new, dtype=np.float32), np.float32(scale)
     if kind == "asymmetric":
-        return x / factor
+        return np.asarray(x / factor)
     if kind == "align_corners":
         # The definition counts with the size before it is rounded down (ONNX Runtime with that after it).
         length = _unrounded(old, new, scale)
         return x * np.float32(old - 1) / (length - 1) if new > 1 else x * 0
     if kind == "half_pixel" or (kind == "pytorch_half_pixel" and new > 1):
-        return (x + np.float32(0.5)) / factor - np.float32(0.5)
+        return np.asarray((x + np.float32(0.5)) / factor - np.float32(0.5))
     if kind == "pytorch_half_pixel":
         return x * 0
     raise UnsupportedOp(f"its coordinates go by '{kind}'")
@@ -338,7 +338,8 @@ def _coordinates(c: Call, old: int, new: int, scale: float) -> np.ndarray:
 def _unrounded(old: int, new: int, scale: float) -> np.float32:
     """The new size with its fraction; what is there for the rounding of floats alone is none."""
     length = np.float32(old) * np.float32(scale)
-    return np.float32(new) if abs(length - round(length)) < 1e-5 * length else length
+    result: np.float32 = np.float32(new) if abs(length - round(length)) < 1e-5 * length else length
+    return result
 
 
 def _nearest(c: Call, x: Value, axis: int, old: int, places: np.ndarray) -> Value:

@@ -246,7 +246,8 @@ class FlowLowering(DecomposingLowering[B, S]):
             raise UnsupportedOp("its index is a list")
         if not x.is_constant:
             return self.equal(x, number)
-        return self.builder.const(x.array() == number, "chosen", BOOL)
+        result: S = self.builder.const(x.array() == number, "chosen", BOOL)
+        return result
 
     def settled(self, forms: list[S], attempt: Callable[[list[S]], tuple[R, list[S]]]) -> tuple[R, list[S]]:
         """The body of a loop, and the forms of its variables, which hold in every iteration.

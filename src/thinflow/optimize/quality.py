@@ -138,7 +138,7 @@ def split_chance(lost: int, gained: int) -> float:
     """The probability of so uneven a split where each side is as likely, from 0 to 1 (two-sided, exact)."""
     count, fewer = lost + gained, min(lost, gained)
     # Twice one tail; for an even split both tails share the middle, which is why it may exceed 1.
-    return min(1.0, 2 * sum(math.comb(count, i) for i in range(fewer + 1)) / 2**count)
+    return float(min(1.0, 2 * sum(math.comb(count, i) for i in range(fewer + 1)) / 2**count))
 
 
 def tail_chance(found: int, count: int, share: float) -> float:

@@ -199,7 +199,7 @@ def _transform_data(ledger: Result) -> list[dict[str, Any]]:
     ]
 
 
-def _quantized_data(quantized: Quantized) -> dict[str, Any]:
+def _quantized_data(quantized: Quantized[Any]) -> dict[str, Any]:
     """The quantization of each tensor, and the operators that stay float."""
     return {
         "decisions": [

@@ -10,7 +10,8 @@ from typing import Any
 
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.bench.inputs import Feeds
-from thinflow.bench.latency import BenchmarkReport, benchmark
+from thinflow.bench.latency import benchmark
+from thinflow.bench.report import BenchmarkReport
 from thinflow.engines._child import run_file
 from thinflow.errors import (
     EngineUnavailable,

@@ -151,7 +151,8 @@ class Match(Generic[T, O]):
     @property
     def output(self) -> T:
         """The tensor that the whole match computes."""
-        return self.head.outputs[0]
+        result: T = self.head.outputs[0]
+        return result
 
 
 def matches(pattern: Step, wiring: Wiring[T, O], head: O) -> Iterator[Match[T, O]]:

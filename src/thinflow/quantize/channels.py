@@ -9,8 +9,9 @@ import numpy as np
 
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import FLOAT
-from thinflow.quantize.calibrate import Feed, watch_program
+from thinflow.quantize.calibrate import watch_program
 from thinflow.quantize.kernels import is_float
+from thinflow.quantize.runners import Feed
 from thinflow.tflite.model import Operator, Program, Tensor
 from thinflow.typing import Array, Progress
 

@@ -226,7 +226,8 @@ def _input_sizes(
     others = tuple(i for i in range(weights.ndim) if i != _IN[operator.code])
     # A depthwise layer has several columns for each input channel, side by side.
     sizes = np.asarray(weights.max(axis=others), np.float64)
-    return sizes.reshape(channels, -1).max(axis=1)
+    result: Array = sizes.reshape(channels, -1).max(axis=1)
+    return result
 
 
 def _scaled(operator: Operator, factor: Array | None, divisor: Array | None) -> Array:

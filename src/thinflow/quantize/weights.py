@@ -139,7 +139,8 @@ def clipped_scales(w: Array, scales: Array, axis: int | None, limit: int) -> Arr
         error = np.atleast_1d(np.square(w - back).sum(axis=others, dtype=np.float64))
         is_better = error < best
         found[is_better], best[is_better] = tried[is_better], error[is_better]
-    return found
+    result: Array = found
+    return result
 
 
 def quantize_bias(bias: Array, scales: Array, largest_bias: int = BIAS_MAX) -> Array:

@@ -1,7 +1,6 @@
 """Made-up inputs: numbers, text, and the files and messages that models take apart."""
 
 from thinflow.synthetic.feeds import (
-    DEFAULT_SIZE,
     MAX_BYTES,
     MAX_RANK,
     concrete_shape,
@@ -13,7 +12,7 @@ from thinflow.synthetic.feeds import (
     synthetic_array,
     synthetic_feeds,
 )
-from thinflow.synthetic.files import synthetic_png, synthetic_wav
+from thinflow.synthetic.files import DEFAULT_SIZE, synthetic_png, synthetic_wav
 from thinflow.synthetic.integers import amounts_for
 
 __all__ = [

@@ -24,7 +24,7 @@ from thinflow.errors import (
 from thinflow.ir.graph import Value, graph_of
 from thinflow.ir.interface import states_of
 from thinflow.ir.types import BOOL, RESOURCE, STRING, DType, TensorSpec, shape_text
-from thinflow.synthetic.files import SIZE as DEFAULT_SIZE
+from thinflow.synthetic.files import DEFAULT_SIZE
 from thinflow.synthetic.integers import (
     amounts_for,
     index_limit,

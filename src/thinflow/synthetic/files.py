@@ -21,7 +21,7 @@ from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import FLOAT, INT64, DType
 from thinflow.ops._example import example_bytes
 
-SIZE = 96
+DEFAULT_SIZE = 96
 """Pixels for an unknown height or width."""
 
 
@@ -56,7 +56,7 @@ def synthetic_wav(rng: np.random.Generator, samples: int = 16000, rate: int = 16
     return header + data
 
 
-def synthetic_png(rng: np.random.Generator, size: int = SIZE) -> bytes:
+def synthetic_png(rng: np.random.Generator, size: int = DEFAULT_SIZE) -> bytes:
     """A small RGB picture as PNG, which all picture decoders of TensorFlow accept: smooth blobs."""
     y, x = np.mgrid[0:size, 0:size] / size
     picture = np.zeros((size, size, 3))
@@ -171,9 +171,9 @@ def _port(node: Node, port: int) -> Value | None:
 
 def _values(feature: Wanted, rng: np.random.Generator, maker_for: Callable[[Value], Maker]) -> list[Any]:
     if feature.kind is FLOAT:
-        return rng.uniform(-1, 1, feature.count).astype("<f4").tolist()
+        return list(rng.uniform(-1, 1, feature.count).astype("<f4").tolist())
     if feature.kind is INT64:
-        return rng.integers(0, 4, feature.count).tolist()
+        return list(rng.integers(0, 4, feature.count).tolist())
     make = maker_for(feature.value) if feature.value is not None else _letter
     return [make(rng) for _ in range(feature.count)]
 

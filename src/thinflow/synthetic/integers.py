@@ -17,7 +17,7 @@ from thinflow.ir.order import uses_through
 from thinflow.ir.types import Shape
 from thinflow.ops import registry
 from thinflow.ops.traits import Role, Trait, has
-from thinflow.synthetic.files import SIZE
+from thinflow.synthetic.files import DEFAULT_SIZE
 from thinflow.typing import Array
 
 _FIRST = (
@@ -127,7 +127,7 @@ def amounts_for(value: Value, shape: tuple[int, ...], rng: np.random.Generator) 
             case Role.RATE:
                 return np.full(shape, RATE)
             case Role.SIDES:
-                return np.full(shape, SIZE)
+                return np.full(shape, DEFAULT_SIZE)
             case Role.SHAPE if len(shape) == 1:
                 # [-1, 1, 1, ...] takes any number of elements.
                 return np.where(np.arange(shape[0]) == 0, -1, 1)

@@ -42,7 +42,7 @@ def encode_options(operator: Operator[T]) -> tuple[int, dict[int, Any] | None, b
     return (schema.OPTION_2_NUMBERS if second else schema.OPTION_NUMBERS)[name], table, second
 
 
-def stored(option: schema.OptionField, value: Any, operator: Operator) -> float:
+def stored(option: schema.OptionField, value: Any, operator: Operator[Any]) -> float:
     """An option's number in the file."""
     number: float | None
     if option.kind == "dtype":

@@ -101,7 +101,8 @@ class FlattenAtrousConv(Rewrite):
         # In its place if possible, so that the file does not hold both filters.
         if is_sole_reader(m.conv, m.w):
             source.attrs["value"] = tensor
-            return m.w
+            result: Value = m.w
+            return result
         fresh = site.constant(tensor, f"{m.conv.name}_weights")
         fresh.node.set_control_inputs(awaited_by_constant(m.w))
         return fresh

@@ -265,7 +265,8 @@ def paddings_int32(m: Match, site: Site) -> Value:
     """The matched `paddings` as the fused kernels take them, which is int32."""
     tensor = constant_tensor(m.paddings)
     if tensor is not None and tensor.dtype is INT32:
-        return m.paddings
+        result: Value = m.paddings
+        return result
     return site.constant(m.array("paddings").astype(np.int32), f"{m.pad.name}/paddings_int32")
 
 

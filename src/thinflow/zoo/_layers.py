@@ -256,7 +256,8 @@ def pool(x: Array, size: int, stride: int, padding: str, *, take_max: bool) -> A
         return y
     total = _windows(x, (size, size), stride, padding, 0.0).sum((3, 4))
     count = _windows(np.ones_like(x[:1, :, :, :1]), (size, size), stride, padding, 0.0).sum((3, 4))
-    return total / count
+    result: Array = total / count
+    return result
 
 
 def _windows(x: Array, size: Sequence[int], stride: int, padding: str, fill: float) -> Array:
@@ -269,7 +270,8 @@ def _windows(x: Array, size: Sequence[int], stride: int, padding: str, fill: flo
             around.append((missing // 2, missing - missing // 2))
         x = np.pad(x, [*around, (0, 0)], constant_values=fill)
     views = np.lib.stride_tricks.sliding_window_view(x, tuple(size), axis=(1, 2))[:, ::stride, ::stride]
-    return views.transpose(0, 1, 2, 4, 5, 3)
+    result: Array = views.transpose(0, 1, 2, 4, 5, 3)
+    return result
 
 
 def _window_attrs(stride: int, padding: str) -> dict[str, Any]:

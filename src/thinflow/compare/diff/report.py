@@ -15,7 +15,7 @@ from thinflow.ir.graph import Graph, Node, paused_gc
 from thinflow.ir.notebook import text_html
 
 if TYPE_CHECKING:
-    from thinflow.compare.verify import Verification
+    from thinflow.compare.verification import Verification
 
 SHOWN = 10
 """Lines per kind of difference in the text."""

@@ -193,7 +193,8 @@ def _steps(node: Node, grid: TensorParams) -> Array:
 
 def _zeros(grid: TensorParams, rank: int) -> Array:
     if len(grid.zero_point) < 2:
-        return np.array(grid.zero_point or (0,), np.float64)[0]
+        result: Array = np.array(grid.zero_point or (0,), np.float64)[0]
+        return result
     sides = [1] * rank
     sides[grid.axis] = len(grid.zero_point)
     return np.array(grid.zero_point, np.float64).reshape(sides)
@@ -234,4 +235,5 @@ def _orders(there: Sequence[int], here: Sequence[int]) -> Iterator[tuple[int, ..
 
 
 def _moved(array: Array, shape: Sequence[int], order: tuple[int, ...]) -> Array:
-    return array.transpose(order).reshape(tuple(shape))
+    result: Array = array.transpose(order).reshape(tuple(shape))
+    return result

@@ -68,7 +68,8 @@ def copied(values: Any, declared: Callable[[], Any]) -> Array:
     import numpy as np
 
     if isinstance(values, bytes | bytearray | memoryview):
-        return np.frombuffer(values, np.uint8).copy()
+        result: Array = np.frombuffer(values, np.uint8).copy()
+        return result
     if hasattr(values, "dtype"):
         # A copy in rows: the caller may use its array again before the run, as in Java.
         return np.array(values, order="C")

@@ -234,7 +234,8 @@ class InferenceInterface(CallsBefore):
                 hint=f"it computed {ready}" if ready else "name it in run([...])",
             )
         if out is None:
-            return found.copy()
+            result: Array = found.copy()
+            return result
         copy_into(out, found, name)
         return out
 

@@ -113,7 +113,8 @@ def file_input(name: str, type_name: str, shape: Sequence[int], path: str) -> Ar
     if len(data) != wanted:
         hint = f"write {count} times {element}, such as array.tofile(...)"
         raise _misfit(name, path, f"{len(data)} bytes", f"{wanted} bytes", hint)
-    return np.frombuffer(data, kind).reshape(tuple(shape)).copy()
+    result: Array = np.frombuffer(data, kind).reshape(tuple(shape)).copy()
+    return result
 
 
 def check_size(name: str, type_name: str, shape: Sequence[int]) -> None:

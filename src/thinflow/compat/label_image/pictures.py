@@ -276,7 +276,8 @@ def _typed(made: Array, spec: TensorSpec, grid: Grid | None, preparation: Prepar
         # Eight-bit models take pixels as they are: int8 has the same grid as uint8,
         # with the zero point moved by 128.
         codes = np.rint(made) - (128 if element.numpy() == np.int8 else 0)
-    return np.clip(codes, limits.min, limits.max).astype(element.numpy())
+    result: Array = np.clip(codes, limits.min, limits.max).astype(element.numpy())
+    return result
 
 
 def _placed(made: Array, layout: Layout) -> Array:

@@ -10,11 +10,12 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, DOUBLE, FLOAT, INT32, INT64, DType, TensorSpec, dtype
-from thinflow.lower.building import Building, Dims
+from thinflow.lower.building import Building
 from thinflow.lower.operands import WIDENING, ints, require, shape_of
 from thinflow.onnx.operators import Trait, facts_of, fitting, has, same_in_onnx
 from thinflow.onnx.program import DEFAULT_OPSET, Operator, Tensor, check_options
 from thinflow.onnx.protos import ELEMENT_TYPES
+from thinflow.program.model import Dims
 from thinflow.typing import Array
 
 _CODES = {

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32, DType
-from thinflow.lower.onnx.builder import Builder, Dims, require, shape_of
+from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.conv import geometry
 from thinflow.lower.onnx.terms import Term
 from thinflow.lower.quantized.geometry import centred_windows
 from thinflow.onnx.program import Operator, Tensor
 from thinflow.ops._shapes import same_padding
+from thinflow.program.model import Dims
 from thinflow.typing import Array
 
 _FEWEST_CHANNELS = 16

@@ -90,7 +90,8 @@ class Pair:
         offset = Term(self.b, self.b.const(np.float32(more), "more"))
         offset = offset if self.offset is None else offset + self.offset
         if known is not None:
-            return (offset + known.reshape(known.shape[-1:])).tensor
+            result: Tensor = (offset + known.reshape(known.shape[-1:])).tensor
+            return result
         return (Term(self.b, real_values_of(self.b, self.y)) + offset).tensor
 
     def narrow(self, to: TargetTensors) -> Tensor:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.graph import Node
-from thinflow.lower.onnx.builder import END, Builder, Dims, ints, require, shape_of
+from thinflow.lower.onnx.builder import END, Builder, ints, require, shape_of
 from thinflow.lower.onnx.conv import is_channels_first
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
+from thinflow.program.model import Dims
 
 
 def grown(shape: Dims, pairs: Sequence[tuple[int, int]]) -> Dims:

@@ -12,11 +12,12 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, FLOAT, INT32, INT64, STRING, DType, dtype
-from thinflow.lower.onnx.builder import Builder, Dims, require, shape_of
+from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.operands import known_content
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.onnx.protos import ELEMENT_TYPES
+from thinflow.program.model import Dims
 
 TEXT_OPS = frozenset(
     """AsString Concat ConcatV2 ExpandDims Gather GatherV2 Identity IdentityN LookupTableFind

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.lower import terms
-from thinflow.lower.onnx.builder import Builder, Dims
+from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.terms import choose
 from thinflow.onnx.program import Tensor
+from thinflow.program.model import Dims
 from thinflow.typing import Array
 
 __all__ = ["Term", "choose"]

@@ -197,10 +197,13 @@ def is_single(shape: Sequence[int | None] | None) -> bool:
 def _most(op: str, parameters: Sequence[QuantParams]) -> np.float32:
     """The end of the 32-bit range."""
     lows, highs = zip(*((F32(g.low), F32(g.high)) for g in parameters), strict=True)
+    most: np.float32
     if op == "QuantizedBiasAdd":
         # In float32 as in the kernel: another last bit here would be another scale of all sums.
-        return F32(max(*highs, *(-low for low in lows)) * F32(BIAS_FACTOR))
-    return F32(max(abs(min(lows)), abs(max(highs))) * F32(SUM_FACTOR))
+        most = F32(max(*highs, *(-low for low in lows)) * F32(BIAS_FACTOR))
+    else:
+        most = F32(max(abs(min(lows)), abs(max(highs))) * F32(SUM_FACTOR))
+    return most
 
 
 def _in_32_bits(op: str, params: QuantParams, most: np.float32, alone: bool) -> Array:

@@ -168,11 +168,13 @@ class RoundedWeights:
 
     def worst(self) -> Array:
         """The largest error of a sum, in reals per step of the input, float64 [m]."""
-        return np.abs(self.rest).sum(axis=0) * _MEAN + self._of_bias()
+        result: Array = np.abs(self.rest).sum(axis=0) * _MEAN + self._of_bias()
+        return result
 
     def worst_of_equal_inputs(self) -> Array:
         """The same if all inputs of a sum are equal, as in a picture of one colour."""
-        return np.abs(self.rest.sum(axis=0)) * _MEAN + self._of_bias()
+        result: Array = np.abs(self.rest.sum(axis=0)) * _MEAN + self._of_bias()
+        return result
 
     def share_beyond(self, step: float) -> float:
         """The share of results more than one step off, if inputs have all values equally likely.
@@ -257,13 +259,15 @@ def _rounded(weights: Array, scales: Array) -> Array:
 
 def _rest(weights: Array, scales: Array) -> Array:
     # The float32 scale that is stored, but a product in float64, which adds no rounding of its own.
-    return weights - _rounded(weights, scales) * scales.astype(np.float64)
+    result: Array = weights - _rounded(weights, scales) * scales.astype(np.float64)
+    return result
 
 
 def _loss(rest: Array) -> Array:
     """The likely error of sums: of equal inputs, where errors add up, and of independent ones."""
     independent = np.sqrt(np.square(rest).sum(axis=0)) * (_LIKELY * _DEVIATION)
-    return np.maximum(np.abs(rest.sum(axis=0)) * _MEAN, independent)
+    result: Array = np.maximum(np.abs(rest.sum(axis=0)) * _MEAN, independent)
+    return result
 
 
 def _stored_scale(weights: Array) -> float | None:

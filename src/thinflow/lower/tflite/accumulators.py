@@ -16,7 +16,6 @@ from thinflow.analysis.quant_params import params_of_range
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT8, INT32, QINT8, QINT32
-from thinflow.lower.building import Dims
 from thinflow.lower.quantized.accumulators import (
     COARSEST_OPERAND,
     NEGLIGIBLE,
@@ -33,6 +32,7 @@ from thinflow.lower.tflite.quantized_context import (
     quantized_step,
     unfixed_range,
 )
+from thinflow.program.model import Dims
 from thinflow.tflite.model import Quantization, Tensor
 from thinflow.typing import Array
 

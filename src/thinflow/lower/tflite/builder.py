@@ -11,10 +11,11 @@ import numpy as np
 from thinflow.analysis.quant_params import QuantParams, infer_quant_params
 from thinflow.ir.graph import Graph, Value, graph_of
 from thinflow.ir.types import INT32, INT64, DType, TensorSpec
-from thinflow.lower.building import Building, Dims
+from thinflow.lower.building import Building
 from thinflow.lower.operands import ints, require, shape_of
 from thinflow.lower.terms import Term
 from thinflow.lower.tflite import kernels
+from thinflow.program.model import Dims
 from thinflow.tflite.counterparts import Kind, same_in_tflite
 from thinflow.tflite.model import Operator, Tensor
 from thinflow.tflite.options import Number, encode_map, encode_options

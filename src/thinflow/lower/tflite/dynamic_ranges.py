@@ -11,11 +11,11 @@ from typing import NoReturn
 
 from thinflow.ir.graph import Value
 from thinflow.ir.types import QINT32, QUINT8, DType
-from thinflow.lower.building import Dims
 from thinflow.lower.quantized.addends import BIAS_FACTOR, SUM_FACTOR
 from thinflow.lower.tflite.builder import Builder, Float
 from thinflow.lower.tflite.quantized_context import unfixed_range
 from thinflow.ops._quantized import is_native
+from thinflow.program.model import Dims
 from thinflow.tflite.model import Tensor
 
 _LAST = 255.0

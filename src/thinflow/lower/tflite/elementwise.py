@@ -8,8 +8,9 @@ from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import BOOL, FLOAT, INT32, INT64
 from thinflow.lower.building import whole_exponent
 from thinflow.lower.rules import lower
-from thinflow.lower.tflite.builder import Builder, Dims, require
+from thinflow.lower.tflite.builder import Builder, require
 from thinflow.ops.traits import Trait, has
+from thinflow.program.model import Dims
 from thinflow.tflite.counterparts import Kind, same_in_tflite
 from thinflow.tflite.model import Tensor
 

@@ -379,4 +379,5 @@ def _row_of_channels(constant: Array, channels: int) -> Array | None:
     if constant.size != 1 and constant.shape[-1] != channels:
         return None
     # A copy, since a file needs all of its numbers: a broadcast view has one.
-    return np.broadcast_to(constant.reshape(-1), (channels,)).copy()
+    result: Array | None = np.broadcast_to(constant.reshape(-1), (channels,)).copy()
+    return result

@@ -7,7 +7,8 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, FLOAT, INT32
 from thinflow.lower.rules import lower
-from thinflow.lower.tflite.builder import Builder, Dims, shape_of
+from thinflow.lower.tflite.builder import Builder, shape_of
+from thinflow.program.model import Dims
 from thinflow.tflite.model import Tensor
 
 _FAR = 2.0**20

@@ -7,7 +7,8 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.ir.types import INT64, DType
 from thinflow.lower.rules import lower
-from thinflow.lower.tflite.builder import Builder, Dims, require, require_nhwc, shape_of
+from thinflow.lower.tflite.builder import Builder, require, require_nhwc, shape_of
+from thinflow.program.model import Dims
 from thinflow.tflite.counterparts import Kind, same_in_tflite
 from thinflow.tflite.model import Tensor
 

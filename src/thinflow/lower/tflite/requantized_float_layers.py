@@ -73,7 +73,7 @@ def _layer(b: Builder, x: Tensor) -> LayerAccumulators | None:
 
 
 def _has_clamp(operator: Operator) -> bool:
-    return operator.options.get("fused_activation_function", "NONE") != "NONE"
+    return bool(operator.options.get("fused_activation_function", "NONE") != "NONE")
 
 
 def _weights(operator: Operator) -> tuple[Array | None, Array]:

@@ -9,7 +9,8 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT
 from thinflow.lower.rules import lower
-from thinflow.lower.tflite.builder import Builder, Dims, ints, require, require_nhwc, shape_of
+from thinflow.lower.tflite.builder import Builder, ints, require, require_nhwc, shape_of
+from thinflow.program.model import Dims
 from thinflow.tflite.model import Tensor
 
 

@@ -266,7 +266,8 @@ def _codes(values: Array, scale: np.float32, shift: np.float32) -> Array:
         np.trunc(x, out=x)
         x -= shift
         quantized[start : start + _PIECE] = np.clip(x, 0, 255, out=x)
-    return quantized.reshape(values.shape)
+    result: Array = quantized.reshape(values.shape)
+    return result
 
 
 def _legacy(values: Array) -> tuple[Array, float, float]:
