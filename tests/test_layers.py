@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -129,6 +131,25 @@ def test_numpy_waits_for_a_call(source: str) -> None:
         if module.partition(".")[0] in ("numpy", "ml_dtypes")
     ]
     assert not lines, f"{source} imports numpy when it is loaded, line {lines}; do it in the function"
+
+
+ROOT = Path(__file__).parents[1]
+OUTSIDE = sorted(
+    f for folder in ("benchmarks", "docs", "examples", "scripts") for f in (ROOT / folder).rglob("*.py")
+)
+
+
+@pytest.mark.parametrize("source", OUTSIDE, ids=lambda f: str(f.relative_to(ROOT)))
+def test_what_lies_outside_imports_what_is_there(source: Path) -> None:
+    """Nothing else runs the benchmarks: a name that moved would be missed when somebody measures."""
+    wrong = []
+    for line, module, member in imports(ast.parse(source.read_text("utf-8")), inside_functions=True):
+        if module.partition(".")[0] != "thinflow":
+            continue
+        loaded = importlib.import_module(module)
+        if member and not hasattr(loaded, member) and find_spec(f"{module}.{member}") is None:
+            wrong.append(f"line {line}: {module} has no {member}")
+    assert not wrong, "; ".join(wrong)
 
 
 def test_import_walker_sees_what_runs() -> None:

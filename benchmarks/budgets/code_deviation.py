@@ -20,7 +20,7 @@ from thinflow.interpreter import Plan
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Value
 from thinflow.ir.types import QINT8, QUINT8, dtype
-from thinflow.lower.tflite.quantized_context import READERS
+from thinflow.lower.tflite.quantized_context import takes_quantized
 
 TITLE = "codes of eight-bit graphs"
 IN_QUICK = True
@@ -67,7 +67,7 @@ def _picture(path: Path) -> Array:
 def _code_values(graph: Graph) -> list[Value]:
     """Eight-bit codes on known ranges."""
     grids = infer_quant_params(graph)
-    found = (n.output() for n in graph if n.tensor is None and n.op in READERS)
+    found = (n.output() for n in graph if n.tensor is None and takes_quantized(n.op))
     return [v for v in found if v in grids and quantized_type(v) in (QUINT8, QINT8)]
 
 
