@@ -47,6 +47,7 @@ def lstm_block_cell(
     state = ci * i + cs * f
     if cell_clip > 0:
         state = state.minimum(cell_clip).maximum(-cell_clip)
+    # The output gate's peephole sees the new state, those of the other gates the old one.
     o = (o + state * wco if use_peephole else o).apply("Sigmoid")
     co = state.apply("Tanh")
     return i, state, f, o, ci, co, o * co

@@ -32,7 +32,7 @@ def numbered(sizes: tuple[int | None, ...], what: str) -> Array:
 
 
 def table(op: str, operands: list[Any], attrs: Mapping[str, Attr] | None = None) -> Array:
-    """What the kernel of an op makes of numbers."""
+    """The result of an op's kernel for some numbers."""
     (result,) = registry.call_kernel(registry.get(op), [np.asarray(o) for o in operands], attrs or {})
     indices = np.asarray(result)
     refuse_unless(indices.size <= MOST, "the matrix is too large")

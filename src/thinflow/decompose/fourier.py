@@ -130,4 +130,6 @@ def irfft(x: Complex, length: Term) -> Term:
         y = _along(y, axis, inverse=True)
     # Two frequencies that mirror each other add up to twice the real part of one, which the weights say.
     (cosine, sine), weights = waves(half, n, n), mirrored_weights(n)
+    # The sines of frequency 0 and of the middle are exactly 0 (see `waves`): imaginary parts there do not
+    # count.
     return _like(x.real)(_product(y.real, cosine * weights) - _product(y.imag, sine * weights))

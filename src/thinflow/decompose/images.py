@@ -138,6 +138,7 @@ class _Positions:
     @property
     def nearest(self) -> Term:
         """Halves up."""
+        # The kernel's roundf takes halves away from 0, which is up: points are not negative here.
         fraction = self.at - self.before
         return where(fraction >= 0.5, self.before + 1.0, self.before)
 

@@ -63,7 +63,7 @@ def segment_sum(rows: Term, at: Term, count: Term) -> Term:
 
 
 def bincount(at: Term, count: Term) -> Term:
-    """How often each index occurs -> integers [count]."""
+    """The number of times each index occurs -> integers [count]."""
     return segment_sum(fill(size_of(at), index_constant(at.body, 1)), at, count)
 
 

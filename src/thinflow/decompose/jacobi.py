@@ -72,6 +72,7 @@ def _rotation(own: Term, other: Term, inner: Term, plan: _Tournament) -> Term:
     slope = (other - own) * plan.side / where(is_done, 1.0, inner * 2.0)
     # t = sign / (|s| + sqrt(s^2 + 1)), the root of t^2 + 2 s t = 1 of at most 45 degrees: those converge.
     # Without a partner `side` is 0 and the angle, too.
+    # Where the square overflows the angle becomes 0, and it is below 1e-19 there.
     size = slope.abs() + (slope.square() + 1.0).sqrt()
     tangent = where(is_done, 0.0, where(slope < 0.0, -1.0 / size, 1.0 / size)) * plan.side
     cosine = 1.0 / (tangent.square() + 1.0).sqrt()

@@ -125,7 +125,7 @@ def _is_right(
     places: Value,
     is_kept: Value,
 ) -> Value:
-    """Whether the places [size] in sorted boxes [n,4] are those that the function would choose."""
+    """True [] if the places [size] in sorted boxes [n,4] are those that the function would choose."""
     most, count = call.most, np.float32(call.count)
     if call.size > most:
         places, is_kept = (steps.begun(t, most) for t in (places, is_kept))
@@ -133,6 +133,7 @@ def _is_right(
     hits = steps.op("GreaterEqual", overlaps, steps.const(call.limit))
     near = steps.op("GreaterEqual", overlaps, steps.const(call.limit * _NEAR))
     # `count` stands for "not kept": no box comes so late.
+    # Whole numbers are exact in float32 up to 2**24, and `_MOST` allows no more boxes.
     numbers = steps.where(is_kept, steps.op("Cast", places, SrcT=INT32, DstT=FLOAT), count)
     first = steps.where(hits, steps.reshaped(numbers, (most, 1)), count)
     first = steps.reduced("Min", first, 0)  # the chosen box that overlaps each [n], or n

@@ -70,6 +70,7 @@ def lgamma(x: Term) -> Term:
 
 def _lgamma_from_half(x: Term) -> Term:
     """lgamma(x) for x >= 1/2: Stirling's series from the last interval on."""
+    # Below the last end (9) another formula's result is taken: this one only has to stay finite.
     far = x.maximum(8.0)
     inverse = 1.0 / far
     series = polynomial(inverse * inverse, (1 / 1260, -1 / 360, 1 / 12)) * inverse

@@ -75,7 +75,7 @@ class FlowLowering(DecomposingLowering[B, S]):
         raise UnsupportedOp(f"{self.target.label} has no branches")
 
     def equal(self, x: Any, number: int) -> S:
-        """Whether an integer scalar that is not known yet is a number."""
+        """True if an integer scalar that is not known yet is a number."""
         raise UnsupportedOp(f"{self.target.label} has no branches")
 
     def stored(self, value: Value, slot: S) -> S:
@@ -109,7 +109,7 @@ class FlowLowering(DecomposingLowering[B, S]):
         return slot if isinstance(slot, Complex) else self.tensor_of(slot)
 
     def output(self, value: Value) -> S:
-        """What stands for an output of the program."""
+        """The slot of an output of the program."""
         slot = self.read(value)
         self.builder.begin(value.node)
         return self.stored(value, slot)
@@ -241,7 +241,7 @@ class FlowLowering(DecomposingLowering[B, S]):
         return self.select_branch(self.index_is(index, number), slots, first, others)
 
     def index_is(self, x: S, number: int) -> S:
-        """Whether an integer scalar is a number; constant if x is."""
+        """True if an integer scalar is a number; constant if x is."""
         if not isinstance(x, Tensor):
             raise UnsupportedOp("its index is a list")
         if not x.is_constant:

@@ -78,7 +78,7 @@ def _output(run: FlowLowering[Any, Any], value: Value) -> Any:
 
 
 def unsupported(run: FlowLowering[Any, Any], graph: Graph, nodes: Iterable[Node]) -> dict[Node, str]:
-    """Why each node could not be lowered; those that could are missing. O(nodes).
+    """Node -> the reason why it could not be lowered; those that could are missing. O(nodes).
 
     Each is tried by itself, those that can be lowered together only, together. Placeholders, constants and
     NoOp are always fine.
@@ -120,7 +120,7 @@ def border(group: Sequence[Node]) -> tuple[list[Value], list[Value]]:
 def unsupported_unit(
     run: FlowLowering[Any, Any], graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value]
 ) -> str:
-    """Why what stands between inputs and outputs cannot be lowered as a whole; "" if it can.
+    """The reason why all between inputs and outputs cannot be lowered as a whole; "" if it can.
 
     Args:
         run: computes constants; see `unsupported`.

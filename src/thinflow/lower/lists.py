@@ -41,7 +41,7 @@ def _of(*names: str) -> Callable[[R], R]:
 
 @dataclass(frozen=True, eq=False)
 class Lists(Generic[B, T]):
-    """What a target does with lists, and the rules made of that.
+    """Operations of a target on lists, and the rules made of them.
 
     Attributes:
         label: of the target's models.

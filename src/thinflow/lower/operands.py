@@ -98,7 +98,7 @@ def merged(
 
 
 def is_count(indices: Operand, count: int) -> bool:
-    """Whether a tensor is 0, 1, ... count - 1."""
+    """True if a tensor is 0, 1, ... count - 1."""
     if not indices.is_constant:
         return False
     array = np.asarray(indices.array())

@@ -17,7 +17,7 @@ from thinflow.program.model import Dims, T
 
 
 class Slot(Protocol):
-    """What stands for a value: a tensor, or something that is made of several."""
+    """Stand-in for a value: a tensor, or something that is made of several."""
 
     @property
     def dtype(self) -> DType: ...

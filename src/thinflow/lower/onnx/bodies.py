@@ -108,7 +108,7 @@ def _is(tensor: Tensor, number: int) -> bool:
 
 
 def _is_next(operator: Operator | None, argument: Tensor) -> bool:
-    """Whether an operator adds 1 to a variable."""
+    """True if an operator adds 1 to a variable."""
     if operator is None or operator.code != "Add" or argument not in operator.inputs:
         return False
     others = [t for t in operator.inputs if t is not argument]

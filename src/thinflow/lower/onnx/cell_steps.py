@@ -48,7 +48,7 @@ class Condition:
 
 
 def _is_view(operator: Operator) -> bool:
-    """Whether it gives what it reads, in another type or shape at most."""
+    """True if it gives what it reads, in another type or shape at most."""
     return operator.code in ("Cast", "Identity") or has(operator.code, Trait.RESHAPE)
 
 
@@ -76,11 +76,11 @@ class OnnxSteps:
         return self._makers.get(tensor) if tensor is not None else None
 
     def is_outer(self, tensor: Tensor) -> bool:
-        """Whether a tensor is the same in every iteration."""
+        """True if a tensor is the same in every iteration."""
         return tensor.is_constant or (tensor not in self._makers and tensor not in self._arguments)
 
     def is_iteration(self, tensor: Tensor | None) -> bool:
-        """Whether a tensor is the number of the iteration, in whatever type and shape."""
+        """True if a tensor is the number of the iteration, in whatever type and shape."""
         maker = self.maker(tensor)
         while maker is not None and _is_view(maker):
             tensor = maker.inputs[0]
@@ -174,7 +174,7 @@ class OnnxSteps:
 
 
 def _is_column(before: Tensor, code: str) -> bool:
-    """Whether an operator that keeps or repeats elements can only repeat them along the units."""
+    """True if an operator that keeps or repeats elements can only repeat them along the units."""
     sizes = before.shape or ()
     return code in ("Not", "Identity") or len(sizes) == 1 or (len(sizes) == 2 and sizes[1] == 1)
 

@@ -141,7 +141,7 @@ class _Network:
         )
 
     def _is_held(self, number: int) -> bool:
-        """Whether a variable is read at most to stay what it is."""
+        """True if a variable is read at most to stay what it is."""
         own, after = self.loop.arguments[number], self.loop.after[number]
         maker = self.steps.maker(after)
         readers = [o for o in self.loop.operators for t in o.inputs if t is own]
@@ -239,7 +239,7 @@ class _Network:
         return list(dict.fromkeys(s.tensor for c in self.cells for s in c.sources if s.kind == "row"))
 
     def _needs_step(self) -> bool:
-        """Whether an op would end the process for a sequence of no steps: LSTM alone does not."""
+        """True if an op would end the process for a sequence of no steps: LSTM alone does not."""
         return any(cell.kind != "LSTM" for cell in self.cells)
 
     def _handed_out(self, n: int, given: _Given, span: Packed) -> Tensor:

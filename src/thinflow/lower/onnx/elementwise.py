@@ -188,7 +188,7 @@ def angle(b: Builder, y: Tensor, x: Tensor) -> Tensor:
 
 
 def _is_negative(x: Term) -> Term:
-    """Whether x is below 0, or the zero that is."""
+    """True if x is below 0, or the zero that is."""
     # Comparisons take -0 for 0; its reciprocal is -inf.
     return (x < 0) | (1 / x < 0)
 

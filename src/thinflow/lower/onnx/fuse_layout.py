@@ -166,7 +166,7 @@ class DropCast(Rewrite):
 
 
 def _holds(wide: DType, narrow: Tensor) -> bool:
-    """Whether a type holds every value of a tensor's."""
+    """True if a type holds every value of a tensor's."""
     # numpy calls 64-bit integers to double safe, whose 53 bits do not hold them.
     if narrow.dtype.is_integer and narrow.dtype.itemsize == 8 and not wide.is_integer:
         return False

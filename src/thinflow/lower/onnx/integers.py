@@ -130,7 +130,7 @@ def whole_conv(b: Builder, conv: Conv, w: Tensor, zeros: tuple[Tensor, Tensor]) 
 
 
 def _is_small(w: Tensor, zero: Tensor) -> bool:
-    """Whether sums of a filter's products with 8-bit values are so small that float holds them all."""
+    """True if sums of a filter's products with 8-bit values are so small that float holds them all."""
     if not (w.is_constant and zero.is_constant):
         return False
     # 255 is the largest |x - zero point| of eight bits.
@@ -139,7 +139,7 @@ def _is_small(w: Tensor, zero: Tensor) -> bool:
 
 
 def is_product(conv: Conv, w: Tensor) -> bool:
-    """Whether a convolution is best made a product of what each window sees; else ConvInteger is better.
+    """True if a convolution is best made a product of what each window sees; else ConvInteger is better.
 
     ONNX Runtime multiplies matrices of signed weights several times as fast as it convolves with them. But it
     copies the few channels of an image one by one.

@@ -75,7 +75,7 @@ def _push(wiring: Wiring, operator: Operator, pushed: set[tuple[str, Order]]) ->
 
 
 def _transposed(wiring: Wiring, tensor: Tensor | None) -> tuple[Tensor | None, Order | None]:
-    """What a tensor is a transposition of, and in which order; None if it is none."""
+    """The tensor that this one is a transposition of, and the order; None if it is none."""
     found = wiring.producer(tensor, "Transpose")
     return (None, None) if found is None else (found.inputs[0], tuple(found.options["perm"]))
 
@@ -173,14 +173,14 @@ def _operands(
 
 
 def _is_free(shape: Sequence[int | None], order: Order) -> bool:
-    """Whether a new order moves axes of size 1 only, so that a Reshape can do it."""
+    """True if a new order moves axes of size 1 only, so that a Reshape can do it."""
     full = (1,) * (len(order) - len(shape)) + tuple(shape)
     moved = [a for a in order if full[a] != 1]
     return moved == sorted(moved) and full.count(None) <= 1
 
 
 def _can_move(tensor: Tensor, order: Order) -> bool:
-    """Whether a tensor can be put into another layout: its rank is known, and so are sizes to be spread."""
+    """True if a tensor can be put into another layout: its rank is known, and so are sizes to be spread."""
     if tensor.shape is None or len(tensor.shape) > len(order):
         return False
     return tensor.is_constant or len(tensor.shape) in (0, len(order)) or tensor.shape.count(None) <= 1

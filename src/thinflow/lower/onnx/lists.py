@@ -18,7 +18,7 @@ from thinflow.lower.slots import Complex, Listed
 from thinflow.onnx.program import Tensor
 
 Slot: TypeAlias = "Tensor | Listed[Tensor] | Complex[Tensor]"
-"""What stands for a value."""
+"""Stand-in for a value."""
 
 
 def size_of(b: Builder, values: Listed[Tensor]) -> Tensor:

@@ -208,14 +208,14 @@ def _order(span: Packed, mask: Tensor) -> None:
 
 
 def is_zero(b: Builder, tensor: Tensor) -> bool:
-    """Whether all elements are known to be zero."""
+    """True if all elements are known to be zero."""
     if tensor.is_constant:
         return not np.any(tensor.array())
     return is_zeros(b.producer(tensor, "ConstantOfShape"))
 
 
 def is_zeros(maker: Operator | None) -> bool:
-    """Whether an operator makes zeros."""
+    """True if an operator makes zeros."""
     value = maker.options.get("value") if maker is not None and maker.code == "ConstantOfShape" else None
     return isinstance(value, Tensor) and not np.any(value.array())
 

@@ -159,7 +159,7 @@ def known_parameters(low: Tensor, high: Tensor, element: DType) -> QuantParams |
 
 
 def is_same(x: Tensor, y: Tensor) -> bool:
-    """Whether two ends of ranges are one tensor, or equal constants."""
+    """True if two ends of ranges are one tensor, or equal constants."""
     if x is y or not (x.is_constant and y.is_constant):
         return x is y
     return x.array().size == y.array().size == 1 and bool(x.array().reshape(()) == y.array().reshape(()))

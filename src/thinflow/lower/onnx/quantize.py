@@ -126,7 +126,7 @@ def _note_kernel(
 
 
 def _is_end_of(b: Builder, end: Tensor, code: str, x: Tensor) -> bool:
-    """Whether a number is the least or the greatest of x."""
+    """True if a number is the least or the greatest of x."""
     found = b.producer(end, code)
     return found is not None and found.inputs[0] is x and end.shape == ()
 
@@ -206,7 +206,7 @@ def dequantize(
 
 
 def _is_for_layers(node: Node) -> bool:
-    """Whether only convolutions read the result, whose sums are rounded again."""
+    """True if only convolutions read the result, whose sums are rounded again."""
     readers = node.output().readers
     return bool(readers) and all(has(reader.op, Trait.CONVOLUTION) for reader in readers)
 

@@ -138,7 +138,7 @@ def bit_for_bit() -> Iterator[None]:
 
 
 def is_exact(q: Tensor) -> bool:
-    """Whether values have to be TensorFlow's, all of them: where they are few, that takes no time."""
+    """True if values have to be TensorFlow's, all of them: where they are few, that takes no time."""
     is_small = q.shape is not None and math.prod(n or 1 for n in q.shape) < FEWEST
     return is_small or _exactly.get() or is_native()
 
@@ -303,7 +303,7 @@ def requantized(
 
 
 def _is_measured(b: Builder, q: Tensor, high: Tensor) -> bool:
-    """Whether an end is the greatest value, or a tiny constant if that is less."""
+    """True if an end is the greatest value, or a tiny constant if that is less."""
     found = b.producer(high, "Max")
     if found is not None:
         rest = [t for t in found.inputs if t is not None and t.is_constant]

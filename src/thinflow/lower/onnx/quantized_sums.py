@@ -169,7 +169,7 @@ class Pair:
 
     @cached_property
     def is_by_channel(self) -> bool:
-        """Whether x [n,h,w,c] is large and not there as float, and y holds a number or one per channel."""
+        """True if x [n,h,w,c] is large and not there as float, and y holds a number or one per channel."""
         shape, other = self.x.values.shape, self.y.values.shape
         if self.x.reals is not None or shape is None or other is None or len(shape) != 4 or None in shape[1:]:
             return False

@@ -43,7 +43,7 @@ def requantized_layer(b: Builder, x: Tensor, to: TargetTensors) -> tuple[Tensor,
 
 
 def _ends_a_layer(b: Builder, x: Tensor | None) -> bool:
-    """Whether real values are the result of a layer with weights, or of what is fused with one."""
+    """True if real values are the result of a layer with weights, or of what is fused with one."""
     operator = recent_producer(b.operators, x)
     while operator is not None and operator.code in _FUSED:
         operator = recent_producer(b.operators, operator.inputs[0])

@@ -25,7 +25,7 @@ _LAST = (0, 2, 3, 1)
 
 
 def _is_whole(operator: Operator) -> bool:
-    """Whether a reduction leaves a scalar, whatever the order of its operand's axes."""
+    """True if a reduction leaves a scalar, whatever the order of its operand's axes."""
     axes = operator.options.get("axes")
     if len(operator.inputs) > 1 and operator.inputs[1] is not None:
         listed = constant_of(operator.inputs[1])

@@ -22,7 +22,7 @@ from thinflow.ops.quantized_math import widened
 from thinflow.typing import Array
 
 BIAS_FACTOR, SUM_FACTOR = 2.0**17, 2.0**14
-"""How far the 32-bit ranges of QuantizedBiasAdd and QuantizedAdd reach, in ends of the operands' ranges: the
+"""Reach of the 32-bit ranges of QuantizedBiasAdd and QuantizedAdd, in ends of the operands' ranges: the
 kernels' own constants, which leave room for sums."""
 STRAIGHT = 0.3
 """Steps of the result that an operand's line may be off: both together stay well below TOLERANCE."""
@@ -177,7 +177,7 @@ def addends(op: str, parameters: Sequence[QuantParams], alone: Sequence[bool]) -
 
 
 def decoding_excess(params: QuantParams) -> float:
-    """What kernels that decode whole tensors add to the exact real values.
+    """The excess of kernels that decode whole tensors over the exact real values.
 
     The beginning of the range is rounded to whole steps in float32. Where 0 lies half way between two values,
     as in -1 ... 1, that may be the other one than the value of 0: all reals are a step off then.

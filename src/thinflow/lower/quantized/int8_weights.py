@@ -24,6 +24,8 @@ from thinflow.typing import Array
 INT8_MOST = 127
 _SPAN = 255.0
 _MEAN = _SPAN / 2
+# Width / sqrt(12) for a uniform distribution. Of 256 whole numbers it is sqrt((256**2 - 1) / 12): the same
+# but for 1 / 2**17 of it.
 _DEVIATION = 256 / math.sqrt(12)
 """Standard deviation of an input all of whose 256 values are equally likely."""
 _LIKELY = 2.5
@@ -36,6 +38,7 @@ _RARE = 2e-5
 """Share of the results that may be two steps off, inputs being random."""
 _FINEST = 2.0**-16
 """Steps of the result that a sum of 1 stands for at least. Biases of up to 2**15 results fit 32 bits then."""
+# One 256th more moves the largest quotient, 127, by half a step: trials that lie closer would round alike.
 _WIDER = 1 + np.arange(256) / 256
 """Times the narrowest scale. Beyond twice of it a bit of the weights would be given away for nothing."""
 _MANY = 1 << 16
@@ -143,9 +146,9 @@ def in_channels(
         return unscaled(columns)
     values, scales, shift = columns.copy(), np.ones(count), np.zeros(count)
     rounded = quantize_per_channel(columns[:, wide], zero, step)
-    # Channels that fit keep their values, a scale of 1 and nothing to add.
     if not is_close(rounded, tolerance):
         return None
+    # Channels that fit keep their values, a scale of 1 and nothing to add.
     values[:, wide], scales[wide], shift[wide] = rounded.values, rounded.scales, rounded.shift
     return Int8Weights(values.astype(np.int8), scales, shift)
 
@@ -239,8 +242,10 @@ def quantize_per_channel(weights: Array, zero: int, result_step: float) -> Round
     tried = [narrowest * k for k in (_WIDER if weights.size < _MANY else (1.0,))]
     step = _stored_scale(weights)
     if step is not None:
+        # Never narrower than the largest weight allows, which the clip would cut off.
         tried.append(np.maximum(narrowest, step))
     # Losses are those of the scales as they are stored, float32.
+    # The narrowest is the first, and a later one has to lose less: so ties stay with it.
     best = np.asarray(tried[0], np.float32)
     least = _loss(_rest(weights, best))
     for scales in tried[1:]:

@@ -225,6 +225,7 @@ class PairAccumulators(Accumulators):
         if self.joined is None or not self.joined.plan.is_faithful(self.clamped(to)):
             return None
         try:
+            # Its int8 weights or bias may not do for this scale; the operator behind the layer still may.
             return replace(self.joined, activation=self.activation).requantized(b, to)
         except UnsupportedOp:
             return None
@@ -311,4 +312,4 @@ def _expressed(b: Builder, x: Tensor, addend: Addend, to: RequantTarget) -> Floa
 
 
 QuantizedValue: TypeAlias = Tensor | Accumulators | FloatAccumulators | DynamicallyQuantized
-"""What stands for quantized values."""
+"""Stand-in for quantized values."""

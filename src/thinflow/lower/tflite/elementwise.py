@@ -182,7 +182,7 @@ def inverse_root(b: Builder, value: Value, x: Tensor) -> Tensor:
 
 
 def _is_above_zero(value: Value) -> bool:
-    """Whether a positive constant bounds a value from below, or was added to what is not negative."""
+    """True if a positive constant bounds a value from below, or was added to what is not negative."""
     node = value.node
     if len(node.inputs) != 2 or not (node.op == "Maximum" or has(node.op, Trait.ADD)):
         return False
@@ -196,7 +196,7 @@ def _is_above_zero(value: Value) -> bool:
 
 
 def _is_not_negative(value: Value) -> bool:
-    """Whether a value follows from squares and the like by sums, products and means."""
+    """True if a value follows from squares and the like by sums, products and means."""
     pending, seen = [value], set[Value]()
     while pending:
         value = pending.pop()

@@ -209,6 +209,7 @@ class FuseInputScale(Rewrite):
         fits = per_input and factor.size == factor.shape[-1:][0] == array.shape[-1] if factor.ndim else False
         need(factor.size == 1 or fits, "the factor differs along more than the layer's input channels")
         # Input channels are the last axis of CONV_2D's and FULLY_CONNECTED's weights, OHWI and [units,in].
+        # A border is padded behind the product, and zeros are zeros in any scale: so it needs no look.
         weights = new_constant(f"{m.output.name}/weights", array * factor.reshape(-1))
         m.wiring.set_input(m.head, 1, weights)
         m.wiring.bypass(m.operator("scale"), x)
@@ -354,6 +355,7 @@ class PoolToDepthwise(Rewrite):
 def _become_one_tap(operator: Operator, strides: tuple[int, int]) -> None:
     """Turn an operator whose inputs are x, weights and bias into the convolution; its activation stays."""
     operator.options = {
+        # A window of one pixel has no border: SAME and VALID give ceil(size / stride) results alike.
         "padding": "VALID",
         "stride_h": strides[0],
         "stride_w": strides[1],

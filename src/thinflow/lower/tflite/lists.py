@@ -22,7 +22,7 @@ _LARGEST_CONSTANT = 1024
 
 
 Slot: TypeAlias = "Tensor | Listed[Tensor] | Complex[Tensor]"
-"""What stands for a value."""
+"""Stand-in for a value."""
 
 
 def sizes_of_items(b: Builder, values: Listed[Tensor], inner: Tensor) -> Tensor:

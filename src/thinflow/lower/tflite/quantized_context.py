@@ -43,7 +43,7 @@ _EIGHT_BIT = Trait.QUANTIZED | Trait.QUANTIZE | Trait.DEQUANTIZE | Trait.MEASURE
 
 
 def takes_quantized(op: str) -> bool:
-    """Whether the rule for an op takes quantized values as they stand in the program."""
+    """True if the rule for an op takes quantized values as they stand in the program."""
     return has(op, _EIGHT_BIT) and rules.find(op, "tflite") is not None
 
 
