@@ -12,6 +12,7 @@ import numpy as np
 
 from thinflow.typing import Array
 
+# Some eight units in the last place of float32, whose epsilon is 1.2e-7.
 NO_CHANGE = 1e-6
 """Relative difference that reordering float additions makes; what is below it is not reported."""
 
@@ -44,6 +45,7 @@ def difference(before: Array, after: Array) -> Difference:
     if before.size == 0:
         return Difference(0.0, 0.0)
     if before.dtype.kind in "OSU":
+        # Text has no distance: it is equal or infinitely far.
         unequal = np.asarray(before != after)
         if not unequal.any():
             return Difference(0.0, 0.0)
@@ -178,6 +180,7 @@ def first_beyond(layers: Sequence[Layer], tolerance: float) -> Layer | None:
     return next((x for x in beyond if x.codes is None or x.codes > _HALF_A_CODE), None)
 
 
+# A hundredth to spare: scale times code is rounded as well.
 _HALF_A_CODE = 0.51
 """Rounding alone makes half of one."""
 

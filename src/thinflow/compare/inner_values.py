@@ -27,6 +27,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, execution_order
 from thinflow.typing import Array
 
+# A bound on the ends of one name, so that the index stays linear in the nodes.
 _MOST_SCOPES = 12
 
 
@@ -118,6 +119,7 @@ def _twin(value: Value, there: _Index, exact: bool) -> Value | None:
     found = named[0]
     while True:
         # Of `conv;bias;relu` the operator computes the one that is computed from the others.
+        # By the graph and not by the order of the names, which differs between converters.
         later = [r.output() for r in found.readers if r.output() in named] if named[1:] else []
         if len(later) != 1 or later[0] is found:
             return found

@@ -128,6 +128,7 @@ def _by_position(
         return
     for x, y in pairs:
         found.add(plain(x), y)
+    # A single pair leaves no other choice: no order could be wrong.
     found.guessed = [plain(x) for x, _ in pairs] if len(pairs) > 1 else []
 
 

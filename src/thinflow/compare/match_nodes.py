@@ -26,6 +26,7 @@ Intern = Callable[[Hashable], int]
 
 def match_nodes(a: Graph, b: Graph) -> Match[Node]:
     """The matching nodes of two graphs. Reads every constant once. O(nodes + edges)."""
+    # Many small tuples that stay, none in a cycle: the collector would walk them again and again for nothing.
     with paused_gc():
         return _paired(a, b)
 
@@ -57,6 +58,7 @@ def _paired(a: Graph, b: Graph) -> Match[Node]:
         _pair_equals(match, *(s.downward(intern, _form) for s in sides), alike=False)
         _pair_neighbours(match, a)
         _pair_renamed_ops(match, a, b)
+        # Again, from the pairs that came since.
         _pair_neighbours(match, a)
     return match
 

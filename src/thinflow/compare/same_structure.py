@@ -69,6 +69,7 @@ def _input_differences(name: str, a: Node, b: Node) -> list[str]:
     if len(one) != len(other):
         return [f"{name} has inputs '{', '.join(one)}' that don't match expected '{', '.join(other)}'"]
     # Data inputs count in order, control inputs as a set.
+    # The larger number, so that data in one where the other only waits counts as another input.
     data = max(len(a.inputs), len(b.inputs))
     found = [
         f"{name} has input {index} '{x}' that doesn't match expected '{y}'"
@@ -146,6 +147,8 @@ LONGEST = 80
 """Characters of a string that are shown; of a longer one the first and last ten."""
 MOST_ITEMS = 50
 _ENDS = 10
+# As absl's CEscape, by which TensorFlow's messages quote
+# strings: the short escapes of C, octal for other bytes.
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
 
 

@@ -268,6 +268,7 @@ def nearest_codes(array: Array, codes: tuple[float, int] | None, spec: TensorSpe
 
 Model = Graph | str | os.PathLike[str]
 
+# No stricter than proofs of converted files are.
 FLOAT_GAP = 1e-3
 """Tolerance between them, relative to the largest value: other orders of additions, over many layers."""
 CODES_GAP = 0.1

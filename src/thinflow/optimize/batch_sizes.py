@@ -80,6 +80,7 @@ def fix_batch(graph: Graph, samples: Samples | None) -> dict[Value, TensorSpec]:
 
 def _sizes(values: Sequence[Value], samples: Samples | None) -> dict[Value, int]:
     first = next(iter(samples), {}) if samples is not None else {}
+    # A scalar has no size that could count samples.
     return {v: len(first[v]) for v in values if v in first and first[v].ndim}
 
 

@@ -121,6 +121,7 @@ class CoreFeeds:
         return count
 
 
+# Always the same, so that a file is proven with the same numbers whenever it is made.
 _SEED = 0
 REFUSED = (NodeError, FeedError, FormatError)
 """Errors of a graph whose inputs do not fit it: a picture or a sound may be no file at all."""
@@ -184,6 +185,7 @@ def batch_failure() -> Iterator[list[str]]:
     why: list[str] = []
     try:
         yield why
+    # The graph itself may be made for one sample alone, which is no fault of the file.
     except (UnprovenError, NodeError) as error:
         why.append(f"the graph itself does not run with two samples at once: {error.problem}")
     except ThinflowError as error:
@@ -216,6 +218,8 @@ def doubled(feed: Mapping[Value, Array]) -> dict[Value, Array]:
     found = {}
     for value, array in feed.items():
         for axis, size in enumerate(value.spec.shape or ()):
+            # Mirrored and not repeated: a program that reads only
+            # the first half would give the same for a copy.
             if axis and size is None:
                 array = np.concatenate([array, np.flip(array, axis)], axis)
         found[value] = array

@@ -149,6 +149,7 @@ def find_core(
     Raises:
         UnsupportedOp: it can run nothing that computes; names the first reason.
     """
+    # Only LiteRT's rules for loops are known here; a maker of other models brings its own.
     if runtime == "LiteRT" and unsupported_unit is None:
         unsupported_unit = _unit_unsupported_by_litert
     division, together = _divided(graph, runtime)
@@ -223,6 +224,7 @@ def _heaviest_region(graph: Graph, division: Division, refused: dict[Node, str],
         )
     # Nodes count as well, so that regions without any known work do not tie at 0.
     weights = [graph_cost(graph, r.nodes).total.flops + sum(map(_node_count, r.nodes)) for r in regions]
+    # The first of equally heavy ones, in running order.
     return regions[int(np.argmax(weights))]
 
 
@@ -297,6 +299,8 @@ def calls_inside(node: Node) -> list[Node]:
             if name in library and name not in seen:
                 seen.add(name)
                 found += library[name].graph
+                # Each function once, however often it is called:
+                # functions may call each other, and in circles.
                 stack += library[name].graph
     return found
 

@@ -209,6 +209,7 @@ class _Front:
 
     def _only_decodes(self, node: Node) -> bool:
         """Whether it makes numbers of bytes, moves numbers, or works out where they go."""
+        # A loop over records decodes only if nothing in its body computes.
         if any(not _makes_no_floats(n) for n in calls_inside(node)):
             return False
         return handles_text(node) or (node in self.from_bytes and _makes_no_floats(node))

@@ -179,6 +179,7 @@ def _lowered(graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], en
 
 
 def _is_checked(value: Value) -> bool:
+    # Sums of 32 bits are exact: whatever requantizes them is compared instead.
     is_code = quantized_type(value) not in (None, QINT32)
     return is_code and value.node.tensor is None and takes_quantized(value.node.op)
 
@@ -212,6 +213,7 @@ def _allowed(node: Node, own: QuantParams, grids: Mapping[Value, QuantParams]) -
         if not inner:
             break
         # One step on the way comes to this many of the result's.
+        # Sums are exact and add nothing; a rounding on the way is one step of a grid that may be coarser.
         if quantized_type(inner[0]) is not QINT32:
             allowed += math.ceil(grids[inner[0]].scale / own.scale)
         node = inner[0].node

@@ -139,6 +139,7 @@ class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
         made = super().pair(
             model, original, calibration, evaluation, recipe, progress=progress, end_to_end=end_to_end
         )
+        # Single calls say nothing of errors that go round through the state.
         if model.core.states:
             made.quantized.warnings.append(_drift(model, made.quantized, evaluation))
         return made
@@ -181,6 +182,7 @@ def _lowered(graph: Graph, samples: Samples | None, *, fix: bool = False) -> Flo
     core = whole_with_texts(graph, partial(find_core, one_sample=False))
     # Without an open input there is no batch that a computed size could count.
     fix = fix or not any(is_open(v.spec) for v in graph.inputs)
+    # Values that samples tell nothing about count as one row where the batch is fixed.
     counts = _leading_sizes(core, samples) if fix else {}
     specs = {v: _with_sizes(v, counts.get(v, {1} if fix else {})) for v in core.inputs}
     # Shapes behind the core's inputs follow from the sizes that were chosen for them.
@@ -250,6 +252,7 @@ def _reshaped_size(value: Value, spec: TensorSpec) -> int | None:
     """
     if not spec.shape or spec.shape[0] is not None or None in spec.shape[1:] or value.is_graph_input:
         return None
+    # A Reshape keeps the number of elements: those of its result, by those of one row, are the rows.
     each = math.prod(size or 0 for size in spec.shape[1:])
     for use in value.uses:
         result = use.node.output().spec
@@ -318,6 +321,8 @@ def _with_batch(made: Quantized[Program], sizes: dict[str, int]) -> Quantized[Pr
     """The program with first sizes of its inputs fixed where they are open."""
     main = made.program.subgraphs[0]
     fixed = {t: _fixed(t, sizes.get(t.name, 1)) for t in main.inputs if is_open(TensorSpec(t.dtype, t.shape))}
+    # Copies, as the given program stays as it is; float_operators names operators by identity, so that its
+    # entries have to move along.
     moved = {
         o: replace(o, inputs=[t if t is None else fixed.get(t, t) for t in o.inputs])
         for o in main.operators

@@ -31,6 +31,7 @@ CODES_TOLERANCE = 0.25
 """The same for graphs with eight-bit codes, whose roundings add up. Other samples are farther away."""
 _MOVES = Trait.PASSES_THROUGH | Trait.RESHAPE
 _DETECTION = "TFLite_Detection_PostProcess"
+# The outputs of this custom op are boxes, classes, scores and the number of detections, in this order.
 _DETECTION_COUNT = 3
 """The output of a detector with the number of boxes; those before it have a row for each, and spare ones."""
 

@@ -22,6 +22,8 @@ from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.samples import Samples, as_declared
 from thinflow.typing import Array, Progress
 
+# Finite, since JSON has no infinity and margins cannot be added to one. No rounding comes near it: the 24
+# bits of float32 are worth about 145 dB.
 LOUDEST = 999.0
 """Decibels that stand for no noise at all."""
 _INTERPRETED, _AT_ITS_ENDS = "the part with the rest interpreted", "the part at its own ends"
@@ -101,7 +103,10 @@ class Quality:
         if self.drop is None or self.drop <= points:
             return False
         if self.accuracy is not None:
+            # McNemar's test tells a loss from none at all; that
+            # it is larger than `points` is the estimate alone.
             return not self.may_be_chance
+        # Without labels each sample is a trial of its own, and the number of changed answers binomial.
         changed = self.samples - (self.same_answer or 0)
         # How probable are so many changed answers, if `points` of percent were the truth?
         return tail_chance(changed, self.samples, points / 100) <= CHANCE
@@ -136,6 +141,8 @@ CHANCE = 0.05
 
 def split_chance(lost: int, gained: int) -> float:
     """The probability of so uneven a split where each side is as likely, from 0 to 1 (two-sided, exact)."""
+    # In integers up to the division: 2**1024 is no float64
+    # any more, and a quotient of integers is rounded once.
     count, fewer = lost + gained, min(lost, gained)
     # Twice one tail; for an even split both tails share the middle, which is why it may exceed 1.
     return float(min(1.0, 2 * sum(math.comb(count, i) for i in range(fewer + 1)) / 2**count))
@@ -148,6 +155,7 @@ def tail_chance(found: int, count: int, share: float) -> float:
     if share <= 0:
         return 0.0
     # Logarithms: binomial coefficients of thousands of samples overflow a float.
+    # log1p, as 1 - share would lose the last digits of a small share.
     log_share, log_rest = math.log(share), math.log1p(-share)
 
     def log_ways(i: int) -> float:
@@ -201,6 +209,8 @@ class QualityMeter:
                 continue
             if a.size != b.size:  # such as boxes, of which rounding leaves one more or fewer
                 raise VerificationError(f"the model gives {b.size} numbers where the graph gives {a.size}")
+            # Squares of large float32 numbers overflow float32, and a
+            # sum of millions of small ones would stand still.
             wide = a.astype(np.float64)
             other = b.astype(np.float64).reshape(a.shape)
             # What the original itself overflows at tells nothing about the candidate.
@@ -238,6 +248,7 @@ class QualityMeter:
     def _count(self, number: int, *, is_same: bool) -> None:
         quality = self._quality
         quality.same_answer = (quality.same_answer or 0) + is_same
+        # Examples to look at: a list of all would grow with the samples.
         if not is_same and len(quality.worst_samples) < 10:
             quality.worst_samples.append(number)
 
@@ -303,6 +314,7 @@ def compare_models(
     matches = counterparts(core.graph.inputs, judged.inputs, judged)
     fed = dict(zip(core.graph.inputs, matches, strict=True))
     meters: dict[str, QualityMeter] = {}
+    # States are handed on to the next call, and are no answers of this one.
     shown = [i for i, v in enumerate(read) if v in without_states(judged, read)]
     for number, feed in enumerate(samples):
         # The original may want types that the runtime's graph had widened.

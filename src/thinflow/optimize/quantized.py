@@ -171,6 +171,8 @@ def with_float_borders(program: Program) -> Program:
     # Nothing to wrap: the program itself, and no copy of it.
     if not inside:
         return program
+    # One twin for a tensor that is input and output at once:
+    # it is handed out as it came, without an operator.
     outside = {t: Tensor(f"{t.name}/float", t.shape, FLOAT) for t in dict.fromkeys(inside)}
     before = [Operator("QUANTIZE", [outside[t]], [t]) for t in main.inputs if t in outside]
     after = [

@@ -22,6 +22,7 @@ from thinflow.quantize.schemes import quantize_program
 from thinflow.quantize.trained import spread, without_fake_quants
 from thinflow.tflite.model import Operator, Program, Tensor
 
+# All codes of the type: mean and deviation say what each of them means, also the lowest of int8.
 _CODES = {"uint8": (0, 255), "int8": (-128, 127)}
 
 
@@ -64,6 +65,7 @@ def eight_bit_model(
         ParameterError: senseless numbers, or an input without its codes.
     """
     recipe = Recipe(scheme="int8", input_type=kind, output_type=kind)
+    # Two, so that an open batch can be proven with two samples at once.
     samples = samples_for(graph, None, limit=2)
     optimised = float_graph(graph, samples=samples, runtime="litert").graph
     moved = rebind(samples, graph, optimised)

@@ -189,6 +189,7 @@ def one_sample(spec: TensorSpec) -> TensorSpec:
 
 def _length(feeds: Feeds) -> int | None:
     try:
+        # Feeds from a generator have no length, and counting them would cost a walk.
         return len(feeds)
     except TypeError:
         return None
@@ -254,6 +255,7 @@ def _read_class_names(labels: str | os.PathLike[str] | Sequence[str] | None) -> 
     """Class names from a file with one per line, or as given."""
     if labels is None:
         return None
+    # A string is a path: walked as a sequence it would make a class of each letter.
     if isinstance(labels, (str, os.PathLike)):
         try:
             return [

@@ -52,6 +52,7 @@ def before_squashing(program: Program) -> Program:
             kept.append(operator)
             needed.update(t for t in operator.inputs if t is not None)
     shorter = Subgraph(main.inputs, outputs, kept[::-1], name=main.name)
+    # Signatures name the old outputs.
     return replace(program, subgraphs=[shorter, *program.subgraphs[1:]], signatures={})
 
 
@@ -82,6 +83,8 @@ class SqnrMeter:
                     gap = np.nan_to_num(gap, nan=_DEAFENING, posinf=_DEAFENING, neginf=_DEAFENING)
                     signal += float(np.square(wide[finite]).sum())
                     noise += float(np.square(gap).sum())
+        # No infinity, which would be as good as itself plus
+        # any margin: the tuner then kept whatever it tries.
         if not noise:
             return LOUDEST
         return 10 * math.log10(signal / noise) if signal else -LOUDEST

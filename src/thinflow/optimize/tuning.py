@@ -22,6 +22,7 @@ from thinflow.typing import Array, Progress
 
 Feeds = list[dict[str, Array]]
 
+# 7 % of the noise's power: 10 ** 0.03 = 1.07.
 WORTH_DB = 0.3
 """A smaller gain on the hold-out may be luck."""
 HOLD_OUT = 4
@@ -31,6 +32,8 @@ FEWEST = 8
 # Inputs are kept in memory, once for each trial to read: 400 pictures of 224x224x3 floats are 240 MB.
 MOST = 400
 """Samples that are looked at; more are left out, evenly."""
+# From clipping next to nothing (one of 100,000 values) to whatever makes the error least: a narrower range
+# gives up outliers for a finer step everywhere else.
 OBSERVERS: tuple[tuple[str, dict[str, float]], ...] = (
     ("percentile", {"percent": 99.999}),
     ("percentile", {"percent": 99.99}),
@@ -144,10 +147,13 @@ class _Tuner:
             if is_kept:
                 self.program, self.recipe, self._corrects = program, recipe, corrects
             if self.progress is not None:
+                # Three besides the observers: the plain recipe, the rescaling and the bias correction.
                 self.progress(len(self.trials), len(OBSERVERS) + 3, "trying what helps")
 
     def _candidates(self) -> Iterator[tuple[str, Program, Recipe, bool]]:
         """Built one by one, each upon what was kept before it."""
+        # Rescaling moves the spread of values between activations
+        # and weights, which pays where both have 8 bits.
         if self.recipe.scheme == "int8":
             rescaling = self._rescaling()
             if rescaling is not None:
@@ -179,6 +185,7 @@ class _Tuner:
         calibration = self._calibrated(program, recipe, self._fitting)
         if corrects:
             program = self._corrected(program, recipe, self._fitting)
+        # The ranges of the whole program fit: what is left of it holds the very same tensors.
         judged = before_squashing(program)
         return self._meter.sqnr(quantize_program(judged, recipe, calibration.ranges).program)
 

@@ -125,6 +125,7 @@ def _is_layer(node: Node) -> bool:
 
 
 def _has_new_weights(layer: Node, twin: Node, altered: set[str], constants: set[Node]) -> bool:
+    # Not strict: a layer that took in a norm may have a bias as one input more.
     for v, w in zip(layer.inputs, twin.inputs, strict=False):
         if v.node in constants and w.node in constants:
             plain = _plain(v.node)
@@ -184,6 +185,7 @@ def constant_nodes(graph: Graph) -> set[Node]:
 
 def _took_over(reader: Node, constant: Node, changes: Changes, found: Explanation) -> bool:
     """True if a reader's twin read something explained where this one reads the constant."""
+    # The offset of a fold is judged with its addition, once all constants are known.
     if reader in found.added or has(reader.op, _AFFINE):
         return True
     twin = changes.match.reverse.get(reader)

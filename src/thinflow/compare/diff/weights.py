@@ -101,6 +101,7 @@ def pair_weights(group: Group) -> Iterator[WeightPair]:
     left = [n for n in group.weights_b if _is_weight(n)]
     for node in group.weights_a:
         alike = [m for m in left if _is_weight(node) and _size(m) == _size(node)]
+        # A converter may merge or rename constants, so that only the numbers tell those of one size apart.
         twin = next((m for m in alike if m.name == node.name), None) or _closest(node, alike)
         if twin is not None:
             left.remove(twin)
@@ -169,6 +170,7 @@ def _layout_text(here: Sequence[int], there: Sequence[int], order: tuple[int, ..
     return f"transposed {','.join(map(str, order))}" + ("" if is_whole else " and reshaped")
 
 
+# Symmetric int4 weights go from -7 to 7: one step is a seventh of the largest value.
 _FEWEST_CODES = 7
 """Of the coarsest grid, of four bits; weights that moved by more than one of its steps are others."""
 
@@ -217,6 +219,7 @@ def _layout(one: Array, other: Array) -> tuple[tuple[int, ...], float]:
 
 _SAMPLE = 4096
 """Elements by which a layout is told."""
+# Up to 120 orders are tried, and a transposed array that is reshaped is copied: 1 MB of float32 each time.
 _MOST_COPIED = 1 << 18
 """Elements of a weight that is also tried in orders of axes after which it must be copied."""
 

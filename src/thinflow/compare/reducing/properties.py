@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Feeds = Mapping[str, Array]
 
+# As for converted files: the sums of float32 products depend on their order.
 ENGINE_TOLERANCE = 1e-3
 """Relative difference from which an engine counts as wrong, unless told otherwise."""
 _WRONG = "the numbers differ"
@@ -159,6 +160,7 @@ class CommandFails:
             words = [w.replace("{feeds}", str(inputs)).replace("{}", str(model)) for w in self._words()]
             try:
                 done = subprocess.run(words, capture_output=True, check=False, timeout=timeout_seconds)
+            # No answer in time is a failure of its own kind, so that a search may shrink a graph that hangs.
             except subprocess.TimeoutExpired:
                 return "the command gives no answer"
             except OSError as error:
