@@ -197,6 +197,7 @@ def _prepare(
     refused = {(s.engine, s.subject) for s in skipped}
     left = [setting for setting in settings if setting not in refused]
     if "auto" in engines:
+        # As a session with engine="auto" does: a file that its own engine refuses runs in the interpreter.
         gone = [by_name[s.subject] for s in skipped if by_name[s.subject].own_engine == s.engine]
         left += [("reference", s.name) for s in gone if _runs_in_the_interpreter(s, timeout_seconds)]
         left = list(dict.fromkeys(left))

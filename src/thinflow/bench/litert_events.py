@@ -24,6 +24,7 @@ LIBRARIES = ("libLiteRt.so", "libLiteRt.dylib", "libLiteRt.dll")
 OPERATOR, DELEGATE_KERNEL, DELEGATED_OPERATOR = 2, 4, 8
 """Types of events: an operator that LiteRT runs itself; kernels within a delegate."""
 
+# LiteRT's bit of the CPU among its accelerators, and its mode of locking a buffer to write to it.
 _CPU = 1
 _WRITE = 1
 _ROOM = 256

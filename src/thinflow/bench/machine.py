@@ -129,6 +129,7 @@ def _from_sysctl() -> tuple[str, set[str]]:
 
 _STAT = "/proc/stat"
 _EVERY_NS = 100_000_000  # the kernel counts in hundredths of a second
+# Of one CPU.
 _WORTH_TELLING = 0.2
 
 
@@ -266,7 +267,7 @@ def read_counts(path: str = _STAT) -> Counts | None:
 
 
 def cause_of(doing: Doing | None, preempted: int, paged: int) -> str:
-    """Why a run may have taken longer than others, in words; empty if nothing is known.
+    """The cause of a run that took longer than others, in words; empty if nothing is known.
 
     Args:
         doing: what went on at that time.

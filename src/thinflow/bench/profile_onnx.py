@@ -126,6 +126,7 @@ def split_runs(events: Iterable[Mapping[str, Any]]) -> Iterator[tuple[list[Mappi
     """The node events of each run, and the microseconds of all of it; what lies outside runs is left out."""
     ordered = sorted((e for e in events if "ts" in e), key=lambda e: int(e["ts"]))
     marks = [e for e in ordered if e.get("name") == "model_run"]
+    # A node may have further events, such as fences before and behind its kernel; one counts.
     nodes = [e for e in ordered if e.get("cat") == "Node" and str(e.get("name", "")).endswith(_SUFFIX)]
     for mark in marks:
         begin, end = int(mark["ts"]), int(mark["ts"]) + int(mark["dur"])

@@ -236,7 +236,7 @@ class FileSubject:
         raise NotImplementedError
 
     def _run_by_ports(self, file: ModelFile, note: str = _COPIES) -> CompiledRunner:
-        """What an engine has opened, with one array for each of its inputs."""
+        """A file that an engine has opened as a runner, with one array for each of its inputs."""
         return CompiledRunner(file.compile(file.inputs, file.outputs), self.arrays(file.inputs), note)
 
     def arrays(self, ports: Sequence[FilePort]) -> list[Array]:
@@ -369,8 +369,8 @@ def _placement_note(compiled: Compiled, engine: str) -> str:
 
 
 def _main_reason(compiled: Compiled, left: Sequence[str]) -> str:
-    """Why most of the nodes were left, and the first of them; reasons that differ in names and numbers count
-    as one."""
+    """The reason for which most of the nodes were left, and the first of them; reasons that differ in names
+    and numbers count as one."""
     kinds: dict[str, list[str]] = {}
     for name in left:
         if why := compiled.reasons.get(name, ""):

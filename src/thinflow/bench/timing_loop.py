@@ -28,6 +28,7 @@ _SHORTEST_SECONDS = 1.0  # a machine that is calm for a moment proves nothing
 _CHECKS = 2  # who looks often enough sees a narrow interval sometimes, by chance
 # In longer runs refilling the caches is a small part.
 _COLD_BELOW_NS = 20_000_000
+# Longer than an engine's idle threads spin; see `_by_setting`.
 _REST_SECONDS = 0.03
 # Long enough for the rests between stretches to be a small part of the time.
 _STRETCH_NS = 200_000_000

@@ -128,6 +128,7 @@ def key_of(
     digest.update(json.dumps([machine, usable_engines(), run]).encode())
     for node in graph:
         if node.tensor is not None:
+            # The numbers of weights do not change how long a kernel takes.
             about: object = [str(node.tensor.dtype), *node.tensor.shape]
         else:
             about = [[key, repr(attr_key(attr))] for key, attr in sorted(node.attrs.items())]

@@ -191,6 +191,7 @@ class _Variant:
     def __init__(
         self, pieces: Pieces, function: Function, arguments: Sequence[Any], bound: Mapping[int, Array]
     ) -> None:
+        # A copy: sizes and constants of these arguments go into it, and other variants have others.
         graph = function.graph.clone()
         inputs = [graph.node(v.node.name).output(v.port) for v in function.inputs]
         outputs = [graph.node(v.node.name).output(v.port) for v in function.outputs]
@@ -200,6 +201,7 @@ class _Variant:
         for number, array in bound.items():
             inputs[number].replace_uses(graph.constant(array, inputs[number].node.name))
         self._fed = [i for i in range(len(inputs)) if i not in bound]
+        # An engine would copy what only passes through, and takes no resources or variants at all.
         self._handed = {o: inputs.index(v) for o, v in enumerate(outputs) if v in inputs}
         self._made = [o for o in range(len(outputs)) if o not in self._handed]
         self.part = pieces.cut(graph, [inputs[i] for i in self._fed], [outputs[o] for o in self._made])

@@ -83,6 +83,8 @@ def onnxruntime_tensors(path: str, names: Sequence[str], feed: Mapping[str, Any]
     own = open_file(path, "onnxruntime", 1)
     fed = {own.find(name, "feed").name: np.asarray(x) for name, x in feed.items()}
     declared = {port.name for port in own.outputs}
+    # Protobuf messages one behind the other are one message, merged field by field; the outputs of the graph,
+    # being repeated, are joined. Nothing of the model has to be parsed.
     content = bytes(bytes_of(path)) + more_outputs([name for name in names if name not in declared])
     # As the model itself runs: on some CPUs other eight-bit products overflow.
     options = session_options()

@@ -128,7 +128,7 @@ def _cut(
 
 
 def _unreadable(backend: Backend, node: Node, inside: Collection[Node]) -> str:
-    """Why the engine cannot be handed an input of the node from outside its unit; empty if it can."""
+    """The reason against handing the engine an input of the node from outside its unit; empty if none."""
     for value in node.inputs:
         if value.node.tensor is not None or value.node in inside:
             continue
@@ -197,6 +197,8 @@ class _Piece:
                 self._graph,
                 self.region.outputs,
                 self.region.inputs,
+                # A plan runs what its outputs need: an Assert that only another region waits for would be
+                # left out.
                 targets=_waited_for(self.region),
                 within=frozenset(self.region.nodes),
                 bodies=self._bodies.bodies,

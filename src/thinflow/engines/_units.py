@@ -107,6 +107,7 @@ def _join_arrays(together: DisjointSets[Node]) -> None:
         together.join([value.node, *readers] if value.node in together else readers)
         for reader in readers:
             if has(reader.op, _CARRIES):
+                # A Merge gives the number of its branch beside the value, which is a plain tensor.
                 passed = [v for v in reader.outputs if v not in seen and v.dtype == value.dtype]
                 seen.update(passed)
                 stack += passed

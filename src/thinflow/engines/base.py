@@ -89,6 +89,7 @@ class Feed:
             FeedError: another type that cannot be cast without loss of kind, another rank or another size.
         """
         try:
+            # The usual case in a loop of runs: two comparisons instead of all the checks below.
             if given.dtype == self._dtype and given.shape == self._shape:
                 return given  # type: ignore[no-any-return]
         except AttributeError:  # a list, a number, text

@@ -131,6 +131,7 @@ def fed(x: Array) -> Array:
     # Texts pass through C strings, which end at the first zero.
     if any("\0" in t for t in texts):
         raise FeedError("ONNX Runtime takes text, and a string holds a zero byte")
+    # Filled afterwards: of a list of texts `np.array` would make a type of fixed width.
     found = np.empty(len(texts), object)
     found[:] = texts
     return found.reshape(x.shape)

@@ -130,6 +130,8 @@ def _earliest(links: _Links, excluded: set[Node]) -> list[int]:
         lowest = int(on_engine)
         for other in links.before[own]:
             if other < own:  # what is damaged may read what comes later
+                # Entering the engine costs a level, leaving it none: no path that leaves a region returns to
+                # it.
                 lowest = max(lowest, level[other] + (on_engine and links.units[other][0] in excluded))
         level.append(lowest)
     return level
@@ -211,7 +213,7 @@ EXACT_FLOPS = 1e5
 
 
 def too_small(region: Region) -> str:
-    """Why the interpreter had better run a region; "" if the engine pays."""
+    """The reason to let the interpreter run a region; "" if the engine pays."""
     if any(_turns_or_calls(n) for n in region.nodes):
         return ""  # how much it does is not known, but seldom little
     moved = [*region.inputs, *region.outputs]

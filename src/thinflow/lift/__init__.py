@@ -78,7 +78,7 @@ def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "") -> Lifter:
 
 
 def _results(call: Call, entry: Entry) -> list[Value]:
-    """What a rule makes of an op: real numbers in front of the rule and quantized values behind it."""
+    """Results of an op by its rule, which gets real numbers and whose own are quantized behind it."""
     # So rules need not know of quantization.
     call.xs = dequantized_operands(call)
     results = entry.rule(call)

@@ -50,6 +50,8 @@ class Products:
             self._rows[x] = self._quantized(x)
         steps, size = self._rows[x]
         whole = self._whole(steps, integers)
+        # The two scales are multiplied first, as in the kernel: the sums times one and then the other would
+        # round differently.
         return c.emit("Mul", whole, c.emit("Mul", size, c.constant(scale, size)))
 
     def _whole(self, steps: Value, integers: Value) -> Value:

@@ -40,7 +40,7 @@ def integer_lstm(c: Call, is_time_major: bool) -> Value:
     scales, zeros = c.get("intermediate_scales", ()), c.get("intermediate_zero_points", ())
     if c[_X].dtype is not INT8 or len(scales) != _INSIDE or c[_CELL].dtype is not _INT16:
         raise UnsupportedOp("its kernel of eight bits is not the one with gates of 16 bits")
-    # Diagonals are limit as vectors in the place of matrices.
+    # Diagonals are stored as vectors in the place of matrices.
     if c.get("diagonal_recurrent_tensors", False):
         raise UnsupportedOp("its recurrent weights are diagonals")
     if c.get("fused_activation_function", "TANH") != "TANH":

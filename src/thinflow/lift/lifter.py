@@ -56,7 +56,7 @@ class Call:
         return value
 
     def has(self, place: int) -> bool:
-        """Whether an operand is given."""
+        """True if an operand is given."""
         self.read_operands.add(place)
         return place < len(self.xs) and self.xs[place] is not None
 
@@ -247,7 +247,7 @@ class Lifter:
         self.made: dict[str, Function] = {}
         """Functions that rules wrote."""
         self.effects: list[Node] = []
-        """What the op that is being placed leaves in variables; its results wait for that."""
+        """Writes to variables of the op that is being placed; its results wait for them."""
         self.scope = scope
         self._histories: dict[Attr, History] = {}
         self._source = source

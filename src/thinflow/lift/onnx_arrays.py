@@ -159,6 +159,7 @@ def _end_mask(ends: Value, places: Mapping[int, int], steps: tuple[int, ...]) ->
     return sum(1 << axis for axis, i in places.items() if steps[i] < 0 and known[i] <= -_FAR)
 
 
+# Exporters write about the least number of 32 or 64 bits for "to the beginning"; no axis is that long.
 _FAR = 1 << 30
 
 
@@ -322,7 +323,7 @@ def _blocks(c: Call) -> tuple[int, int, int, int, int]:
 
 
 def _channels_are_outer(c: Call) -> bool:
-    """Whether the depth is channels by block (mode CRD), not block by channels (DCR).
+    """True if the depth is channels by block (mode CRD), not block by channels (DCR).
 
     Raises:
         UnsupportedOp: it says something else.

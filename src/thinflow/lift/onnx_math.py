@@ -26,6 +26,7 @@ def _binary(op: str) -> Rule:
     def rule(c: Call) -> Value:
         y = c[1]
         if c.get("broadcast", 0) and c.get("axis") is not None and rank(c, 1) < rank(c):
+            # The second operand's sizes begin at `axis` of the first; behind them it is broadcast.
             axis = c.get("axis") % rank(c)
             tail = rank(c) - axis - rank(c, 1)
             y = c.emit("Reshape", y, integers(c, (*c.sizes(1), *(1,) * tail)))  # as before version 7
@@ -48,6 +49,7 @@ def _mod(c: Call) -> Value:
 
 @lifts("onnx.Pow")
 def _pow(c: Call) -> Value:
+    # ONNX allows the exponent a type of its own; the result has that of the base.
     return c.emit("Pow", c[0], c[1] if c[0].dtype is None else typed(c, c[1], c[0].dtype))
 
 
@@ -91,6 +93,7 @@ _BROADCASTS = 7
 def _bent(c: Call, scale: float, alpha: float, inner: float) -> Value:
     """scale * (max(x, 0) + alpha * (exp(min(x, 0) / inner) - 1))."""
     zero = like(c, 0, c[0])
+    # The minimum first: of large x the exponential would be infinite.
     below = c.emit("RealDiv", c.emit("Minimum", c[0], zero), like(c, inner, c[0]))
     tail = c.emit("Mul", c.emit("Expm1", below), like(c, alpha, c[0]))
     both = c.emit("AddV2", c.emit("Maximum", c[0], zero), tail)
@@ -104,6 +107,7 @@ def _elu(c: Call) -> Value:
 
 @lifts("onnx.Selu")
 def _selu(c: Call) -> Value:
+    # Klambauer et al., 2017; ONNX states the same numbers, rounded to float32.
     return _bent(c, c.get("gamma", 1.0507009873554805), c.get("alpha", 1.6732632423543772), 1.0)
 
 
@@ -150,6 +154,7 @@ def _softmax(op: str) -> Rule:
         axis %= count
         axes = integers(c, tuple(range(axis, count)) if old else (axis,))
         high = c.emit("Max", c[0], axes, keep_dims=True, Tidx=INT64)
+        # The same quotient, in which no exponential is above 1: none overflows, and the sum is 1 or more.
         shifted = c.emit("Sub", c[0], high)
         total = c.emit("Sum", c.emit("Exp", shifted), axes, keep_dims=True, Tidx=INT64)
         if op == "LogSoftmax":
@@ -274,6 +279,7 @@ def _reduction(op: str, before: str = "", behind: str = "") -> Rule:
     return rule
 
 
+# With false below true, as ONNX orders them.
 _OF_BOOLS = {"Max": "Any", "Min": "All"}
 
 
@@ -346,6 +352,7 @@ def _lp_norm(c: Call) -> Value:
         norm = c.emit("Sum", c.emit("Abs", c[0]), axes, keep_dims=True, Tidx=INT64)
     else:
         norm = c.emit("Sqrt", c.emit("Sum", c.emit("Square", c[0]), axes, keep_dims=True, Tidx=INT64))
+    # A vector of zeros, whose norm is 0, stays zeros.
     return c.emit("DivNoNan", c[0], norm)
 
 

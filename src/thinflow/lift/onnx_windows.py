@@ -97,6 +97,7 @@ def convolution(c: Call, x: Value, w: Value, bias: Value | None) -> Value:
     return y if bias is None else c.emit("AddV2", y, along(c, bias, 1, count))
 
 
+# The rank of lines [n, c, length].
 _LINE = 3
 
 
@@ -124,6 +125,7 @@ def _grouped(
     return c.emit("Conv2D", x, w, data_format="NHWC", **windows)
 
 
+# Dimensions of a window over volumes.
 _VOLUME = 3
 
 
@@ -144,6 +146,7 @@ def _conv_transpose(c: Call) -> Value:
     # Each pixel is spread over a window; `output_padding` adds rows behind that no window reaches.
     full = [(i - 1) * s + k + m for i, s, k, m in zip(picture, strides, kernel, more, strict=True)]
     begins, sizes = _cropped(c, full, picture, strides)
+    # [cin, cout, kh, kw] -> [kh, kw, cout, cin].
     filters = transposed(c, c[1], (2, 3, 1, 0))
     # TensorFlow checks that its windows give just this size, so the rest is put behind as zeros.
     bare = [f - m for f, m in zip(full, more, strict=True)]
@@ -327,6 +330,7 @@ def _coordinates(c: Call, old: int, new: int, scale: float) -> np.ndarray:
     if kind == "align_corners":
         # The definition counts with the size before it is rounded down (ONNX Runtime with that after it).
         length = _unrounded(old, new, scale)
+        # A single pixel has no distance to its neighbour to divide by: it is the first one.
         return x * np.float32(old - 1) / (length - 1) if new > 1 else x * 0
     if kind == "half_pixel" or (kind == "pytorch_half_pixel" and new > 1):
         return np.asarray((x + np.float32(0.5)) / factor - np.float32(0.5))

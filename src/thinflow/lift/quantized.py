@@ -44,7 +44,7 @@ _RECURRENT = frozenset({"tfl.UNIDIRECTIONAL_SEQUENCE_LSTM", "tfl.LSTM", "tfl.SVD
 
 
 def is_quantized_recurrent(call: Call) -> bool:
-    """Whether a recurrent op computes with quantized values: what it rounds comes back at the next step, so
+    """True if a recurrent op computes with quantized values: what it rounds comes back at the next step, so
     that real numbers in its place would lead astray.
     """
     return call.node.op in _RECURRENT and _has_quantized_input(call)

@@ -26,7 +26,7 @@ from thinflow.ops.registry import get, signature
 Rule = Callable[[Call], Value | list[Value]]
 
 _OURS = frozenset({"absent_inputs", "captures", "custom_options", "version", "stored_bytes"})
-"""What our readers of files add to the options of an op; and see `_OUR_BEGINNINGS`."""
+"""Options that our readers of files add to those of an op; and see `_OUR_BEGINNINGS`."""
 _OUR_BEGINNINGS = ("_", "quantization_", "intermediate_")
 _DEFAULTS: Mapping[str, Any] = {"saturate": 1, "spatial": 1, "stash_type": 1, "round_mode": "up"}
 """Values that say what is so without the option, where that is neither 0 nor empty."""
@@ -35,6 +35,7 @@ _ANY_ONNX = frozenset({"consumed_inputs"})
 _ANY_TFLITE = frozenset(
     {
         *("asymmetric_quantize_inputs", "pot_scale_int16", "quantized_bias_type", "validate_indices"),
+        # proj_clip: rules read it where there is a projection, and else there is nothing to clip.
         *("in_data_type", "out_data_type", "values_count", "new_shape", "keep_num_dims", "proj_clip"),
     }
 )
@@ -149,7 +150,7 @@ def _matters(op: str, option: str, value: Any) -> bool:
 
 
 def _says_nothing(value: Any) -> bool:
-    """Whether a value is what an option that is switched off has."""
+    """True if a value is what an option that is switched off has."""
     # `False` equals 0, and so does 0.0.
     return isinstance(value, int | float | str | tuple) and value in (0, "", (), "NONE")
 

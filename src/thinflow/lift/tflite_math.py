@@ -165,6 +165,7 @@ def gelu(c: Call, by_tanh: bool) -> Value:
     """x * Phi(x), by the error function or by the approximation with tanh."""
     x = c[0]
     if by_tanh:
+        # The approximation of Hendrycks and Gimpel, 2016.
         cube = c.emit("Mul", c.emit("Mul", c.emit("Square", x), x), c.constant(0.044715, x))
         inner = c.emit("Mul", c.emit("AddV2", x, cube), c.constant(math.sqrt(2 / math.pi), x))
         bent = c.emit("Tanh", inner)

@@ -49,7 +49,7 @@ _NONE = Trait(0)
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of an operator.
+    """Facts known of an operator.
 
     Attributes:
         traits: its properties.
@@ -87,12 +87,12 @@ _WIDER = {
 
 
 def facts_of(code: str) -> Facts:
-    """What is known of an operator; ONNX Runtime's own have their domain before their name."""
+    """Facts known of an operator; ONNX Runtime's own have their domain before their name."""
     return _facts.get(code, _UNKNOWN)
 
 
 def has(code: str, traits: Trait) -> bool:
-    """Whether an operator has any of these traits."""
+    """True if an operator has any of these traits."""
     return bool(facts_of(code).traits & traits)
 
 

@@ -59,6 +59,7 @@ class _Observer:
         return 1.0, -1.0  # nobody asks for it
 
     def statistics(self) -> ChannelStatistics:
+        # A tensor that no sample filled has mean 0, which corrects nothing.
         return ChannelStatistics(self.largest, self.sums / max(self.count, 1))
 
 

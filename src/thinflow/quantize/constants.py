@@ -134,6 +134,8 @@ class _Rewriter:
         return chosen, reasons
 
     def _dequantized(self, smaller: Tensor, constant: Tensor | None) -> Tensor:
+        # In front of the first reader, and so in front of all of them: one DEQUANTIZE serves the whole
+        # subgraph.
         if smaller not in self._float:
             assert constant is not None, "only constants are replaced"
             wide = Tensor(constant.name, constant.shape, constant.dtype)

@@ -133,6 +133,7 @@ def _next_layer(
         if weights is not None:
             fits = weights.shape[_IN[operator.code]] == channels * _multiplier(operator)
             return (tensor, operator) if fits else None
+        # Pools may carry a fused activation of their own, which has to scale with its input as well.
         if operator.code not in _CHANNELWISE or not _is_linear(operator) or len(operator.outputs) != 1:
             return None
         if operator.code == "MEAN" and _reduces_channels(operator, len(tensor.shape)):
@@ -145,6 +146,7 @@ def _multiplier(operator: Operator) -> int:
     """Output channels per input channel of a depthwise layer; 1 for others."""
     if operator.code != "DEPTHWISE_CONV_2D":
         return 1
+    # 0 is the schema's default, which a file has that does not state it.
     return int(operator.options.get("depth_multiplier", 1)) or 1
 
 
@@ -169,6 +171,8 @@ def smoothing_factors(pair: Pair, statistics: ChannelStatistics, *, alpha: float
     size = statistics.largest
     usable = (size > 0) & (incoming > 0)
     factors = np.ones(pair.channels)
+    # With r = max|x| and w = max|W2|, s = r^a / w^(1 - a) leaves activations of r / s = (r w)^(1 - a) and
+    # weights of w s = (r w)^a: at a = 1/2 both are equally hard to round.
     factors[usable] = size[usable] ** alpha / incoming[usable] ** (1 - alpha)
     # Only ratios between channels matter to the rounding. With a geometric mean of 1 neither layer takes over
     # the size of the whole tensor.

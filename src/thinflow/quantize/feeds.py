@@ -146,6 +146,7 @@ def _samples_in(folder: Path) -> list[Path]:
     return sorted(
         f
         for f in folder.iterdir()
+        # macOS puts "._name.jpg" beside a file on foreign disks, which has the suffix and is no picture.
         if f.suffix.lower() in _USABLE and not f.name.startswith(".") and f.is_file()
     )
 

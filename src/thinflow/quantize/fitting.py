@@ -95,6 +95,7 @@ def fit(array: Array, name: str, spec: TensorSpec, where: str = "") -> Array:
         array = _as_bytes(array, name, where)
     shape, found = spec.shape, array.shape
     if shape is not None:
+        # One sample without its batch; only where a batch of one is possible, else the rank is a mistake.
         if array.ndim == len(shape) - 1 and shape[0] in (1, None):
             array = array[None]
         same_rank = array.ndim == len(shape)

@@ -142,6 +142,7 @@ def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
     is_plain = operator.options.get("fused_activation_function", "NONE") == "NONE"
     if window != x.shape[1:3] or (operator.outputs[0].shape or ())[1:3] != (1, 1) or not is_plain:
         return operator
+    # NHWC: height and width.
     axes = Tensor(f"{operator.outputs[0].name}/axes", (2,), INT32, np.array([1, 2], np.int32))
     # Version 1 of MEAN, since options and version of the pool say nothing about it.
     return replace(operator, code="MEAN", inputs=[x, axes], options={"keep_dims": True}, version=1)

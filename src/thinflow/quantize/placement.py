@@ -78,6 +78,7 @@ class Neighbours:
 def gives_floats(operator: Operator, placement: Placement, kernels: Kernels, neighbours: Neighbours) -> bool:
     """True if nobody wants the integers of an operator that can give floats as well."""
     after = neighbours.after(operator)
+    # Without readers it is an answer of the model, which is wanted in float: `all` of nothing is right.
     return kernels.table[operator.code].gives_floats and all(placement[reader] for reader in after)
 
 
@@ -270,6 +271,7 @@ def _is_mean(operator: Operator) -> bool:
 
 def _is_square(operator: Operator) -> bool:
     """x * x, or the square of a difference."""
+    # It centres and squares in one op: there is no SUB above it to be found.
     if operator.code == "SQUARED_DIFFERENCE":
         return True
     first, *others = operator.inputs

@@ -192,8 +192,7 @@ class _Rewriter:
         one = axis is None or scales.size == 1 != stored.array().shape[axis]
         shape = () if one else scales.shape
         scale = self.constant(f"{name}/scale", scales.reshape(shape), FLOAT)
-        # Biases do without zero points.
-        # ONNX allows none for int32 in DequantizeLinear.
+        # Biases do without: ONNX allows no zero point for int32 in DequantizeLinear.
         zero = None if stored.dtype is INT32 else self._zero_points(shape)
         result = self.tensor(f"{name}/rounded", stored.shape, FLOAT)
         options = {} if one else {"axis": axis}

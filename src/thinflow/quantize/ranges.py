@@ -79,8 +79,10 @@ def parameters_for(wanted: Range, reason: str = "observed", arithmetic: Arithmet
         return Parameters(1.0, 0, wanted, f"{reason}; it is always 0", arithmetic)
     smallest = MIN_WIDTH * max(1.0, abs(high))
     if high - low < smallest:
+        # On the side where the numbers are, so that 0 stays in the range.
         low, high = (low, low + smallest) if high > 0 else (high - smallest, high)
     if arithmetic.is_symmetric:
+        # The longer side decides, and the shorter one leaves integers unused: the price of a zero point of 0.
         return Parameters(float(np.float32(max(-low, high) / arithmetic.high)), 0, wanted, reason, arithmetic)
     scale = (high - low) / (arithmetic.high - arithmetic.low)
     # Where 0 lies is rounded to a step, so that zeros (padding, ReLU) are exact. The range moves by up to
@@ -91,6 +93,7 @@ def parameters_for(wanted: Range, reason: str = "observed", arithmetic: Arithmet
 
 def fixed_parameters(fixed: Fixed, code: str, arithmetic: Arithmetic = EIGHT) -> Parameters:
     """The parameters that an op's kernel dictates for its output."""
+    # real = scale * (quantized - zero_point), at both ends.
     low = fixed.scale * (arithmetic.low - fixed.zero_point)
     high = fixed.scale * (arithmetic.high - fixed.zero_point)
     dictated = Range(low, high, "fixed")
@@ -270,6 +273,7 @@ class _Assigner:
         texts = []
         for tensor in tensors:
             own = self.wanted[tensor].width
+            # A width of 0 is a constant zero, which every scale holds exactly.
             if 0 < own * NARROW < union.width:
                 texts.append(
                     f"'{tensor.name.removesuffix('/raw')}' spans {own:.4g} but shares the scale of a range of"

@@ -173,6 +173,7 @@ def read_picture(file: Path, spec: TensorSpec, scaling: Scaling) -> Array:
         raise FeedError(
             "reading pictures needs Pillow", str(file), hint="pip install 'thinflow[image]'"
         ) from e
+    # [..., H, W, C] with or without a batch. A matrix is no picture, and is refused below.
     height, width, channels = (
         (spec.shape or (None, None, None))[-3:] if spec.rank != 2 else (None, None, None)
     )

@@ -99,6 +99,7 @@ def simulated(
         if parameters is not None:
             renamed[tensor] = _rounding(result.operators, tensor, parameters)
 
+    # Rounded once, where it is made: all readers then see the same numbers, as they do in integers.
     for tensor in main.inputs:
         round_behind(tensor)
     for operator in main.operators:

@@ -44,7 +44,7 @@ def take_out(
     """Take out a simulated quantization: what it was done to has its range. An output keeps its tensor.
 
     Returns:
-        Whether that was possible: not where an output is rounded and others read what it is made of.
+        True if that was possible: not where an output is rounded and others read what it is made of.
     """
     x, y = operator.inputs[0], operator.outputs[0]
     before = wiring.producer(x)
@@ -97,6 +97,7 @@ def _spread_once(operators: list[Operator], found: dict[Any, Range]) -> bool:
             for other in stated[1:]:
                 whole = whole.union(other)
             for tensor in tensors:
+                # Stated ranges stay: the weights were trained with exactly these.
                 found.setdefault(tensor, whole)
     return len(found) > before
 

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 
 class Kind(Enum):
-    """What an operator and its counterpart take."""
+    """Operands that an operator and its counterpart take."""
 
     UNARY = auto()
     """One operand."""

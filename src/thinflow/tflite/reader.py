@@ -89,6 +89,8 @@ def read_program(
     """
     keeper = _Keeper(losses, beside)
     model = flatbuffer.root(buffer, IDENTIFIER)
+    # Slots of Model: version, operator codes, subgraphs, description, buffers, one no longer used, metadata,
+    # signatures, groups of external buffers, external buffers.
     if model.scalar(0, "u32") != SCHEMA_VERSION:
         raise FormatError(f"schema version is {model.scalar(0, 'u32')}, not {SCHEMA_VERSION}")
     buffers = [_buffer_view(b, model) for b in model.tables(4)]
@@ -146,6 +148,8 @@ def _read_tensor(
 ) -> Tensor:
     name = table.string(3) or ""
     try:
+        # Slots of Tensor: shape, type, buffer, name, quantization, is_variable, sparsity, shape_signature,
+        # has_rank, variant types, external buffer.
         number = table.scalar(1, "i8")
         element = schema.dtype_of(number)
         if element is None:
@@ -168,6 +172,7 @@ def _read_tensor(
         if raw is None or (raw and (table.has(6) or element.number > _UNKNOWN_TYPES)):
             tensor.stored_bytes = len(raw or b"")
         elif raw:
+            # Negative, so that the numbers of external buffers and of others cannot be confused as keys.
             index = -external if external else index
             # Tensors that share a buffer share the array, by which others see that their weights are the
             # same.
@@ -215,6 +220,7 @@ def _read_quantization(table: Table | None, keeper: _Keeper) -> Quantization | N
     # The type of the union `details`.
     if table.scalar(4, "u8"):
         keeper.lose("custom or blockwise quantization is not supported")
+    # Slots of QuantizationParameters: min, max, scale, zero_point, the union `details` in two, axis.
     low, high, scale = (table.numbers(slot, "f32") for slot in (0, 1, 2))
     # Some writers leave an empty table at every tensor.
     if not scale and not low and not high:
@@ -234,10 +240,15 @@ def _read_subgraph(
     def pick(owner: Table, slot: int) -> list[Tensor]:
         return [_pick(tensors, i, "tensor") for i in owner.numbers(slot, "i32") or ()]
 
+    # Slots of SubGraph: tensors, inputs, outputs, operators, name.
     subgraph = Subgraph(pick(table, 1), pick(table, 2), name=table.string(4) or "")
     for number, entry in enumerate(table.tables(3)):
         try:
+            # Slots of Operator: code, inputs, outputs, options in two, custom options in two, variables that
+            # it writes, intermediates, place and size of custom options behind the flatbuffer, more options
+            # in two.
             code, custom_code, version = _pick(codes, entry.scalar(0, "u32"), "operator code")
+            # -1 stands for an operand that is absent.
             inputs = [None if i == -1 else _pick(tensors, i, "tensor") for i in entry.numbers(1, "i32") or ()]
             subgraph.operators.append(
                 Operator(
@@ -289,6 +300,7 @@ def _custom_options(entry: Table, model: Table) -> bytes:
 def _read_signatures(model: Table, members: list[list[Tensor]]) -> dict[str, Signature]:
     signatures = {}
     for entry in model.tables(7):
+        # Slots of SignatureDef: inputs, outputs, key, one no longer used, number of the subgraph.
         tensors = _pick(members, entry.scalar(4, "u32"), "subgraph")
         sides: list[Mapping[str, Tensor]] = [
             {m.string(0) or "": _pick(tensors, m.scalar(1, "u32"), "tensor") for m in entry.tables(slot)}

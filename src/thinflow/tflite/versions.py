@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def op_version(operator: Operator) -> int:
     """The lowest version of a builtin op that covers the operator's types, ranks and options."""
     inputs, options, code = operator.inputs, operator.options, operator.code
+    # BROADCAST_TO never had a version 1.
     versions = [2 if code == "BROADCAST_TO" else 1]
     for rule in type_rules().get(code, ()):
         operand = _operand(operator, rule.operand)

@@ -168,6 +168,7 @@ def _subgraph_table(
             0: scalar("u32", codes.setdefault(key, len(codes))),
             1: indices(operator.inputs),
             2: indices(operator.outputs),
+            # 6 is the format of custom options, of which FlexBuffers is the only one, and the default.
             5: Vector("u8", custom) if custom else None,
             7: Vector("bool", operator.mutating_inputs) if any(operator.mutating_inputs) else None,
             8: indices(operator.intermediates) if operator.intermediates else None,
@@ -218,6 +219,7 @@ def _quantization_table(q: Quantization) -> dict[int, Any]:
 def _code_table(code: int, custom: str, version: int) -> dict[int, Any]:
     """Readers of before 2020 know only the first field, an i8."""
     return {
+        # 127 is PLACEHOLDER_FOR_GREATER_OP_CODES.
         0: scalar("i8", min(code, 127)),
         1: custom or None,
         2: scalar("i32", version, 1),

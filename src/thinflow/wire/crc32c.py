@@ -157,6 +157,7 @@ def _zeros_matrix(count: int) -> tuple[int, ...]:
     if count == 1:
         table = _byte_table()
         return tuple(table[(1 << bit) & 0xFF] ^ ((1 << bit) >> 8) for bit in range(32))
+    # By halves: n zero bytes are n / 2 of them appended twice, so gigabytes take some thirty products.
     half = _zeros_matrix(count // 2)
     doubled = tuple(_times(half, column) for column in half)
     if count % 2 == 0:
@@ -167,6 +168,7 @@ def _zeros_matrix(count: int) -> tuple[int, ...]:
 
 def _times(matrix: tuple[int, ...], register: int) -> int:
     result = 0
+    # Over the two-element field sums are xors: the columns at the register's ones, added up.
     for column in matrix:
         if register & 1:
             result ^= column

@@ -80,6 +80,7 @@ class _Builder:
 
         self._file = file
         self._enums = enums
+        # "TYPE_INT32" -> "int32", the word of .proto files.
         self._scalars = {name[5:].lower(): n for name, n in FieldDescriptorProto.Type.items()}
         self._messages: dict[str, Any] = {}
 

@@ -153,7 +153,7 @@ class Kernels:
         return None if weighted is None else weighted.axis
 
     def why_missing(self, operator: Operator) -> str:
-        """Why an operator has no integer kernel."""
+        """The reason for which an operator has no integer kernel."""
         return self.why_not(operator.code)
 
     # ---------------------------------------------------------------------------- reading the table
@@ -169,7 +169,7 @@ class Kernels:
         return frozenset(code for code, kernel in self.table.items() if kernel.weighted is not None)
 
     def why_not(self, code: str) -> str:
-        """Why an op has no row in the table."""
+        """The reason for which an op has no row in the table."""
         return self.refusals.get(code) or self.missing.format(code)
 
     def is_light(self, operator: Operator) -> bool:

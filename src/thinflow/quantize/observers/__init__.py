@@ -43,6 +43,8 @@ def observer(name: str) -> Callable[[_O], _O]:
     """Class decorator that makes an observer available under a name."""
 
     def register(cls: _O) -> _O:
+        # One from elsewhere may come first and take a name of ours: loaded before, ours are there to clash
+        # with.
         if not cls.__module__.startswith(f"{__name__}."):
             _load_all()
         if name in _REGISTRY:

@@ -33,6 +33,7 @@ class Histogram:
         if self._walk == 0:
             self.low, self.high = min(self.low, low), max(self.high, high)
         elif self.high > self.low:
+            # float64: in float32 the difference of two large values may overflow.
             places = (values.ravel().astype(np.float64) - self.low) * (BINS / (self.high - self.low))
             # A runtime may round differently the second time.
             self.counts += np.bincount(np.clip(places, 0, BINS - 1).astype(np.int64), minlength=BINS)
@@ -78,6 +79,7 @@ class Percentile(Histogram):
         beyond = int(self.counts.sum() * (1 - self.percent / 100))
         edges = self.edges
         # The outermost bins in which more values than those that may be cut have come together.
+        # `argmax` of booleans is the place of the first True.
         first = int(np.argmax(np.cumsum(self.counts) > beyond))
         last = len(self.counts) - int(np.argmax(np.cumsum(self.counts[::-1]) > beyond))
         low = self.low if self.low >= 0 else float(edges[first])
@@ -146,6 +148,7 @@ class MeanSquaredError(Histogram):
     def _error(self, low: float, high: float) -> float:
         """Sum of squared errors, all values of a bin taken for its centre."""
         scale = (high - low) / (self.levels - 1)
+        # Only a width that underflows.
         if scale <= 0:
             return float("inf")
         values = self.centers
