@@ -37,6 +37,7 @@ _ONNX_KEPT = frozenset(
         *("onnx.DepthToSpace", "onnx.SpaceToDepth", "onnx.Expand", "onnx.Tile", "onnx.Relu", "onnx.Clip"),
     }
 )
+# Ops that are looked through; a damaged file may lead round in circles.
 _MOST_STEPS = 64
 
 

@@ -304,9 +304,11 @@ def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
         kind = type_name + shape_text(asked_shape(value, shape if isinstance(shape, tuple) else None))
         candidate = Candidate(value, 2.0, [f"a placeholder of {kind}"])
         if node.op == "PlaceholderWithDefault":
+            # Below 0 even so: the graph runs without it, and it is not suggested.
             candidate.score -= 3
             candidate.reasons.append("has a default")
         if node not in needed:
+            # Likewise, whatever its name or type says.
             candidate.score -= 4
             candidate.reasons.append("no output needs it")
         setting = inference_setting(node)

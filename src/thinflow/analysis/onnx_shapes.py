@@ -156,6 +156,7 @@ def _conv_transpose(xs: Operands, attrs: Attributes) -> Shape:
         return (x[0], channels, *attrs["output_shape"][-rank:])
     strides, dilations = attrs.get("strides") or (1,) * rank, attrs.get("dilations") or (1,) * rank
     pads, extra = attrs.get("pads") or (0,) * 2 * rank, attrs.get("output_padding") or (0,) * rank
+    # SAME pads so that each input element makes one stride of outputs.
     if attrs.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
         return (x[0], channels, *(None if n is None else n * s for n, s in zip(x[2:], strides, strict=True)))
     sizes: list[int | None] = []

@@ -50,6 +50,7 @@ def _taken_apart(value: Value, depth: int) -> list[Size] | None:
         return None if not is_first or None in parts else [s for part in parts for s in part or ()]
     if node.op in ("Slice", "StridedSlice", "GatherV2", "Gather"):
         return _chosen(node, depth)
+    # Of a vector all axes are its one axis, written as 0 or -1.
     if node.op == "Prod" and not node.get("keep_dims", False):
         inner = sizes_of(node.inputs[0], depth - 1) if len(node.inputs[0].shape or ()) == 1 else None
         return None if inner is None or _numbers(node.inputs[1]) not in ([0], [-1]) else [product(inner)]
@@ -109,6 +110,7 @@ def axes_joined(old: list[Size], new: list[Size]) -> list[list[int]] | None:
     One of the new sizes may be -1: what the others leave.
     """
     free = [n for n, size in enumerate(new) if size == Size(-1)]
+    # Two open sizes could share what is left in many ways.
     if len(free) > 1:
         return None
     # From both ends up to the size that is open, which takes the axes in between.

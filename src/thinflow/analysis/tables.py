@@ -14,6 +14,7 @@ from thinflow.ops.traits import Trait, has
 
 _READS = Trait.TABLE_FIND | Trait.TABLE_SIZE
 _PASSING = frozenset({"Identity"})
+# Dense tables are left out: their constants are slots, with marks for the empty ones.
 _TABLES = re.compile(r"(Mutable)?HashTable(V2)?")
 """Tables of one value a key, that live as long as the session."""
 
@@ -76,7 +77,7 @@ def fixed_tables(graph: Graph) -> set[Node]:
 
 
 def _source(value: Value) -> Node | None:
-    """Who makes a value that nodes may have handed on; None if they hand it on in a circle."""
+    """The producer of a value that nodes may have handed on; None if they hand it on in a circle."""
     seen: set[Node] = set()
     while value.node.op in _PASSING and value.node.inputs and value.node not in seen:
         seen.add(value.node)
@@ -96,7 +97,7 @@ def _passing(table: Node) -> list[Node]:
 
 
 def _users(table: Node) -> Iterator[Node]:
-    """Who does something with the table."""
+    """The nodes that do something with the table."""
     for node in (table, *_passing(table)):
         # A handle that leaves the graph may be used by anybody.
         if node.output().is_graph_output:

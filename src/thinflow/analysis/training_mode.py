@@ -1,4 +1,4 @@
-"""What training leaves in a graph: switches that somebody feeds, and norms in training mode.
+"""Remains of training in a graph: switches that somebody feeds, and norms in training mode.
 
     is_training = placeholder(bool)        what batch norms and dropout choose their branch by
     keep_prob = placeholder(float)         the share of values that dropout keeps
@@ -150,6 +150,7 @@ def switch_notes(settings: Sequence[str]) -> list[str]:
 # --- norms of each sample -----------------------------------------------------------------------------------
 
 
+# Steps that are looked through; a damaged graph may lead round in circles.
 _MOST_IDENTITIES = 8
 
 

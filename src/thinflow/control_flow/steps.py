@@ -82,7 +82,7 @@ def _gathered(graph: Graph, needed: Iterable[Node]) -> list[Step]:
 
 
 def are_tangled(steps: Sequence[Step]) -> bool:
-    """Whether a step needs what is computed from its own results, so that it cannot run in one go.
+    """True if a step needs what is computed from its own results, so that it cannot run in one go.
 
     O(nodes + edges). Only branchings can: those of one predicate may take turns with what is around them.
     """
@@ -279,6 +279,7 @@ def _side_count(switch: Node) -> int:
 def _branching(members: list[Step], conditions: Mapping[Step, _Conditions]) -> Branching:
     inside = {node for member in members for node in nodes_of(member)}
     switches = [m for m in members if is_switch(m)]
+    # Predicates from outside only: a Switch whose predicate is computed inside belongs to an inner branching.
     deciding = list(dict.fromkeys(p for s in switches if (p := root_of(s.inputs[1])).node not in inside))
     # A Merge that runs only under a condition belongs to an inner branching.
     merges = [m for m in members if isinstance(m, Node) and m.op in MERGES and not conditions[m]]
@@ -307,5 +308,5 @@ def _branching(members: list[Step], conditions: Mapping[Step, _Conditions]) -> B
 
 
 def decides(step: Step, predicate: Value) -> TypeGuard[Node]:
-    """Whether a step is a Switch that this predicate sets."""
+    """True if a step is a Switch that this predicate sets."""
     return is_switch(step) and root_of(step.inputs[1]) is predicate

@@ -115,5 +115,6 @@ def as_array(value: Value, result: Any) -> Array:
             value.node.where,
             hint="feed the other case",
         )
+    # A variable that is asked for itself is asked for what it holds.
     result = dereferenced(result)
     return np.asarray(result) if not isinstance(result, registry.Handle) else np.asarray(result, object)

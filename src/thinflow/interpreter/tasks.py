@@ -227,6 +227,7 @@ def _switch(inputs: Sequence[Any]) -> Sequence[Any]:
 
 def _switch_n(count: int, inputs: Sequence[Any]) -> Sequence[Any]:
     data, index = inputs
+    # As a Case does: an index out of range takes the last branch.
     taken = int(index) if 0 <= int(index) < count else count - 1
     return [data if port == taken else DEAD for port in range(count)]
 

@@ -95,7 +95,7 @@ def normalize(value: Any) -> Attr:
 
 
 def has_placeholder(attr: Attr) -> bool:
-    """Whether an attribute of a function body waits for one of the call, anywhere inside it."""
+    """True if an attribute of a function body waits for one of the call, anywhere inside it."""
     if isinstance(attr, FunctionAttr):
         return any(has_placeholder(a) for a in attr.attrs.values())
     if isinstance(attr, tuple):

@@ -10,7 +10,7 @@ from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.order import find_cycle
 
 PortCount = Callable[[Node], int | None]
-"""How many outputs a node has; None when its op is unknown."""
+"""The number of outputs of a node; None when its op is unknown."""
 
 
 def find_problems(graph: Graph, port_count: PortCount | None = None) -> list[Problem]:

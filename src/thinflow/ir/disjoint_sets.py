@@ -42,7 +42,7 @@ class DisjointSets(Generic[T]):
             self._joined.update(items)
 
     def is_alone(self, item: T) -> bool:
-        """Whether an item was never joined with another one."""
+        """True if an item was never joined with another one."""
         return item not in self._joined
 
     def sets(self) -> list[list[T]]:

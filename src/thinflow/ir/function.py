@@ -28,7 +28,7 @@ ARGUMENT = "_Arg"
 
 NMS_PADDED = "non_max_suppression_padded_v2"
 KEPT_WHOLE = frozenset({NMS_PADDED})
-"""What functions implement, as they say themselves, that runtimes have something better for than the body."""
+"""Names of what functions implement, by their own word, for which runtimes have better than the body."""
 
 
 # Taken off before a new digest is put on, so that names do not grow with every save.

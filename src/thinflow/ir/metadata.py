@@ -1,4 +1,4 @@
-"""What a graph has beside its nodes: contents of its file that are carried through, and its broken rules."""
+"""Data of a graph beside its nodes: contents of its file that are carried through, and broken rules."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from thinflow.ir.node import Node
 
 # The pattern of TensorFlow's framework/ops.py, with `\Z`, since `$` would also match before a newline.
 LEGAL_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>\-]*\Z")
-"""What TensorFlow accepts as a node name."""
+"""The node names that TensorFlow accepts."""
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_.\\/>\-]")
 
 
@@ -57,7 +57,7 @@ class Names:
             shadowed.remove(node)
 
     def is_taken(self, name: str) -> bool:
-        """Whether a node has the name, or is referred to by it. O(1)."""
+        """True if a node has the name, or is referred to by it. O(1)."""
         # A new node under a missing name would come to feed whoever refers to that.
         return name in self.by_name or name in self.missing
 

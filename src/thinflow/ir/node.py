@@ -76,7 +76,7 @@ class Value:
 
     @property
     def is_used(self) -> bool:
-        """Whether any data input reads this value."""
+        """True if any data input reads this value."""
         return bool(self._uses)
 
     @property
@@ -89,13 +89,13 @@ class Value:
 
     @property
     def is_graph_output(self) -> bool:
-        """Whether somebody asked for this value. O(1)."""
+        """True if somebody asked for this value. O(1)."""
         graph = self.node.graph
         return graph is not None and self in graph._output_set
 
     @property
     def is_graph_input(self) -> bool:
-        """Whether this value is fed from outside. O(1)."""
+        """True if this value is fed from outside. O(1)."""
         graph = self.node.graph
         return graph is not None and self in graph._input_set
 
@@ -147,7 +147,7 @@ class NodeSource(Protocol):
 # One counter for all nodes: places are only compared within a node, and a replaced control input can take
 # over its predecessor's place without moving the others.
 _places = itertools.count()
-"""Where control inputs stand among those of their node: each new one behind all others."""
+"""Places of control inputs among those of their node: each new one behind all others."""
 
 
 class Node:
@@ -218,7 +218,7 @@ class Node:
 
     @property
     def attrs_untouched(self) -> bool:
-        """Whether the attributes are exactly those of the file."""
+        """True if the attributes are exactly those of the file."""
         if self.source is None:
             return False
         if self._attrs is None:
@@ -273,12 +273,12 @@ class Node:
 
     @property
     def is_missing(self) -> bool:
-        """Whether this is a stand-in for a node that the file refers to and lacks."""
+        """True for a stand-in for a node that the file refers to and lacks."""
         return not self.op
 
     @property
     def is_used(self) -> bool:
-        """Whether anything reads an output or waits for the node."""
+        """True if anything reads an output or waits for the node."""
         return bool(self._successors) or any(v._uses for v in self.outputs)
 
     @property
@@ -290,7 +290,7 @@ class Node:
 
     @property
     def is_protected(self) -> bool:
-        """Whether the node is an input or output of its graph, so that its name must survive. O(1)."""
+        """True if the node is an input or output of its graph, so that its name must survive. O(1)."""
         return self.graph is not None and self in self.graph._protected
 
     def get(self, attr: str, default: Any = None) -> Any:

@@ -16,7 +16,7 @@ from thinflow.ir.types import UNKNOWN
 
 
 class Structure:
-    """What a graph is made of: nodes, and the values that go in and come out."""
+    """The structure of a graph: nodes, and the values that go in and come out."""
 
     def __init__(self) -> None:
         self._inputs: list[Value] = []

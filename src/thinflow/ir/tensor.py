@@ -24,7 +24,7 @@ class Storage(Protocol):
 
     @property
     def is_splat(self) -> bool:
-        """Whether one value is stored for all elements."""
+        """True if one value is stored for all elements."""
         ...
 
     def read(self, element: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -147,7 +147,7 @@ class Tensor:
 
     @property
     def is_splat(self) -> bool:
-        """Whether the elements are stored once and repeated."""
+        """True if the elements are stored once and repeated."""
         return self.size > 1 and self.storage.is_splat
 
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -170,7 +170,7 @@ class Tensor:
         return self._fingerprint
 
     def same_as(self, other: Tensor) -> bool:
-        """Whether type, shape and bits agree (so NaN equals the same NaN, and 0.0 differs from -0.0)."""
+        """True if type, shape and bits agree (so NaN equals the same NaN, and 0.0 differs from -0.0)."""
         if self is other:
             return True
         if self.dtype != other.dtype or self.shape != other.shape:

@@ -255,7 +255,7 @@ class TensorSpec:
 
     @property
     def is_static(self) -> bool:
-        """Whether every dimension is known."""
+        """True if every dimension is known."""
         return self.size is not None
 
     @property

@@ -1,4 +1,4 @@
-"""What is in the files of a model, before anything of it is opened.
+"""Contents of the files of a model, before anything of it is opened.
 
 Of a SavedModel or a MetaGraph its graphs, signatures and variables, in words and as data; of a checkpoint
 each variable: whether its bytes are sound, and what its numbers are like.

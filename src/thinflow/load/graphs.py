@@ -95,6 +95,7 @@ def load_for_inference(
         # A guess takes every placeholder for an input, switches as well; if nothing else
         # is there, they are the inputs.
         graph.inputs = [v for v in graph.inputs if inference_setting(v.node) is None] or graph.inputs
+    # After the inputs are chosen: a switch that is one of them stays for the caller to feed.
     settings = set_switches(graph)
     if settings:
         # A switch that is set decides branches, and thereby shapes; what was assumed of the inputs stays.

@@ -82,6 +82,7 @@ def _shape(graph: Graph, node: Node, held: TensorSpec) -> None:
 
 
 @_reader("VarIsInitializedOp")
+# A constant always has a value.
 def _is_initialized(graph: Graph, node: Node, held: TensorSpec) -> None:
     del held
     graph.replace(node, graph.constant(np.array(True), node.name, before=node).node)

@@ -99,6 +99,8 @@ def _frozen(path: PathLike, outputs: Sequence[str] | None, state: str, names: di
             raise
         graph = _frozen(path, outputs, FREEZE, names)
         tell_unkept(graph, error.problem)
+    # The inputs and outputs of the state are there already; without this entry nobody hands them on by
+    # themselves.
     if state == INPUTS:
         graph.states = ()
     return graph

@@ -144,6 +144,8 @@ def kept_variables(graph: Graph) -> list[Node]:
     changed = dict(_changed(graph, ancestors(outputs)))
     changing: list[Node] = []
     while True:
+        # Round by round: what a variable is given may be computed from another, which then has to be kept as
+        # well.
         needed = ancestors([*outputs, *(w for v in changing for w in changed[v].writes)], control=False)
         more = [
             v for v, uses in changed.items() if v not in changing and any(n in needed for n, _ in uses.reads)

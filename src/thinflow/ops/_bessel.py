@@ -19,6 +19,8 @@ _FAR = 25.0
 """From here on the smallest term of the asymptotic expansions is below the last digit."""
 # At x = 25 the terms fall until k is about 2x = 50, so all 30 still help; the last one is below 1e-20.
 _TERMS = 30
+# 64 nodes are exact for polynomials up to degree 127: below x = 25 the waves they integrate have a few
+# periods only.
 _GAUSS = np.polynomial.legendre.leggauss(64)
 
 
@@ -74,6 +76,7 @@ def _power_series(order: int, x: Array, sign: int) -> Array:
     quarter = sign * x * x / 4
     term = (x / 2) ** order / math.factorial(order)
     total = term
+    # |x| <= 2 here, so that term k is at most 1 / k!^2: the last one is far below the last digit.
     for k in range(1, 25):
         term = term * quarter / (k * (k + order))
         total = total + term
@@ -96,6 +99,7 @@ def _logarithmic(order: int, x: Array, sign: int) -> Array:
 def _y_small(order: int, x: Array) -> Array:
     """(DLMF 10.8.1) for x <= 2."""
     y = 2 / np.pi * np.log(x / 2) * _power_series(order, x, -1) - _logarithmic(order, x, -1) / np.pi
+    # The finite sum of 10.8.1 has one term for order 1, and none for order 0.
     return y - 2 / (np.pi * x) if order == 1 else y
 
 

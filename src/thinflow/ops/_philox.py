@@ -115,11 +115,13 @@ def uniform_float(words: Array) -> Array:
 def uniform_double(words: Array) -> Array:
     """float64 in [0, 1): [..., 2n] words -> [..., n]."""
     pairs = words.reshape(*words.shape[:-1], words.shape[-1] // 2, 2).astype(np.uint64)
+    # 20 bits of the first word above the 32 of the second: the 52 bits of a double's fraction.
     bits = (pairs[..., 0] & np.uint64(0xFFFFF)) << _HALF | pairs[..., 1]
     return _from_mantissa(bits, np.float64, 1023 << 52)
 
 
 def _uniform_narrow(words: Array, kind: np.dtype[Any]) -> Array:
+    # As in `uniform_float`: 10 bits under the exponent 15 of half's [1, 2), 7 under the 127 of bfloat16's.
     bits, one = (10, 15 << 10) if kind == np.float16 else (7, 127 << 7)
     fraction = (words & np.uint32((1 << bits) - 1)).astype(np.uint16)
     shifted = (fraction | np.uint16(one)).view(kind)

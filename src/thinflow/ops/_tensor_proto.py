@@ -13,6 +13,7 @@ from thinflow.typing import Array
 from thinflow.wire.fields import FIXED32, FIXED64, LENGTH_DELIMITED, VARINT, encode_varint, read_varint
 from thinflow.wire.values import iter_values, packed_varints, put, signed
 
+# Field numbers: dtype, tensor_shape, tensor_content, string_val.
 _TYPE, _SHAPE, _CONTENT, _STRINGS = 1, 2, 4, 8
 # Numbers of the repeated `*_val` fields: float, double, scomplex, dcomplex; and int, int64, bool, half (its
 # bits), uint32, uint64.

@@ -15,6 +15,8 @@ from thinflow.ops.traits import Trait
 from thinflow.ops.unary import Unary
 from thinflow.typing import Array
 
+# G. Klambauer et al., "Self-normalizing neural networks", 2017: with these two, mean 0 and variance 1 are a
+# fixed point of the layer.
 _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_ALPHA = 1.6732632423543772848170429916717
 

@@ -102,9 +102,9 @@ class OpDef:
     traits: ClassVar[Trait] = Trait(0)
     """Properties that others may want to know about the op; those of the bases are added."""
     roles: ClassVar[tuple[Role | None, ...]] = ()
-    """What the numbers of each input are, where not any number will do."""
+    """The meaning of each input's numbers, where not any number will do."""
     decodes: ClassVar[str] = ""
-    """What the bytes are that it decodes: "a JPEG", "records"; "" of an op that decodes none."""
+    """The kind of bytes that it decodes: "a JPEG", "records"; "" of an op that decodes none."""
     num_outputs: ClassVar[int | str] = 1
     """Number of output ports, or the attribute that holds it (an int, or a list whose length counts)."""
     weights: ClassVar[Weights | None] = None

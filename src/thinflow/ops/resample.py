@@ -20,6 +20,7 @@ _F = np.float32
 
 
 def _lanczos(radius: float) -> Callable[[Array], Array]:
+    # Kernels get distances, so that x is never negative.
     def weigh(x: Array) -> Array:
         # sin(x)/x by its limit near 0, with TensorFlow's threshold.
         safe = np.where(np.abs(x) <= 1e-3, _F(1), x)
@@ -31,6 +32,7 @@ def _lanczos(radius: float) -> Callable[[Array], Array]:
 
 
 def _gaussian(x: Array) -> Array:
+    # The exponent is x^2 / (2 sigma^2) with TensorFlow's sigma of 0.5, cut off at 3 sigma.
     return np.asarray(np.where(x >= 1.5, _F(0), np.exp(-x * x / _F(2 * 0.5 * 0.5))))
 
 

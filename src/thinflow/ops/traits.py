@@ -35,7 +35,7 @@ class Trait(Flag):
     STATEFUL = auto()
     """Has a side effect, or gives another answer next time (variables, random numbers, queues, Print)."""
     RESOURCE = auto()
-    """What it gives is made once per session and kept between runs (variables, tables, queues)."""
+    """Its result is made once per session and kept between runs (variables, tables, queues)."""
     GIVES_REFERENCE = auto()
     """Gives a TF1 variable itself (Variable, Assign...), whose readers see what it holds when they run."""
     TAKES_REFERENCE = auto()
@@ -233,7 +233,7 @@ class Trait(Flag):
 
 
 class Role(Enum):
-    """What the numbers of an input are, where not any number will do."""
+    """The meaning of the numbers of an input, where not any number will do."""
 
     SOUND = auto()
     """A sound: [samples, channels]."""
@@ -244,7 +244,7 @@ class Role(Enum):
     SHAPE = auto()
     """Sizes of what is there already, in another arrangement; one may be -1."""
     COUNT = auto()
-    """How many to make, along each axis if there are several."""
+    """The number of things to make, along each axis if there are several."""
 
 
 _declared: dict[str, int] = {}

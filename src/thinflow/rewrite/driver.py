@@ -25,22 +25,22 @@ class Rewrite(Transform):
     """
 
     pattern: ClassVar[HeadPattern]
-    """What to look for. Where it depends on options, a property."""
+    """The pattern to look for. Where it depends on options, a property."""
     until_fixpoint: ClassVar[bool] = True
-    """Whether to search again after a pass that changed something. False for a pattern that matches what the
+    """True to search again after a pass that changed something. False for a pattern that matches what the
     transform builds, and for one whose check is dear and never becomes true by another match's change."""
     in_file_order: ClassVar[bool] = False
-    """Whether heads are tried as they stand in the file, instead of in the Graph Transform Tool's order,
+    """True if heads are tried as they stand in the file, instead of in the Graph Transform Tool's order,
     which decides which of two overlapping matches wins."""
     outputs: ClassVar[int] = 1
-    """How many outputs of the head the replacement stands for; the others must not be used. 0 for a head that
+    """The number of outputs that the replacement stands for; the others must not be used. 0 for a head that
     stays and is edited in place: `build` returns None then."""
     near_misses: ClassVar[bool] = True
-    """Whether to tell of tries that matched more than the head. False for patterns whose inner nodes are
+    """True to tell of tries that matched more than the head. False for patterns whose inner nodes are
     common by themselves."""
 
     def prepare(self, graph: Graph, trace: Trace) -> Mapping[str, object]:
-        """What has to be known before the first match, such as shapes; every match binds what it returns."""
+        """Facts that are needed before the first match, such as shapes; every match binds what it returns."""
         return {}
 
     def check(self, m: Match) -> None:
@@ -54,7 +54,7 @@ class Rewrite(Transform):
         raise NotImplementedError
 
     def describe(self, m: Match) -> str:
-        """What is done, for the ledger. Asked before the first edit."""
+        """The change in words, for the ledger. Asked before the first edit."""
         return "replaced"
 
     def why_nothing(self, graph: Graph) -> str:

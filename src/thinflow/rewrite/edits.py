@@ -54,7 +54,7 @@ class Site:
 
 
 def is_protected(graph: Graph, node: Node) -> bool:
-    """Whether somebody outside asked for the node by name."""
+    """True if somebody outside asked for the node by name."""
     return node.graph is graph and node.is_protected
 
 

@@ -192,7 +192,7 @@ class Match:
     claimed: list[Node] = field(default_factory=list)
     """The nodes the match consists of, head first, with the pass-through ops in between."""
     depth: int = 0
-    """How many nodes of the pattern are matched so far."""
+    """The number of nodes of the pattern matched so far."""
 
     def __getattr__(self, name: str) -> Any:
         # Through `__dict__`: before `bound` is set, as in a copy, `self.bound` would come back here for ever.
@@ -218,7 +218,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Miss:
-    """Why a pattern does not match, and how many nodes of it did."""
+    """The reason why a pattern does not match, and how many nodes of it did."""
 
     depth: int
     reason: str
@@ -239,7 +239,7 @@ def constant_node(value: Value) -> Node | None:
 
 
 def constant_tensor(value: Value) -> Tensor | None:
-    """What the constant behind a value holds; None if there is none, or it may be fed."""
+    """The constant behind a value; None if there is none, or it may be fed."""
     node = constant_node(value)
     return None if node is None else node.tensor
 

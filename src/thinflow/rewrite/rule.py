@@ -68,7 +68,7 @@ class Trace:
             self.left.append(Entry(node.name, node.op, why))
 
     def forget_left(self, keep: int = 0) -> None:
-        """Drop the refusals but for the first `told`: a new pass over the graph will find the ones that still
+        """Drop the refusals but for the first `keep`: a new pass over the graph will find the ones that still
         hold.
         """
         del self.left[keep:]
@@ -104,9 +104,9 @@ class Transform:
     only.
     """
     renames: ClassVar[bool] = False
-    """Whether renaming or dropping requested names is the point (rename_node, an input cut away)."""
+    """True if renaming or dropping requested names is the point (rename_node, an input cut away)."""
     repeatable: ClassVar[bool] = True
-    """Whether a second run changes nothing."""
+    """True if a second run changes nothing."""
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         """Change the graph; record every change and every refusal in the trace."""
@@ -119,8 +119,9 @@ class Transform:
         drop_dangling_colocation(graph, names)
 
     def why_nothing(self, graph: Graph) -> str:
-        """Why it neither changed nor left anything in a graph, in words."""
+        """The reason why it neither changed nor left anything in a graph, in words."""
         first, _, _ = inspect.cleandoc(type(self).__doc__ or "").partition("\n\n")
+        # The docstring's first paragraph says what a transform is for, in words that end this sentence.
         return f"nothing is there for it: {' '.join(first.split()).rstrip('.')}".removesuffix(": ")
 
     def for_function(self) -> Transform | None:

@@ -82,7 +82,7 @@ def synthetic_array(value: Value, rng: np.random.Generator) -> Array:
 
 
 def why_not_made_up(value: Value) -> str:
-    """Why no array can be made up for an input; "" if one can be, which it is not."""
+    """The reason why no array can be made up for an input; "" if one can. Nothing is made here."""
     spec = declared_spec(value)
     if inference_setting(value.node) is not None or spec.dtype is STRING or known_maker(value) is not None:
         return ""

@@ -137,7 +137,7 @@ def amounts_for(value: Value, shape: tuple[int, ...], rng: np.random.Generator) 
 
 
 def _role(use: Use) -> Role | None:
-    """What the numbers of an input are; None if any will do."""
+    """The meaning of the numbers of an input; None if any will do."""
     op = use.node.op.removeprefix(_CUSTOM)
     definition = registry.find(op)
     roles = _FOREIGN.get(op, ()) if definition is None else definition.roles

@@ -140,6 +140,8 @@ def _round_as_original(values: Array, num_steps: int) -> Array:
     low = np.float32(values.min())
     # The original's C++ starts the maximum at the smallest positive float, not at the lowest.
     high = max(SMALLEST_NORMAL, np.float32(values.max()))
+    # The original's way out of a step of 0: a range of 1 next to zero, else one that reaches to twice the
+    # value.
     if low == high:
         if abs(low) < 1e-6:
             high = np.float32(low + 1)

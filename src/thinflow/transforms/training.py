@@ -62,7 +62,7 @@ class SetTrainingSwitches(Rewrite):
         return node(Trait.PLACEHOLDER, name="switch", where=self._other)
 
     def _other(self, node: Node) -> str | None:
-        """Why a placeholder is not meant at all."""
+        """The reason why a placeholder is not meant at all."""
         if self.name_:
             chosen = any(fnmatchcase(node.name, pattern) for pattern in self.name_)
         else:
@@ -335,7 +335,7 @@ def empty_queues(graph: Graph, trace: Trace) -> None:
 
 
 def _kept(queue: Node, users: tuple[Node, ...], fills: list[Node], takes: list[Node]) -> str | None:
-    """Why a queue has to stay."""
+    """The reason why a queue has to stay."""
     known = Trait.ENQUEUE | Trait.DEQUEUE | Trait.QUEUE_STATE
     strange = [n for n in users if not has(n.op, known)]
     if strange:

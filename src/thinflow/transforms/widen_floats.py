@@ -129,7 +129,7 @@ class Scope:
     ends: bool = False
 
     def why_kept(self, node: Node, graph: Graph, *, is_body: bool = False) -> str:
-        """Why a node keeps its types; "" if it need not.
+        """The reason why a node keeps its types; "" if it need not.
 
         Args:
             is_body: whether the graph is the body of a function that is widened, ends included.

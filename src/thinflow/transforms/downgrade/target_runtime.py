@@ -35,9 +35,9 @@ from thinflow.transforms.shared.effects import in_loops
 LAST_PHONE_LIBRARY = "1.13"
 """The last release of the library for phones (libtensorflow_inference)."""
 MAX_ROUNDS = 10
-"""How often rules may be applied to what rules made."""
+"""Rounds in which rules are applied to what rules made."""
 NAMED = 5
-"""How many nodes an error tells of."""
+"""The number of nodes that an error tells of."""
 
 
 @transform("target_runtime")
@@ -159,7 +159,7 @@ class _InBody(TargetRuntime):
 
 @dataclass(frozen=True)
 class Target:
-    """What is to run the graph."""
+    """The runtime that is to run the graph: a release, or its library for phones."""
 
     release: Release
     mobile: bool

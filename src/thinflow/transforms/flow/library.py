@@ -224,7 +224,7 @@ class BodyCopy:
     arguments: Mapping[Value, Value]
 
     def value(self, value: Value) -> Value:
-        """What stands for a value of the body."""
+        """The value that stands for one of the body."""
         argument = self.arguments.get(value)
         return self.nodes[value.node].output(value.port) if argument is None else argument
 

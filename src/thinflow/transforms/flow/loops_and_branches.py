@@ -101,7 +101,7 @@ class _InBody(Transform):
 
 
 FLOW = Trait.IF | Trait.CASE | Trait.WHILE
-"""What becomes Switch and Merge, or a frame."""
+"""The ops that become Switch and Merge, or a frame."""
 
 
 @transform("lower_control_flow")

@@ -93,7 +93,7 @@ class FoldOldBatchNorms(Transform):
         note_functions(graph, trace, "nothing inside it is folded")
 
     def _lower(self, graph: Graph, trace: Trace) -> None:
-        """Why a norm was not folded is of no interest once it is lowered; why it was neither is told once."""
+        """Lower what was not folded, then of no interest why; of a norm that is neither it is told once."""
         unfolded = {entry.node for entry in trace.left}
         lowering = Trace()
         LowerNorms().apply(graph, lowering)

@@ -84,7 +84,7 @@ def _sole_reader(node: Node) -> Node:
         raise Refuse("it does not have exactly one reader", node)
     reader, index = uses[0]
     kind = weights_of(reader.op)
-    # The rank that no Einsum has is told by its equation alone.
+    # An Einsum has no axes here: its equation tells them, node by node.
     if kind is None or index != kind.data or has(reader.op, Trait.CONV_TRANSPOSE) or not kind.axes:
         raise Refuse(
             f"no convolution before or after it can take it: its reader '{reader.name}' is {reader.op}",

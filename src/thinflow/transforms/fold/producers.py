@@ -140,6 +140,8 @@ def _einsum(node: Node) -> Weights:
         or channel not in weights
         or channel in data
         or result.count(channel) != 1
+        # Factors per channel broadcast along the last axis, which takes one before it to be told from a
+        # vector.
         or len(result) < 2
     ):
         raise Refuse(f"'{node.name}' is {equation}: no dense layer with constant weights second", node)

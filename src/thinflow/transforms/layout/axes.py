@@ -165,6 +165,7 @@ def _like(content: Any, value: Value) -> Array:
 
 @_RULES.rule(Trait.SPLIT)
 def _split(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    # Split has its axis first; SplitV has it last, behind the sizes.
     data, at = (1, 0) if node.op == "Split" else (0, 2)
     axis = _ints(node.inputs[at]) if len(node.inputs) > at else None
     moved = None if axis is None or len(axis) != 1 else _axis(axis[0], perm)

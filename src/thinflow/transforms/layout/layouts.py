@@ -21,7 +21,7 @@ LAYOUTS = {"NCHW": "NHWC", "NCDHW": "NDHWC"}
 _WITH_CHANNELS = (Trait.CONVOLUTION | Trait.CONV_TRANSPOSE | Trait.POOL | Trait.TAKES_IMAGES) | (
     Trait.FUSED_BATCH_NORM | Trait.BIAS_ADD
 )
-"""What has an input with channels, the first but for transposed convolutions, and may say where they are."""
+"""Ops with an input of channels, the first but for transposed convolutions, that may say where they are."""
 
 
 @transform("to_nhwc")

@@ -107,7 +107,7 @@ class QuantizePlaceholders(Rewrite):
 
 
 def _changes_values(node: Node) -> str | None:
-    """Why what is between the two does not hand quantized values on as they are."""
+    """The reason why what is between the two does not hand quantized values on as they are."""
     if node.op == "Requantize":
         return None if node.get("out_type") is QUINT8 else "it does not make quint8"
     plain = node.get("T") is QINT32 and node.get("mode") == "MIN_FIRST"
@@ -185,7 +185,7 @@ def _scalar(value: Value) -> float | None:
 
 
 def _codes_anew(quantize: Node) -> str | None:
-    """Why a QuantizeV2 over Min and Max does not make the values that its input was dequantized from."""
+    """The reason why a QuantizeV2 over Min and Max makes other values than those its input was made of."""
     x, low, high = quantize.inputs
     is_plain = quantize.get("T") is QUINT8 and quantize.get("mode") == "MIN_FIRST"
     if quantized_source(x) is not None and is_plain and _measures(low, x) and _measures(high, x):

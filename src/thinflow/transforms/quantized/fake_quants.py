@@ -45,7 +45,7 @@ def _chain(fake: Node, bounds: Bounds) -> list[Node]:
 
 
 def _in_place(fake: Node) -> str | None:
-    """Why there is nothing to do: nothing stands between it and the op that it was trained for."""
+    """The reason to leave it: nothing stands between it and the op that it was trained for."""
     bounds = _bounds(fake)
     moves = bounds is None or fake.control_inputs or _chain(fake, bounds)
     return None if moves else "it stands where it belongs"

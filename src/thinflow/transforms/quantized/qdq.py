@@ -49,6 +49,7 @@ def logged_ranges(paths: Sequence[str]) -> dict[str, Bounds]:
             # A range per channel is of no use for an activation, which gets one.
             if len(record[0]) == 1 and np.isfinite([*record[0], *record[1]]).all():
                 records.setdefault(name.removesuffix(_SUFFIX), []).append(record)
+    # The percentages that freeze_requantization_ranges leaves out by default.
     ranges = {name: percentiles(runs, 5.0, 5.0) for name, runs in records.items()}
     return {name: (low[0], high[0]) for name, (low, high) in ranges.items() if low[0] <= high[0]}
 

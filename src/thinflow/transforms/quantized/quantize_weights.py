@@ -103,7 +103,7 @@ class QuantizeWeights(Rewrite):
         return str(m.plan.description)
 
     def build(self, m: Match, site: Site) -> Value:
-        """What the constant waited for, the 8-bit constant waits for."""
+        """The floats made of an 8-bit constant, which waits for what the old one waited for."""
         weights: Node = m.w
         stored, result = m.plan.build(site, weights)
         # Dequantized values are float; weights of another type need one more step.

@@ -181,7 +181,7 @@ class ConstantPart:
 
 
 def _objection(node: Node) -> str | None:
-    """Why a node with constant inputs cannot be computed, None if it can."""
+    """The reason why a node with constant inputs cannot be computed, None if it can."""
     definition = registry.find(node.op)
     if definition is None:
         return "thinflow does not know the op"

@@ -69,7 +69,7 @@ SMALLEST_NORMAL = np.float32(1.1754944e-38)
 
 
 def other_than_floating(node: Node) -> str | None:
-    """Why a node is no constant of floating-point numbers; None if it is one."""
+    """The reason why a node is no constant of floating-point numbers; None if it is one."""
     tensor = node.tensor
     return None if tensor is not None and tensor.dtype.is_floating else "it holds no floating-point numbers"
 
