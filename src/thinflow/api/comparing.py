@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from thinflow.compare.verification import Verification
     from thinflow.typing import Feed, FilePath
 
+# A structural comparison is quick at any size; a run on the reference interpreter is not.
 MOST_NODES_TO_RUN = 20_000
 """Up to which `diff` runs graphs without being asked to."""
 
@@ -234,7 +235,7 @@ def _openings(model: Source, options: Opening) -> dict[str, Any]:
 
 
 def _is_alike(a: Graph, b: Graph) -> bool:
-    """Whether two models speak one vocabulary and compute in the same numbers."""
+    """True if two models speak one vocabulary and compute in the same numbers."""
     from thinflow.analysis.precision import precision
 
     return a.vocabulary == b.vocabulary and precision(a) == precision(b)

@@ -85,7 +85,7 @@ def convert(
 
 
 def _is_run(path: FilePath) -> bool:
-    """Whether a file of that name goes to a runtime that can run it here."""
+    """True if a file of that name goes to a runtime that can run it here."""
     from thinflow.lower.targets import target_for
 
     target = target_for(path)
@@ -93,7 +93,7 @@ def _is_run(path: FilePath) -> bool:
 
 
 def _is_of_a_runtime(source: Source) -> bool:
-    """Whether a model is a .tflite or .onnx file, or a graph in the words of one."""
+    """True if a model is a .tflite or .onnx file, or a graph in the words of one."""
     return bool(source.vocabulary if isinstance(source, Graph) else runtime_format(source))
 
 
@@ -180,7 +180,7 @@ def convert_verified(
 
 
 def state_for(state: str | None, path: str) -> str:
-    """What becomes of state in a file of that name.
+    """The treatment of state in a file of that name.
 
     Raises:
         ParameterError: its format has no variables to keep state in.
@@ -200,7 +200,7 @@ def state_for(state: str | None, path: str) -> str:
 def _kept_else_frozen(
     source: Source, shapes: Shapes | None, names: dict[str, Any], write: Callable[[Graph], Conversion]
 ) -> tuple[Conversion, Graph, list[str]]:
-    """What was written of a model, with its state if the file can keep that; also the graph, and what was set
+    """The conversion of a model, with its state if the file can keep that; also the graph, and what was set
     in it for inference.
 
     Raises:

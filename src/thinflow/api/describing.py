@@ -1,4 +1,4 @@
-"""Which transforms there are, and the door for those that others write."""
+"""Descriptions of transforms, and the door for those that others write."""
 
 from __future__ import annotations
 

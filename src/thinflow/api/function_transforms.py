@@ -111,6 +111,7 @@ class Editor:
 
     def filter(self, keep: Callable[[Node], bool]) -> int:
         """Remove the nodes for which `keep` says no, which nothing may use; how many."""
+        # Asked for all before any goes: what `keep` sees is the graph as it was.
         lost = {node for node in self.graph if not keep(node)}
         # Readers before what they read: only an unused node can be removed.
         for node in reversed(execution_order(self.graph)):

@@ -318,6 +318,7 @@ def run_synthetic(session: Session, fetches: Sequence[str], feed: Mapping[str, A
     from thinflow.compare.side_by_side import session_inputs
     from thinflow.synthetic import naming_open_sizes, open_sizes
 
+    # A failure names the sizes that were made up, which the caller can give instead.
     with naming_open_sizes(open_sizes(session_inputs(session))):
         return session.run(fetches, feed)
 

@@ -147,6 +147,7 @@ def _run(args: list[str], debug: bool) -> int:
         finally:
             # Before the error is printed, which would else stand in the line of a bar.
             _clear_progress()
+        # None where the process was started with it closed.
         if sys.stdout is not None:
             sys.stdout.flush()  # a full disk or a closed pipe must show here, not at interpreter exit
         return code

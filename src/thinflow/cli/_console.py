@@ -50,6 +50,7 @@ class _Bar:
             TextColumn("{task.completed}/{task.total}"),
             TimeRemainingColumn(),
             console=Console(file=behind(sys.stderr)),
+            # No thread of rich's own, which would wake up in the middle of what is measured.
             auto_refresh=False,
             transient=True,
             redirect_stdout=False,  # rich would send what is printed meanwhile to stderr

@@ -177,5 +177,6 @@ def _read(text: str, default: Setting) -> Setting | None:
         return as_switch(text)
     if isinstance(default, int):
         digits = text.removeprefix("-")
+        # 19 digits are an int64; longer ones are a mistake, and int() is slow on hostile lengths.
         return int(text) if digits.isascii() and digits.isdecimal() and len(digits) < 20 else None
     return text

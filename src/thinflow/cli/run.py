@@ -169,6 +169,7 @@ def _as_data(array: Any) -> dict[str, Any]:
     return {
         "dtype": str(array.dtype),
         "shape": list(array.shape),
+        # Enough to look at; `--save` writes all.
         "values": [_plain(v) for v in array.ravel()[:1000].tolist()],
         "complete": array.size <= 1000,
     }

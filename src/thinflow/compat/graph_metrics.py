@@ -207,11 +207,13 @@ def _twice(node: Node, inputs: Sizes, output: TensorSpec) -> int:
 
 @_counts("L2Loss")
 def _l2_loss(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    # n squares, n - 1 additions, and n halvings: TensorFlow halves each square and not their sum.
     return 3 * _size(inputs[0]) - 1
 
 
 @_counts("Softmax")
 def _softmax(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    # TensorFlow's estimate: 2n to take off the maximum, n exponentials, 2n to sum and divide.
     return 5 * _size(inputs[0])
 
 
@@ -249,6 +251,7 @@ def _product(node: Node, inputs: Sizes, output: TensorSpec) -> int:
 
 @_counts("Sum ArgMax ArgMin BiasAddGrad")
 def _reduction(node: Node, inputs: Sizes, output: TensorSpec) -> int:
+    # n numbers are n - 1 additions, for each result.
     return _size(inputs[0]) - _size(output)
 
 
@@ -269,6 +272,7 @@ def _max_pool_gradient(node: Node, inputs: Sizes, output: TensorSpec) -> int:
 
 def _backpropagation(picture: TensorSpec, kernel: TensorSpec, node: Node) -> int:
     # A gradient multiplies as often as the convolution that it belongs to.
+    # |picture| / channels / strides are the places of the kernel, at each of which all of it is multiplied.
     channels = _dims(picture)[1 if node.get("data_format", "NHWC") == "NCHW" else -1]
     return 2 * _size(picture) * _size(kernel) // (channels * math.prod(_sizes(node, "strides")))
 

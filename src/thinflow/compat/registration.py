@@ -22,6 +22,7 @@ from thinflow.ir.graph import Graph, Node
 from thinflow.ir.types import DType, dtype
 from thinflow.ops._defaults import defaults_of
 
+# As the original's --default_ops: ops that TensorFlow itself puts into graphs.
 DEFAULT_OPS = "NoOp:NoOp,_Recv:RecvOp,_Send:SendOp"
 # TensorFlow rewrites it into other ops before it runs.
 _WITHOUT_KERNEL = frozenset({"AccumulateNV2"})
@@ -226,6 +227,7 @@ def _lists(needs: Sequence[Need], all_kernels: bool) -> str:
             "#define SHOULD_REGISTER_OP_KERNEL(clz) \\\n"
             f"  (thinflow_registration::listed(kNecessaryOpKernelClasses, {len(classes)}, clz))"
         )
+    # Only this op looks gradients up while a graph runs.
     gradient = str("SymbolicGradient" in ops).lower()
     return f"""
 {kernels}

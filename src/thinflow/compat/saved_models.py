@@ -52,6 +52,7 @@ def type_name(number: int) -> str:
     from thinflow.ir.types import dtype
 
     name = dtype(int(number)).name
+    # The other types have one name in C++ and in Python.
     return {"float": "float32", "double": "float64", "half": "float16"}.get(name, name)
 
 

@@ -127,6 +127,7 @@ class StatSummarizer:
         from thinflow.bench.profile import profile
 
         session = self._session
+        # A profiler gives times and no values.
         results = session.run(names, feeds)
         found = profile(
             self._model if session.graph is None else session.graph,

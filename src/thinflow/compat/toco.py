@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _KINDS = {"QUANTIZED_UINT8": "uint8", "UINT8": "uint8", "INT8": "int8", "QUANTIZED_INT8": "int8"}
 _FLOATS = ("FLOAT", "FLOAT32")
 _DRAWINGS = ("toco_AT_IMPORT.dot", "toco_AFTER_TRANSFORMATIONS.dot")  # the names that toco used
+# The scheme "dynamic" rounds activations only while the model runs; its file holds int8 weights.
 _STORED = {"dynamic": "int8", "float16": "float16"}
 
 

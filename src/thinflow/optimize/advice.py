@@ -154,7 +154,7 @@ def _known_shapes(graph: Graph, *, one_sample: bool = True) -> str:
 
 
 def fits_onnx(graph: Graph) -> bool:
-    """Whether an .onnx file could hold all of a graph. Shapes are inferred anew in it."""
+    """True if an .onnx file could hold all of a graph. Shapes are inferred anew in it."""
     try:
         return not onnx_model(graph).coverage.is_part
     except ThinflowError:

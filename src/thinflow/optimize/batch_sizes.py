@@ -36,12 +36,12 @@ M = TypeVar("M", bound=HasCore)
 
 
 def is_open(spec: TensorSpec) -> bool:
-    """Whether the first size, which counts the batch, is open."""
+    """True if the first size, which counts the batch, is open."""
     return bool(spec.shape) and spec.shape is not None and spec.shape[0] is None
 
 
 def takes_batches(core: Core, inputs: Iterable[HasShape]) -> bool:
-    """Whether a program takes batches of any size, as its graph does.
+    """True if a program takes batches of any size, as its graph does.
 
     A size that is open in what is computed before the core alone, such as that of a decoded picture, is none.
 
@@ -54,12 +54,12 @@ def takes_batches(core: Core, inputs: Iterable[HasShape]) -> bool:
 
 
 def counts_samples(inputs: Sequence[Value]) -> bool:
-    """Whether inputs leave a batch open. Vectors of any length alone are none: a clip, a list of words."""
+    """True if inputs leave a batch open. Vectors of any length alone are none: a clip, a list of words."""
     return any(is_open(v.spec) and len(v.spec.shape or ()) > 1 for v in inputs)
 
 
 def only_batch_is_open(inputs: Sequence[Value]) -> bool:
-    """Whether inputs leave a batch open, and nothing else."""
+    """True if inputs leave a batch open, and nothing else."""
     return counts_samples(inputs) and all(None not in (v.spec.shape or ())[1:] for v in inputs)
 
 
@@ -136,7 +136,7 @@ def _problem(refusal: UnsupportedOp | None) -> str:
 
 
 def _why_partial(core: Core) -> str:
-    """Why a core does not hold the whole graph, by the first node with a reason of its own."""
+    """The reason why a core does not hold the whole graph, by the first node with a reason of its own."""
     own = (pair for pair in core.outside.items() if not pair[1].startswith(BESIDE))
     node, why = next(own, next(iter(core.outside.items())))
     return f"{why} ({node.where})"

@@ -57,7 +57,7 @@ class Conversion:
 
     @property
     def is_part(self) -> bool:
-        """Whether the file holds only a part of the model."""
+        """True if the file holds only a part of the model."""
         return self.coverage is not None and self.coverage.is_part
 
     @property
@@ -69,7 +69,7 @@ class Conversion:
 
     @property
     def not_fused(self) -> list[tuple[str, int, str]]:
-        """Why operators stayed apart: (reason, how often, an example node), most frequent first."""
+        """Reasons why operators stayed apart: (reason, how often, an example node), most frequent first."""
         return reasons(self.left)
 
     def _repr_html_(self) -> str:
@@ -165,7 +165,7 @@ class Converter(Generic[M]):
         return Conversion(self._path(model), size, proof, notes, model.coverage, self.asked, left=model.left)
 
     def _fits_onnx(self, model: M, graph: Graph) -> bool:
-        """Whether an .onnx file could hold all of a graph that another file holds a part of."""
+        """True if an .onnx file could hold all of a graph that another file holds a part of."""
         is_other = self.maker.suffix != ".onnx" and model.coverage.is_part
         return is_other and fits_onnx(reopened(self.graph, graph))
 

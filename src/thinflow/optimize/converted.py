@@ -83,7 +83,7 @@ class ConvertedModel(ABC, Generic[P]):
 
     @property
     def is_open(self) -> bool:
-        """Whether the program takes batches of any size."""
+        """True if the program takes batches of any size."""
         return takes_batches(self.core, self.inputs)
 
     @property
@@ -93,7 +93,7 @@ class ConvertedModel(ABC, Generic[P]):
 
     @cached_property
     def coverage(self) -> Coverage:
-        """How much of the graph it is."""
+        """The coverage of the graph by the program."""
         return coverage_of(self.core)
 
     def feeds(self, samples: Samples | Iterable[Mapping[Value, Array]]) -> CoreFeeds:

@@ -208,7 +208,7 @@ class _Front:
         return _first(self.core, computing) or _first(self.core, self.nodes) or _UNKNOWN
 
     def _only_decodes(self, node: Node) -> bool:
-        """Whether it makes numbers of bytes, moves numbers, or works out where they go."""
+        """True if it makes numbers of bytes, moves numbers, or works out where they go."""
         # A loop over records decodes only if nothing in its body computes.
         if any(not _makes_no_floats(n) for n in calls_inside(node)):
             return False
@@ -226,7 +226,7 @@ _UNKNOWN = Obstacle("", "what stands before it is not part of it")
 
 
 def handles_text(node: Node) -> bool:
-    """Whether strings go in or out."""
+    """True if strings go in or out."""
     return any(value.dtype is STRING for value in (*node.inputs, *node.outputs))
 
 
@@ -274,7 +274,7 @@ def require_name(coverage: Coverage, path: str | os.PathLike[str]) -> None:
 
 
 def says_part(stem: str) -> bool:
-    """Whether a file's stem says that it holds a part."""
+    """True if a file's stem says that it holds a part."""
     # "_part_" within, as in model_part_int8.
     return stem == MARK[1:] or stem.endswith(MARK) or f"{MARK}_" in stem
 

@@ -40,7 +40,7 @@ _TINY_SHARE = 1e-4
 
 
 def holds_codes(nodes: Iterable[Node]) -> bool:
-    """Whether nodes compute with eight-bit codes."""
+    """True if nodes compute with eight-bit codes."""
     return any(takes_quantized(node.op) and node.op not in ("Dequantize", "QuantizeV2") for node in nodes)
 
 
@@ -140,7 +140,7 @@ def _question(
 
 
 def is_repeatable(value: Value, begin: Sequence[Value]) -> bool:
-    """Whether a value is the same in every run, given where it begins: no random numbers are in it."""
+    """True if a value is the same in every run, given where it begins: no random numbers are in it."""
     definitions = (registry.find(node.op) for node in needed_nodes([value], begin))
     return not any(d is not None and issubclass(d, Random) for d in definitions)
 
@@ -185,7 +185,7 @@ def _is_checked(value: Value) -> bool:
 
 
 def _is_on_the_way(value: Value) -> bool:
-    """Whether a value is between two ops that may become one."""
+    """True if a value is between two ops that may become one."""
     # A Requantize that a QuantizedBiasAdd alone reads is fused with it; fed in between, the fused op would
     # not be the one tested.
     return value.node.op == "Requantize" and [n.op for n in value.readers] == ["QuantizedBiasAdd"]

@@ -66,7 +66,7 @@ def evaluate_file(
 
 
 def _without_labels(found: Sequence[Any] | None) -> ParameterError:
-    """Why nothing can be right or wrong.
+    """The error where nothing can be right or wrong.
 
     Args:
         found: labels that are no numbers of classes; None if there are none at all.

@@ -75,7 +75,7 @@ def _input_specs(before: Graph, inputs: Sequence[Value]) -> dict[Value, TensorSp
 
 
 def is_ready_for_litert(graph: Graph) -> bool:
-    """Whether `float_graph` with runtime="litert" has nothing to do: channels last, only float."""
+    """True if `float_graph` with runtime="litert" has nothing to do: channels last, only float."""
     # Bodies of loops and branches are functions, too.
     graphs = [graph, *(f.graph for f in graph.functions.values())]
     return not any(

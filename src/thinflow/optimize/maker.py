@@ -83,7 +83,7 @@ class ModelMaker(ABC, Generic[M, Q]):
         """Open a file in the runtime, which refuses what is damaged."""
 
     def missing(self) -> str | None:
-        """Why models cannot be run before they are written, though they can be made; None if they can."""
+        """The reason why models cannot be run before they are written; None if they can."""
         return None
 
     def file_notes(self, model: M) -> list[str]:

@@ -168,7 +168,7 @@ def farthest(
 
 
 def is_angle(value: Value) -> bool:
-    """Whether a value holds angles as they come out of an op, at most moved about.
+    """True if a value holds angles as they come out of an op, at most moved about.
 
     Of a direction on the negative real axis one runtime says -pi and another pi, by the sign of a zero.
     """

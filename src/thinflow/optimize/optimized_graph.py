@@ -137,9 +137,7 @@ def picture_warnings(graph: Graph, samples: Samples) -> list[str]:
 
 
 def _times_as_in_training(graph: Graph, samples: Samples) -> float | None:
-    """How wide the first batch norm's input is spread beside training; None if there is none, or it is not
-    reached.
-    """
+    """Spread of the first batch norm's input over that in training; None if there is none to be told."""
     norm = _first_norm(graph)
     if norm is None:
         return None
@@ -187,7 +185,7 @@ def _first_norm(graph: Graph) -> Node | None:
 
 
 def _scales_by_itself(graph: Graph) -> bool:
-    """Whether the graph begins by scaling what comes in with constants."""
+    """True if the graph begins by scaling what comes in with constants."""
     pending = list(graph.inputs)
     while pending:
         for use in pending.pop().uses:

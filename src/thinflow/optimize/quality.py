@@ -91,7 +91,7 @@ class Quality:
 
     @property
     def may_be_chance(self) -> bool:
-        """Whether models that are equally often right would show such a difference, too.
+        """True if models that are equally often right would show such a difference, too.
 
         By McNemar's exact test: each then wins half of the samples that only one of them answers rightly.
         """
@@ -99,7 +99,7 @@ class Quality:
         return self.lost != self.gained and split_chance(self.lost, self.gained) > CHANCE
 
     def surely_drops(self, points: float) -> bool:
-        """Whether more than so many points are lost, and not by the chance of which samples there are."""
+        """True if more than so many points are lost, and not by the chance of which samples there are."""
         if self.drop is None or self.drop <= points:
             return False
         if self.accuracy is not None:
@@ -279,7 +279,7 @@ def _top(scores: Array) -> int:
 
 
 def is_ranked(output: Array) -> bool:
-    """Whether an output looks like one vector of scores: [n] or [1, ..., 1, n] with n >= 2 floats."""
+    """True if an output looks like one vector of scores: [n] or [1, ..., 1, n] with n >= 2 floats."""
     # Size equal to the last axis: all other axes are 1.
     return output.dtype.kind == "f" and output.size >= 2 and output.size == output.shape[-1]
 
@@ -338,7 +338,7 @@ def compare_models(
 
 
 def _is_ranked(values: Sequence[Value], outputs: Sequence[Array], samples: Samples) -> bool:
-    """Whether the first output has a top answer: a vector that labels or the graph say holds scores."""
+    """True if the first output has a top answer: a vector that labels or the graph say holds scores."""
     if not outputs or not is_ranked(outputs[0]):
         return False
     return samples.labels is not None or is_class_scores(values[0])

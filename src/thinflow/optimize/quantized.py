@@ -76,7 +76,7 @@ class SmallerModel(ABC, Generic[P]):
 
     @cached_property
     def coverage(self) -> Coverage:
-        """How much of the graph it is."""
+        """The coverage of the graph by the program."""
         return coverage_of(self.core)
 
     def _repr_html_(self) -> str:

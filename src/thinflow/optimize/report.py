@@ -41,7 +41,7 @@ class _Report(JobResults):
         return json.dumps(self.data(), indent=2, default=str) + "\n"
 
     def lines(self) -> list[str]:
-        """What the command prints: the verdict first, the next command last."""
+        """Lines that the command prints: the verdict first, the next command last."""
         return lines_of(self)
 
     def markdown(self) -> str:
@@ -79,7 +79,7 @@ class OptimizeReport(PairResults, _Report):
 
 @dataclass(repr=False, kw_only=True)
 class GraphReport(GraphResults, _Report):
-    """What the job found and made where not both LiteRT models can be. `verdict` says it in one sentence.
+    """Findings and files of the job where not both LiteRT models can be. `verdict` says it in one sentence.
 
     Attributes:
         source: path of the model.

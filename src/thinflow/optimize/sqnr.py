@@ -103,7 +103,7 @@ SAMPLES = 32
 
 @dataclass(frozen=True)
 class LayerLoss:
-    """What rounding one layer alone does to the model's output, everything else float.
+    """Noise that rounding one layer alone makes in the model's output, everything else float.
 
     Attributes:
         name: by which `skip_nodes` finds it.

@@ -89,7 +89,7 @@ def require_ours(failure: ThinflowError, samples: Samples) -> None:
 
 
 def why_not_running(graph: Graph, samples: Samples) -> ThinflowError | None:
-    """Why the interpreter cannot run a graph at all; None if it can.
+    """The error that keeps the interpreter from running a graph at all; None if it runs.
 
     Numbers and text that are made up may not fit a sound graph: what they fail on is no reason.
     """
@@ -125,7 +125,7 @@ def unproven(unknown: UnsupportedOp) -> str:
 
 
 def reaches_core(model: FloatModel, samples: Samples) -> bool:
-    """Whether what the model is fed can be computed from the first sample."""
+    """True if what the model is fed can be computed from the first sample."""
     try:
         for feed in islice(samples, 1):
             model.core.before(feed)
@@ -135,7 +135,7 @@ def reaches_core(model: FloatModel, samples: Samples) -> bool:
 
 
 def _may_be_the_datas(error: ThinflowError, graph: Graph) -> bool:
-    """Whether other numbers could have gone through: nothing in the graph itself is seen to be wrong."""
+    """True if other numbers could have gone through: nothing in the graph itself is seen to be wrong."""
     if isinstance(error, UnsupportedOp) or not isinstance(error, FeedError | NodeError):
         return False
     if any(isinstance(cause, TypeError) for cause in _causes(error)):

@@ -231,7 +231,7 @@ def ratio_of(results: PairResults) -> Ratio | None:
 
 
 def is_short(ratio: Ratio) -> bool:
-    """Whether both runs are so short, and so alike, that it does not matter which is shorter."""
+    """True if both runs are so short, and so alike, that it does not matter which is shorter."""
     longest = max(ratio.a.median_ms, ratio.b.median_ms)
     return longest < SHORT_MS and 1 / SEVERAL_TIMES < ratio.value < SEVERAL_TIMES
 
@@ -244,7 +244,7 @@ def speed_data(results: PairResults) -> dict[str, Any] | None:
 
 @dataclass(repr=False, kw_only=True)
 class JobResults:
-    """What the job finds of every model, and what it always makes: the optimized graph."""
+    """Findings of the job about every model, and what it always makes: the optimized graph."""
 
     source: str
     summary: Summary
@@ -280,7 +280,7 @@ class PairResults(JobResults):
 
     @property
     def is_part(self) -> bool:
-        """Whether the LiteRT models hold only a part of the graph."""
+        """True if the LiteRT models hold only a part of the graph."""
         return self.coverage.is_part
 
     @property
@@ -310,5 +310,5 @@ class GraphResults(JobResults):
 
     @property
     def is_part(self) -> bool:
-        """Whether there is a float model, of a part of the graph."""
+        """True if there is a float model, of a part of the graph."""
         return self.model is not None and self.model.coverage.is_part

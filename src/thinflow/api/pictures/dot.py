@@ -85,6 +85,7 @@ def _frame(boxes: list[Box], depth: int, prefix: str, level: int) -> Iterator[st
 
 
 def _box_line(box: Box, prefix: str) -> str:
+    # Quoted line by line: the \n between them is DOT's own line break and must not be escaped.
     label = "\\n".join(quoted(line)[1:-1] for line in box.lines)
     return (
         f'{quoted(prefix + box.key)} [label="{label}", fillcolor="{_COLOURS[box.kind]}", '

@@ -21,7 +21,7 @@ PICTURES = ("svg", "png", "dot", "html")
 @brief_repr
 @dataclass(frozen=True)
 class Drawn:
-    """What `draw` wrote.
+    """Result of `draw`: the file that it wrote.
 
     Attributes:
         path: the file.
@@ -144,12 +144,12 @@ sys.stdout.buffer.write(graph.draw(format=sys.argv[1], prog="dot"))
 
 
 def available() -> bool:
-    """Whether Graphviz's `dot` is on the path, or the package is there."""
+    """True if Graphviz's `dot` is on the path, or the package is there."""
     return _command("svg") is not None
 
 
 def render(text: str, kind: str) -> bytes | None:
-    """What Graphviz makes of DOT text; None if it fails or takes too long.
+    """Graphviz's picture of DOT text; None if it fails or takes too long.
 
     Args:
         text: the picture.
@@ -172,7 +172,7 @@ def render(text: str, kind: str) -> bytes | None:
 
 
 def _command(kind: str) -> list[str] | None:
-    """What reads DOT text and writes a picture; None if nothing does."""
+    """Command that reads DOT text and writes a picture; None if nothing does."""
     program = shutil.which(_PROGRAM)
     if program is not None:
         return [program, f"-T{kind}"]

@@ -1,4 +1,4 @@
-"""Where boxes and arrows go: rows by the longest way from a source, and within a row near their neighbours.
+"""Places of boxes and arrows: rows by the longest way from a source, and within a row near their neighbours.
 
 The method is Sugiyama's: turn back edges round, give each box a row, put a bend into each row an arrow
 crosses, order the rows by the means of their neighbours, place.
@@ -94,6 +94,7 @@ def _without_cycles(order: Sequence[str], arrows: Iterable[Arrow]) -> list[tuple
     after: dict[str, list[str]] = {key: [] for key in order}
     for arrow in arrows:
         after[arrow.source].append(arrow.target)
+    # Depth first with a stack of its own: graphs are deeper than Python recurses.
     finished: dict[str, int] = {}
     open_now: set[str] = set()
     back: set[tuple[str, str]] = set()
@@ -173,6 +174,8 @@ def _sort_rows(grid: list[list[Slot]], chains: Mapping[tuple[str, str], list[Slo
         downwards = sweep % 2 == 0
         near = above if downwards else below
         for row in grid if downwards else reversed(grid):
+            # All means before any place changes, and a stable sort:
+            # equal ones keep their order, so that it settles.
             means = {slot: _mean(near.get(slot, ()), places, places[slot]) for slot in row}
             row.sort(key=means.__getitem__)
             places.update((slot, float(i)) for i, slot in enumerate(row))
@@ -206,6 +209,7 @@ def _place(
         lines = tuple(shortened(line) for line in box.lines)
         result.boxes.append(Placed(box, centres[box.key], middle[box.key], width, height, lines))
     for arrow in picture.arrows:
+        # An arrow that closed a cycle was laid out the other way round, and is drawn back.
         forwards = (arrow.source, arrow.target) in chains
         chain = chains[(arrow.source, arrow.target) if forwards else (arrow.target, arrow.source)]
         points = _points(chain, centres, middle, sizes)
@@ -249,6 +253,7 @@ def _settle(
     sizes: Mapping[str, tuple[float, float]],
 ) -> None:
     """Give each slot of a row its wished centre, moved right, and then all left, until none overlap."""
+    # To the right only would shift the row with each sweep: the mean of all moves is taken off again.
     edge = -float("inf")
     for slot in row:
         half = _extent(slot, sizes)[0] / 2

@@ -1,4 +1,4 @@
-"""What a picture of a graph shows: boxes and arrows, without where they are."""
+"""Content of a picture of a graph: boxes and arrows, without their places."""
 
 from __future__ import annotations
 
@@ -184,10 +184,11 @@ def _home(node: Node, level: int | None) -> str:
 
 
 def _readable_depth(nodes: list[Node]) -> int | None:
-    """How many scopes may be open so that not too many boxes are drawn; None for all."""
+    """Number of scopes that may be open so that not too many boxes are drawn; None for all."""
     if len(nodes) <= MOST_BOXES:
         return None
     deepest = max(node.name.count("/") for node in nodes)
+    # From the deepest: as much detail as still can be read.
     for level in range(deepest, 0, -1):
         if len({_home(node, level) for node in nodes}) <= MOST_BOXES:
             return level
@@ -209,6 +210,7 @@ def _arrows(nodes: Iterable[Node], homes: Mapping[Node, str]) -> list[Arrow]:
         for awaited in node.control_inputs:
             source = homes.get(awaited)
             if source is not None and source != homes[node]:
+                # Data wins: where values flow, an edge that only waits says nothing more.
                 found.setdefault((source, homes[node]), Arrow(source, homes[node], "", True))
     return list(found.values())
 

@@ -60,6 +60,7 @@ def _box(placed: Placed) -> str:
         f"{_text(line)}</text>"
         for i, line in enumerate(placed.lines)
     )
+    # By the outer two scopes, which is a block of most networks; a checksum gives the same hue in every run.
     fill = "#f4f4f4" if box.kind == "constant" else _colour("/".join(box.scope[:2]))
     heavy = 2 if box.kind in {"input", "output"} else 1
     return (

@@ -151,6 +151,7 @@ def _data(measured: Measured) -> dict[str, Any]:
         "input": measured.input,
         "shape": list(measured.spec.shape or ()),
         **totals,
+        # A multiply-add is two operations by these rules.
         "macs": None if totals.get("flops") is None else (totals["flops"] or 0) // 2,
         "constants": measured.constants,
         "constant_bytes": measured.constant_bytes,

@@ -153,6 +153,7 @@ LABEL_IMAGE = OldFlags(
     python=True,
     examples=EXAMPLES["label_image"],
 )
+# What Grace Hopper wears on the picture of the example, among the labels of Inception v3.
 _SELF_TEST_LABEL = 653
 _LAYERS = ("input", "InceptionV3/Predictions/Reshape_1")
 _DATA = "tensorflow/examples/label_image/data"
@@ -162,6 +163,7 @@ _USUAL = {
     "graph": (f"{_DATA}/inception_v3_2016_08_28_frozen.pb", f"{_DATA}/tensorflow_inception_graph.pb"),
     "labels": (f"{_DATA}/imagenet_slim_labels.txt", f"{_DATA}/imagenet_comp_graph_label_strings.txt"),
 }
+# As the originals print them, for scripts that read these lines.
 _LINES: dict[str, Callable[[Guess], str]] = {
     "cpp": lambda g: f"{g.label} ({g.index}): {g.score:.6g}",
     "python": lambda g: f"{g.label} {g.score:.6g}",

@@ -66,6 +66,7 @@ def saved_model_cli(argv: Sequence[str]) -> int:
         return _run_command(name, rest, *commands[name])
     first = argv[0] if argv else ""
     if first in ("--version", "-v"):
+        # The version that the original says of itself.
         print("0.1.0")
         return 0
     if first.lstrip("-") in ("help", "h", "helpfull", "helpshort") and first.startswith("-"):

@@ -26,7 +26,7 @@ PLAIN = "fiubc"
 
 
 def is_source(node: Node) -> bool:
-    """Whether a node computes nothing: what it gives is fed, or stands in the file."""
+    """True if a node computes nothing: what it gives is fed, or stands in the file."""
     return node.op == "Const" or has(node.op, Trait.PLACEHOLDER)
 
 

@@ -39,11 +39,11 @@ class Property(Protocol):
 
     @property
     def own_process(self) -> bool:
-        """Whether trying it starts a process anyway, so that a crash harms nobody."""
+        """True if trying it starts a process anyway, so that a crash harms nobody."""
         ...
 
     def outcome(self, graph: Graph, feeds: Feeds, timeout_seconds: float) -> str:
-        """How the graph fails, in words that are the same for the same kind of failure; "" if it does not."""
+        """The failure of the graph, in the same words for the same kind of failure; "" if it works."""
         ...
 
     def arguments(self) -> list[str]:

@@ -67,7 +67,7 @@ class Search:
     _started: float = field(default_factory=time.monotonic)
 
     def outcome(self, candidate: Candidate) -> str:
-        """How a candidate fails, found out in a process of its own; "" if it does not."""
+        """The failure of a candidate, found out in a process of its own; "" if it works."""
         graph = candidate.graph
         if self.what.own_process:
             return self.what.outcome(graph, candidate.feeds, self.timeout_seconds)
@@ -82,7 +82,7 @@ class Search:
             return "it gives no answer" if "no answer" in error.problem else "it crashes"
 
     def fails(self, candidate: Candidate | None) -> bool:
-        """Whether a candidate fails in the wanted way.
+        """True if a candidate fails in the wanted way.
 
         Raises:
             _Enough: no more trials.

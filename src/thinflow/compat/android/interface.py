@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# The types for which Java's `feed` has an overload; text goes through `feedString`.
 _FEEDABLE = ("float", "int32", "int64", "double", "uint8", "bool", "string")
 
 
@@ -376,6 +377,7 @@ class _Steps:
         now = time.perf_counter_ns()
         took, size = (now - self._before) // 1000, int(getattr(array, "nbytes", 0))
         node, taken = value.node, self.taken
+        # Outputs of one call come one after the other: only the first took the time of the op.
         if taken and taken[-1][0] == node.name and value.port:  # another output of the same call
             took, size = taken[-1][2] + took, taken[-1][3] + size
             taken.pop()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from thinflow.bench.profile_model import Profile
 
 Log = Callable[[str], None]
+# TensorFlow's own default of --max_num_runs.
 _MAX_OBSERVED = 1000
 """Runs with a look at the nodes are no more than this, if not so many were asked for."""
 

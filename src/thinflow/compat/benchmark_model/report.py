@@ -37,6 +37,7 @@ def timing_lines(measured: Measured) -> list[str]:
     """Means of the phases."""
 
     def mean(total: int, count: int) -> int:
+        # Whole microseconds, as C++ divides integers.
         return total // count if count else 0
 
     warm, plain, whole = measured.warmup, measured.plain, measured.observed_whole
@@ -154,6 +155,7 @@ def result_files(
     entries = [
         Entry(name, plain.count, seconds, size * plain.count / seconds / 2**20 if seconds else 0.0),
         Entry(f"{name}_meta-init", 1, init),
+        # All runs of the warm-up, as in the original, which has one by default.
         Entry(f"{name}_meta-first-inference", warm.count, warmup),
         Entry(
             f"{name}_meta-init-plus-first-inference", 1, init + (warmup / warm.count if warm.count else 0.0)
@@ -196,6 +198,7 @@ def _operations(node: Node) -> int | None:
     if output is None or source is None or None in (*output, *source):
         return None
     outputs = math.prod(size or 0 for size in output)
+    # A multiplication and an addition each, by the rules of the original.
     if not summed:
         return 2 * outputs * (source[0 if node.get("transpose_a", False) else 1] or 0)
     # A filter is [h, w, cin, cout]: an output element sums over the first

@@ -18,6 +18,7 @@ from thinflow.errors import ParameterError
 DEFAULT_SHAPE = "1,224,224,3"
 # Defaults of LiteRT's benchmark_model: num_runs, min_secs, max_secs, warmup_min_secs.
 _LITERT_RUNS, _LITERT_SECONDS, _LITERT_LIMIT, _LITERT_WARMUP = "50", "1.0", "150.0", "0.5"
+# Far more digits than 64 bits hold, and few enough for int(), whose time grows with their square.
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,30}\s*")
 # A name may end in a port, `x:0`, though colons also separate the inputs.
 _RANGE = r"([^,:]+(?::\d+)?),([^,:]*),([^,:]*)"

@@ -19,6 +19,7 @@ from thinflow.typing import Array
 
 Grid = tuple[float, int]
 
+# The defaults of label_image's own flags, which are those of Inception v3.
 DEFAULT_MEAN, DEFAULT_STD = 0.0, 255.0
 _DEFAULT_SIZE = 299
 _COLOURS, _GREY = 3, 1
@@ -141,6 +142,7 @@ def picture(path: Path, preparation: Preparation) -> Array:
 
 
 def _scale(preparation: Preparation) -> tuple[np.float32, np.float32]:
+    # float32, as the original's graph subtracts and divides in it: wider numbers round otherwise.
     mean = DEFAULT_MEAN if preparation.mean is None else preparation.mean
     std = DEFAULT_STD if preparation.std is None else preparation.std
     return np.float32(mean), np.float32(std)
