@@ -66,6 +66,7 @@ class TypedStorage:
         if element is STRING:
             return False
         # None at all counts as one: an empty list stands for zeros.
+        # A complex number takes two entries.
         return len(self._values(element)) <= (2 if element.kind == "c" else 1)
 
     @property

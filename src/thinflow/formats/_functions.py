@@ -138,6 +138,7 @@ def _decode(message: Any, library: Library, given: Mapping[str, Attr] | None = N
 
 Lists = dict[str, list[Value]]
 """Arguments that are lists -> what they consist of."""
+# The length is an attribute of the caller: a damaged one could ask for any number of arguments.
 MAX_LIST = 10_000
 
 

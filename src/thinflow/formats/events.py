@@ -57,6 +57,7 @@ def save(graph: Graph, folder: str | os.PathLike[str], runs: Sequence[RunStats] 
 
 
 def _chunks(graph: Graph, runs: Sequence[RunStats], now: float) -> Iterator[bytes | memoryview]:
+    # Wire type 1, since the time is a double; `writer` is field 1 of SourceMetadata.
     stamp = field_header(_WALL_TIME, 1) + struct.pack("<d", now)
     source = _field(1, b"thinflow")
     yield from tfrecord.framed([stamp, _field(_VERSION, _FILE_VERSION), _field(_SOURCE, source)])
@@ -71,6 +72,7 @@ def _chunks(graph: Graph, runs: Sequence[RunStats], now: float) -> Iterator[byte
     header = field_header(_GRAPH, _BYTES) + encode_varint(size)
     yield from tfrecord.framed([stamp, header, *content])
     for tag, metadata in runs:
+        # Of TaggedRunMetadata: tag, and the message as bytes.
         tagged = _field(1, tag.encode()) + _field(2, metadata)
         yield from tfrecord.framed([stamp, _field(_RUN, tagged)])
 

@@ -32,6 +32,7 @@ from thinflow.wire.protos import serialize
 _HINT = "the file is damaged, cut short or not ONNX; export the model again"
 _SHOWN_TEXT = 400
 # Varints of one byte, so that the next tag stands at a fixed place.
+# Versions 1 and 2 of ONNX's IR are older than its first release, and 1 is how a SavedModel begins.
 _FIRST_VERSION, _LAST_VERSION = 3, 63
 _VERSION_TAG = 8
 _SECOND_TAGS = (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42)

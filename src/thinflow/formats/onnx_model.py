@@ -129,6 +129,7 @@ def _slim_tensor(
 # 32 dimensions are numpy's limit before 2.0; 2^55 elements of 16 bytes stay
 # below the 2^63 bytes it can count.
 _MAX_RANK, _MAX_ELEMENTS = 32, 2**55
+# Newer types get numbers apart, so that nothing takes one for a type that it knows.
 _UNKNOWN_TYPES = 2000
 _NARROW = {"half": "uint16", "bfloat16": "uint16"}
 
@@ -250,6 +251,7 @@ def _typed(message: Any, element: DType, shape: tuple[int, ...]) -> Tensor:
     if name in _NARROW or name.startswith("float8"):
         stored = np.array(values, np.int64).astype(np.uint16 if element.itemsize == 2 else np.uint8)
         return Tensor.from_array(stored.view(element.numpy()).reshape(shape), element)
+    # Of uint64 numpy finds the type itself: int64 does not hold the upper half.
     array = np.array(values, np.float64 if element.is_floating else np.int64 if name != "uint64" else None)
     narrowed = array.astype(bool if element is BOOL else element.numpy())
     return Tensor.from_array(narrowed.reshape(shape), element)

@@ -87,6 +87,7 @@ def decode_key(key: bytes) -> tuple[bytes, Slice]:
         zero, at = _read_number(key, 0)
         name, at = _read_string(key, at)
         rank, at = _read_number(key, at)
+        # 254 is the most dimensions that a TensorShape of TensorFlow has.
         if zero != 0 or rank > 254:
             raise FormatError("a part's key begins wrongly")
         extents = []
@@ -141,6 +142,7 @@ def _read_string(key: bytes, at: int) -> tuple[bytes, int]:
 
 def _signed(value: int) -> bytes:
     size = 1
+    # Of each byte's eight bits one goes into the length in front, as in a varint; 7 are left for the number.
     while not -(1 << (7 * size - 1)) <= value < 1 << (7 * size - 1):
         size += 1
     # The length is told by leading ones of non-negative values, zeros of negative ones, in the first bytes.

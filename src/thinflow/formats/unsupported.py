@@ -38,11 +38,13 @@ _MAGIC = [
     (b"SQLite format 3", 0, "an SQLite database", _GIVE),
     (b"bplist00", 0, "a property list", _GIVE),
     (b"GGUF", 0, "a GGUF model of llama.cpp", _TORCH),
+    # Behind 8 bytes, which are the length of this JSON.
     (b'{"', 8, "a safetensors file", _TORCH),
     (b"version https://git-lfs", 0, "a Git LFS pointer", "fetch the model itself: git lfs pull"),
     (b"<!DOCTYPE", 0, "a web page", "download the model file itself, not the page about it"),
     (b"<html", 0, "a web page", "download the model file itself, not the page about it"),
     (b"<?xml", 0, "an XML document", _GIVE),
+    # The opcode PROTO and the protocol; older ones than 2 have no such mark.
     *((bytes([0x80, v]), 0, "a Python pickle (PyTorch?)", _TORCH) for v in range(2, 6)),
 ]
 

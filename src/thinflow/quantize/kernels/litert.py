@@ -63,6 +63,7 @@ _INT16_ROWS: dict[str, Kernel] = {
     **_ROWS,
     # The schema's default is true, which asks for scales that are powers of two.
     "ADD SUB": Kernel(options=(("pot_scale_int16", False),)),
+    # -1..1 with 15 bits behind the point (Q0.15).
     "LOGISTIC SOFTMAX TANH": Kernel(fixed=Fixed(1 / 32768, 0)),
 }
 _NO_INT16 = frozenset(
