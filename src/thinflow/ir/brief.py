@@ -11,6 +11,7 @@ _MOST = 400
 """Letters of a whole result."""
 _LONGEST = 60
 """Letters of one field; what is longer is told by its kind and size."""
+# Items of a collection that is shown as it is.
 _FEW = 3
 
 

@@ -192,6 +192,7 @@ class Lu(OpDef):
             # Fancy indices copy, so both rows are read before either is written.
             for rows in (lu, order):
                 rows[every, k], rows[every, pivot] = rows[every, pivot], rows[every, k].copy()
+            # As TensorFlow refuses it: an exact 0 alone, however small the others are.
             require(bool((lu[:, k, k] != 0).all()), "the matrix has no inverse")
             lu[:, k + 1 :, k] /= lu[:, k, k, None]
             lu[:, k + 1 :, k + 1 :] -= lu[:, k + 1 :, k, None] * lu[:, k, None, k + 1 :]

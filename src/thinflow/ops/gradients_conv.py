@@ -176,6 +176,7 @@ class DepthwiseConv2dNativeBackpropFilter(OpDef):
         upstream = widened(dy).reshape(*dy.shape[:-1], channels, multiple)
         dw = np.zeros(shape, padded.dtype)
         for tap in win.taps():
+            # Each channel by itself: the sum goes over images and places, as that of a dense filter.
             dw[tap] = np.einsum("nhwc,nhwcm->cm", shifted(padded, win, tap, out), upstream)
         return dw.astype(x.dtype)
 

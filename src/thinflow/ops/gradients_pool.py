@@ -68,6 +68,7 @@ def _max_gradient_3d(x: Array, y: Array, dy: Array, where: Layout, win: Window) 
 
     def is_largest(number: int, tap: tuple[int, ...]) -> Array:
         del number
+        # Padding is 0 here, and would equal a maximum of 0: hence the mask.
         return np.asarray(shifted(inside, win, tap, out[1:-1]) & (shifted(padded, win, tap, out[1:-1]) == y))
 
     return where.restore(_spread(x, dy, win, is_largest))

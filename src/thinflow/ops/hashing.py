@@ -200,6 +200,7 @@ def _block(
 
 def fingerprint_pair(a: int, b: int) -> int:
     """Two hashes into one, in which their order counts. Source: TensorFlow's `FingerprintCat64`."""
+    # The multiplier of MurmurHash64A, as of `hash64` below.
     factor = 0xC6A4A7935BD1E995
     mixed = (a ^ factor) & _MASK
     mixed ^= _shift_mix(b * factor) * factor & _MASK
@@ -246,6 +247,7 @@ def siphash(key: tuple[int, int], data: bytes) -> int:
         a, b, c, d = _round(*_round(a, b, c, d ^ word))
         state = (a ^ word, b, c, d)
     a, b, c, d = state
+    # The mark of the end, and SipHash's four last rounds; each word before took two.
     c ^= 0xFF
     for _ in range(4):
         a, b, c, d = _round(a, b, c, d)
@@ -256,6 +258,7 @@ def siphash(key: tuple[int, int], data: bytes) -> int:
 
 
 _FACTOR = 0xC6A4A7935BD1E995
+# The seed of TensorFlow's `hash.h` for callers that give none.
 _LEGACY_SEED = 0xDECAFCAFFE
 
 

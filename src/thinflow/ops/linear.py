@@ -209,6 +209,7 @@ def fused_activation(name: str, x: Array, leakyrelu_alpha: float = 0.2) -> Array
         return np.asarray(1 / (1 + np.exp(-x)))
     if name == "GeluExact":
         return like(0.5 * x * (1 + _special.erf(x / np.sqrt(2.0))), x)
+    # D. Hendrycks and K. Gimpel's approximation of the one above, "Gaussian error linear units", 2016.
     if name == "GeluApproximate":
         return like(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), x)
     raise UnsupportedOp(

@@ -151,12 +151,14 @@ class MatrixSolveLs(OpDef):
 
 
 _DEGREE = 13
+# The numerator's coefficients; the denominator is the same polynomial at -x.
 _PADE = tuple(
     math.factorial(2 * _DEGREE - j)
     * math.factorial(_DEGREE)
     / (math.factorial(2 * _DEGREE) * math.factorial(_DEGREE - j) * math.factorial(j))
     for j in range(_DEGREE + 1)
 )
+# Higham's theta_13.
 _LARGEST_NORM = 5.371920351148152
 """1-norm up to which the approximant of degree 13 is exact to float64."""
 # log(1 + g) is the integral of g / (1 + t g) over t in [0, 1]; Gauss's rule of 8 nodes is its Pade
@@ -179,7 +181,7 @@ def exponential(x: Array) -> Array:
 
 
 def _exponential(x: Array) -> Array:
-    # The 1-norm. Halved until the approximant is exact, and squared as often.
+    # Halved until its 1-norm is small enough for the approximant, and the result squared as often.
     norm = float(np.abs(x).sum(axis=0).max())
     if not math.isfinite(norm):
         return np.full_like(x, np.nan)

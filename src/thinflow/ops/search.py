@@ -213,8 +213,8 @@ def _in_top(predictions: Array, targets: Array, k: int) -> Array:
     if not classes:
         return np.zeros(targets.shape, np.bool_)
     own = np.take_along_axis(predictions, np.where(valid, targets, 0)[:, None], axis=1)
-    better = (predictions > own).sum(axis=1)
     # Classes as good as the target's do not count against it, so ties at the border are all in.
+    better = (predictions > own).sum(axis=1)
     finite = np.all(np.isfinite(predictions), axis=1)
     return np.asarray(valid & finite & (better < k))
 

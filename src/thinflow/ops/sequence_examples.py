@@ -44,6 +44,7 @@ class _Lists:
     def sparse(self, key: bytes, kind: DType) -> Arrays:
         """(indices [m,3], values [m], shape [3]): example, step, place."""
         found = self.values(key, kind)
+        # In the order of the values below, which are joined example by example and step by step.
         places = [(r, t, i) for r, row in enumerate(found) for t, v in enumerate(row) for i in range(len(v))]
         steps = max((len(row) for row in found), default=0)
         longest = max((len(v) for row in found for v in row), default=0)
@@ -291,6 +292,7 @@ class ParseSingleSequenceExample(OpDef):
         context_dense_shapes: tuple[Shape, ...] = _NONE,
         feature_list_dense_shapes: tuple[Shape, ...] = _NONE,
     ) -> Arrays:
+        # The keys of all four kinds stand one behind the other, told apart by the lengths of the type lists.
         counts = [len(context_sparse_types), len(Tcontext_dense), len(feature_list_sparse_types)]
         ends = np.cumsum([*counts, len(feature_list_dense_types)]).tolist()
         keys = [bytes(k.item()) for k in rest[: ends[3]]]

@@ -309,6 +309,7 @@ class SerializeManySparse(OpDef):
         _only_strings(out_type)
         _places(indices, shape)
         require(shape.size >= 2, "rank 2 or more is needed")
+        # A shape may claim any number of rows, whatever is stored: each would cost memory.
         require(int(shape[0]) <= 1 << 24, f"there are {int(shape[0])} rows")
         y: Array = np.empty((int(shape[0]), 3), object)
         for row in range(len(y)):

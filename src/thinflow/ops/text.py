@@ -234,6 +234,7 @@ class UnsortedSegmentJoin(OpDef):
     def kernel(x: Array, ids: Array, num_segments: Array, *, separator: str = "") -> Array:
         require(x.shape[: ids.ndim] == ids.shape, f"ids of shape {list(ids.shape)} for {list(x.shape)}")
         count, rest = int(num_segments), x.shape[ids.ndim :]
+        # Each segment costs memory, whether anything is in it or not.
         require(0 <= count <= 1 << 24, f"{count} segments are asked for")
         rows = x.reshape(ids.size, int(np.prod(rest)))
         parts: list[list[list[bytes]]] = [[[] for _ in range(rows.shape[1])] for _ in range(count)]

@@ -132,6 +132,7 @@ def parameters(kind: type[Transform]) -> tuple[Parameter, ...]:
 
 
 def _parameter(name: str, hint: Any, default: Any, meaning: str) -> Parameter:
+    # Types such as `int | None` have no name; their text is how they are written.
     text = hint.__name__ if isinstance(hint, type) and not str(hint).startswith("tuple") else str(hint)
     repeated = re.fullmatch(r"tuple\[(\w+), \.\.\.\]", text)
     kind = repeated[1] if repeated else text.replace(" | None", "")

@@ -149,6 +149,7 @@ class RenameOp(Transform):
                 node.op = self.new_op_name
 
 
+# 62 digits, which all may begin a name in TensorFlow.
 _DIGITS = string.digits + string.ascii_lowercase + string.ascii_uppercase
 
 
