@@ -81,6 +81,7 @@ def verify(
     one = a if is_file(a) else load(a, **first, **options)
     # A shape is told by a's name and holds for b's twin, which may be called otherwise.
     sizes = {named[0].pairs.get(n, n): s for n, s in given.items()}
+    # Without the options of `a`: tags, signature and checkpoint are about that one.
     other = b if is_file(b) else _with_shapes(load(b, state=AUTO), sizes)
     # Each against the other as it came: both keep their states if neither takes them as inputs.
     one, other = _handing_on(one, other), _handing_on(other, one)

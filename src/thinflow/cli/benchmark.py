@@ -178,6 +178,7 @@ def _print_csv(report: Any) -> None:
     headers, cells = benchmark_figures(report)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(headers)
+    # Names of models could be read as formulas by a spreadsheet.
     writer.writerows(map(csv_cell, line) for line in cells)
 
 

@@ -39,6 +39,7 @@ def run(args: Namespace) -> int:
     size = pack(args.model, args.output, key=key, obfuscate=not args.keep_names)
     how = "encrypted with AES-256-GCM" if args.encrypt else "in the clear, with a checksum"
     print(f"wrote {args.output}: {human_bytes(size)}, {how}")
+    # By the variable, as `inspect` has no flag for a key.
     given = f"THINFLOW_KEY_FILE={shlex.quote(args.key_file)} " if args.key_file else ""
     print(f"next: {given}thinflow inspect {shlex.quote(args.output)}")
     return 0

@@ -108,6 +108,7 @@ def _data(found: Any) -> dict[str, Any]:
             "b": place.twin,
             "b_op": place.twin_op,
             "index": list(place.index),
+            # As text: it may be a string, a shape or a number of numpy's.
             "before": str(place.before),
             "after": str(place.after),
             "relative": place.relative,

@@ -137,6 +137,7 @@ def _set_switches(graph: Graph, constants: Mapping[str, bool]) -> list[str]:
     for node in graph:
         # By a part of the name, as in the original: Keras adds numbers to it.
         part = next((part for part in constants if part in node.name), None)
+        # A switch that is named as an input is meant to be fed.
         if part is None or node in fed or node.op not in {"Placeholder", "PlaceholderWithDefault"}:
             continue
         if _is_bool(node):

@@ -148,6 +148,7 @@ def _optimised(source: Source, runtime: str) -> Graph:
 
     graph = load(source)
     require_tensorflow(graph, "converted")
+    # Only the ops are wanted, so that nothing needs to run.
     return float_graph(graph, verify=False, runtime=runtime).graph
 
 

@@ -53,6 +53,7 @@ def evaluate_file(
         EngineUnavailable: the engine is missing, or refuses the file.
     """
     session = Session(path)
+    # A file with an open batch is fed one sample at a time, as a device does it.
     feeds = open_feeds(data, {name: one_sample(spec) for name, spec in session.inputs.items()})
     names = class_names_for(path_of(path), next(iter(session.outputs.values()), None), labels)
     numbers = class_numbers(feeds.labels, names) if feeds.labels is not None else None

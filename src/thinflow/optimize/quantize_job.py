@@ -155,6 +155,7 @@ def quantize(source: Any, options: QuantizeOptions) -> QuantizedModel:
         FeedError: the samples do not fit.
     """
     maker = options.for_litert("ONNX models", 'say format="onnx"')
+    # Refused before the model is opened, which may take long.
     options.chosen()
     inputs = _opened(source, maker.order, options)
     _, made = _quantized(maker, inputs, options)

@@ -28,6 +28,7 @@ def plain_dot(graph: Graph) -> str:
     lines = ["digraph graphname {"]
     for node in graph:
         lines.append(f"  {quoted(node.name)} [label={quoted(node.op)}];")
+        # Each source once, however many of its outputs are read.
         edges = dict.fromkeys((v.node.name, "") for v in node.inputs)
         edges |= dict.fromkeys((n.name, " [style=dashed]") for n in node.control_inputs)
         lines += [f"  {quoted(source)} -> {quoted(node.name)}{style};" for source, style in edges]

@@ -154,6 +154,7 @@ def _spec_shape(shape: Any) -> str:
     if shape.unknown_rank:
         return "<unknown>"
     sizes = ["None" if d.size < 0 else str(d.size) for d in shape.dim]
+    # Python's tuple of one has a comma.
     return f"({', '.join(sizes)}{',' * (len(sizes) == 1)})"
 
 

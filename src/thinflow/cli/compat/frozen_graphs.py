@@ -79,6 +79,7 @@ def freeze_graph(argv: Sequence[str]) -> int:
     if target:
         import thinflow
 
+        # Binary whatever the name says, as the original writes it.
         thinflow.save(frozen.graph, target, format="graphdef")
     print(f"Froze {len(frozen.variables)} variables.")
     print(f"{len(frozen.graph)} ops in the final graph.")

@@ -94,6 +94,7 @@ def _apply(flags: dict[str, str], switched_on: set[str]) -> int:
     result = transform_with_ledger(
         os.path.expanduser(flags["in_graph"]),
         flags["transforms"],
+        # Empty and not None: what is not named is not guessed either.
         names(flags["inputs"]) or [],
         names(flags["outputs"]) or [],
         verify="verify" in switched_on,

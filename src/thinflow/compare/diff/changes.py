@@ -17,6 +17,7 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ir.text import graph_text
 from thinflow.ir.types import shape_text
 
+# 8 MB in float64, so that a weight of any size is compared in little memory.
 CHUNK = 1 << 20
 """Elements of a weight that are compared at once."""
 

@@ -192,6 +192,7 @@ def compare_models(a: Graph, b: Graph) -> ConversionDiff:
 def _worst(layers: Sequence[Layer], count: int) -> list[Layer]:
     """Those that differ most, in running order."""
     chosen = sorted(layers, key=lambda x: -x.difference.relative)[:count]
+    # By identity: layers hold numbers that may be NaN, which equals nothing.
     kept = {id(x) for x in chosen}
     return [x for x in layers if id(x) in kept]
 

@@ -71,6 +71,7 @@ class CallsBefore:
             raw = isinstance(values, bytes | bytearray | memoryview)
             array = np.frombuffer(values, kind) if raw else np.asarray(values, kind)
             self.feed(name, array, *dims)
+        # numpy refuses what does not fit a type by errors of its own; these calls tell all by their code.
         except (ThinflowError, TypeError, ValueError) as error:
             logger.error("failed to fill '%s': %s", name, error)
             return FAILED

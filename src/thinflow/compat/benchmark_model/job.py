@@ -251,6 +251,7 @@ def _narrow(graph: Graph, feeds: Mapping[str, Array], fetches: Sequence[str]) ->
     """Declare what is fed and fetched, with the sizes fed."""
     graph.inputs = [graph.value(name) for name in feeds]
     graph.outputs = list(dict.fromkeys(graph.value(name) for name in fetches))
+    # What is fed decides the sizes, also where it differs from what the graph declares.
     specs = {graph.value(name): array for name, array in feeds.items()}
     infer_shapes(graph, {value: _fed(value, array) for value, array in specs.items()})
 
@@ -264,6 +265,7 @@ def _init(graph: Graph, names: Sequence[str], feeds: Mapping[str, Array], log: L
     """Run each init op once, in a session of its own: what a run needs is filled in the graph."""
     for name in names:
         node = graph.node(name.partition(":")[0])
+        # A copy: the constant that waits shall not be in the graph that is measured.
         probe = graph.clone()
         done = probe.constant(np.zeros((), np.float32), "init_done").node
         # A node without outputs cannot be fetched; a constant that waits for it can.

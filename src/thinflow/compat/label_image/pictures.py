@@ -27,6 +27,7 @@ _COLOURS, _GREY = 3, 1
 _DECODERS: tuple[tuple[bytes, str, dict[str, Any]], ...] = (
     (b"\x89PNG", "DecodePng", {"channels": 3, "dtype": UINT8}),
     (b"GIF8", "DecodeGif", {}),
+    # Channels as the file has them; `_with_channels` makes of those what is wanted.
     (b"BM", "DecodeBmp", {"channels": 0}),
     (b"\xff\xd8", "DecodeJpeg", {"channels": 3}),
 )

@@ -66,6 +66,7 @@ def ranked(
         )
     real = flat.astype(np.float64) if grid is None else (flat.astype(np.float64) - grid[1]) * grid[0]
     # Negated and stable, so that of equal scores the first class comes first.
+    # A negative count would cut the last ones off instead.
     order = np.argsort(-real, kind="stable")[: max(count, 0)]
     return [Guess(labels[i] if i < len(labels) else "", int(i), float(real[i])) for i in order]
 
@@ -118,6 +119,7 @@ def label_files(
     grid = session.grids.get(session.aliases.get(output, output))
     for file in files:
         feeds = feeds_of(file)
+        # Behind the feeds: to decode and resize the file is no part of a run.
         begun = time.perf_counter()
         for _ in range(clock.runs if clock else 1):
             (scores,) = session.run([output], feeds)

@@ -39,6 +39,7 @@ def sound_feeds(path: Path, session: Session, name: str, rate: int = RATE) -> di
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise FormatError("this is not a WAV file", str(path), "give 16-bit PCM sound")
     spec = session.spec(name)
+    # Decoded even for an input that takes the file: its rate is checked, and damage found before the run.
     samples, found = _decoded(data, path, _sample_count(spec))
     if rate and found != rate:
         raise FormatError(
