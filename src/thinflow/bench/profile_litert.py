@@ -124,6 +124,7 @@ def _one_by_one(
     warmup: int,
 ) -> Profile:
     """Time each operator of the main subgraph by itself, on what really reaches it."""
+    # Operators of other subgraphs run as often as a loop turns, which single models do not show.
     if len(program.subgraphs) != 1:
         raise EngineUnavailable(
             "a model with loops or functions cannot be cut into operators",

@@ -69,6 +69,7 @@ def _merged(steps: Sequence[Step]) -> list[Step]:
     """The outputs of one node in one step; what is computed again in a loop stays apart."""
     merged: list[Step] = []
     for step in steps:
+        # The observer is told of one output after the other, so those of one node stand together.
         if merged and merged[-1][0] == step[0] and merged[-1][1] == step[1]:
             name, op, micros, size = merged.pop()
             step = (name, op, micros + step[2], size + step[3])

@@ -100,6 +100,7 @@ def workload_of(graph: Graph) -> Workload:
     needed = ancestors([v.node for v in graph.outputs]) if graph.outputs else set(graph)
     cost = graph_cost(graph, [n for n in graph if n in needed])
     heavy = {n: cost.by_node[n.name].macs for n in needed if n.name in cost.by_node}
+    # A multiplication and an addition.
     heavy = {n: 2 * macs for n, macs in heavy.items() if macs}
     integer = {n for n in heavy if _is_integer(n)}
     return Workload(

@@ -298,6 +298,7 @@ class Branches:
 
 def _constant(graph: Graph, value: Value) -> Array:
     """A value that needs no inputs, as an array that nobody can change."""
+    # A view, so that the mark below is not put on an array that the plan may keep for itself.
     fixed: Array = Plan(graph, [value]).run({})[0].view()
     # That is the sign by which a body knows that it may take the array for a constant.
     fixed.flags.writeable = False

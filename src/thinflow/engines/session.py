@@ -108,6 +108,7 @@ class Session:
         if self._file is not None:
             self.engine = self._file.engine
             return
+        # A graph is lifted where the interpreter was asked for, or the file's own engine refused it.
         engine = "reference" if self.is_lifted else engine
         self._held = _stored(self._graph)
         self._undecided = measure or cache is not None
@@ -179,6 +180,8 @@ class Session:
         """
         if feeds is None:
             feeds = {}
+        # Names in the caller's order: whatever else depends on them was prepared once, and a run only looks
+        # it up.
         key = (fetches if fetches is None or isinstance(fetches, str) else tuple(fetches), tuple(feeds))
         call = self._calls.get(key)
         if call is None:

@@ -115,6 +115,7 @@ def _decode(message: Any, library: Library, given: Mapping[str, Attr] | None = N
     for node in message.node_def:
         body.restore(Node(node.name, node.op, node.device, BodyRecord(node, library.known)))
     for node in message.node_def:
+        # Behind the loop that makes all nodes: a body need not be in an order in which it can run.
         _connect(body, body.node(node.name), node.input, library, lists)
     missing = [arg.name for arg in signature.output_arg if arg.name not in message.ret]
     if missing:

@@ -108,6 +108,7 @@ class _Builder:
 
     def declare(self) -> None:
         """Set the graph's inputs and outputs."""
+        # A file may name one tensor twice among them.
         self.graph.inputs = list(dict.fromkeys(self.values[t] for t in self.subgraph.inputs))
         self.graph.outputs = list(dict.fromkeys(self.outputs()))
 

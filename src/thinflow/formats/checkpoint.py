@@ -32,6 +32,7 @@ _STATE_STARTS = frozenset({b"model_checkpoint_path", b"all_model_checkpoint_path
 _HINT = "freeze it with its graph: thinflow freeze GRAPH --checkpoint PREFIX -o frozen.pb"
 _SHARD = re.compile(r"\.data-\d{5}-of-\d{5}$")
 _OLD_SHARD = re.compile(r"-\d{5}-of-\d{5}$")
+# A list of names, which is read as a whole.
 _MAX_STATE_BYTES = 1 << 24
 
 

@@ -127,6 +127,7 @@ def _graphs(buffer: memoryview, file: Path, folder: Path) -> list[MetaGraph]:
         buffer = _chunks.joined(buffer)
     elif Sample(file, head).word() in _TEXT_STARTS:
         buffer = memoryview(protos.serialize(protos.from_text("SavedModel", bytes(buffer))))
+    # The prefix that TensorFlow gives it, in a folder of the same name.
     checkpoint = folder / "variables" / "variables"
     has_variables = Path(f"{checkpoint}.index").is_file()
     graphs = []

@@ -189,6 +189,7 @@ def _gather(c: Call) -> Value:
         return c.emit("GatherV2", c[0], indices, c.constant(axis), batch_dims=0, Tparams=c[0].dtype)
     shape = c.emit("Shape", c[0], out_type=indices.dtype)
     size = c.emit("GatherV2", shape, c.constant(axis % rank(c)), c.constant(0), Tparams=shape.dtype)
+    # TensorFlow's gathers take no negative indices.
     places = c.emit("FloorMod", indices, size)
     return c.emit("GatherV2", c[0], places, c.constant(axis), batch_dims=0, Tparams=c[0].dtype)
 

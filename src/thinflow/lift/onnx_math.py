@@ -263,6 +263,7 @@ def reduction_axes(c: Call) -> Value | None:
         return None
     if c[0].spec.shape is not None:
         return integers(c, tuple(range(rank(c))))
+    # All axes, of which only the run knows how many there are.
     return c.emit("Range", c.constant(0), c.emit("Rank", c[0]), c.constant(1), Tidx=INT32)
 
 

@@ -78,7 +78,7 @@ class Neighbours:
 def gives_floats(operator: Operator, placement: Placement, kernels: Kernels, neighbours: Neighbours) -> bool:
     """True if nobody wants the integers of an operator that can give floats as well."""
     after = neighbours.after(operator)
-    # Without readers it is an answer of the model, which is wanted in float: `all` of nothing is right.
+    # Without such readers it is an answer of the model, which is wanted in float, or only its sizes are read.
     return kernels.table[operator.code].gives_floats and all(placement[reader] for reader in after)
 
 

@@ -116,6 +116,7 @@ class _Rewriter:
         new = replace(operator, outputs=list(operator.outputs))
         self.operators.append(new)
         for number, tensor in enumerate(operator.outputs):
+            # The model was trained with this rounding, so that readers in float get the rounded numbers, too.
             if tensor in self._trained:
                 new.outputs[number] = self.tensor(f"{tensor.name}/exact", tensor.shape, FLOAT)
                 self._write(tensor, new.outputs[number], operator)
@@ -133,6 +134,7 @@ class _Rewriter:
         ]
         new = replace(operator, inputs=inputs, outputs=list(operator.outputs))
         self.operators.append(new)
+        # Straight from the sums, without a rounding that nobody asked for.
         if gives_floats(operator, self.placement, KERNELS, self._neighbours):
             self._floats.update(operator.outputs)
             return

@@ -73,6 +73,7 @@ class Recipe:
         self._check_borders()
         if self.columns not in COLUMNS:
             raise ParameterError(f"columns are '{self.columns}'", hint=f"there are: {', '.join(COLUMNS)}")
+        # Made and dropped: a wrong name or option is refused now, not when samples are about to be walked.
         observers.make(self.observer, self.observer_options)
         for field_name in ("skip_ops", "skip_nodes"):
             if isinstance(getattr(self, field_name), str):

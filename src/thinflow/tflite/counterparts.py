@@ -36,6 +36,7 @@ _OPS: Mapping[Kind, Mapping[str, str]] = {
         "LOGISTIC": "Sigmoid",
         "LOG_SOFTMAX": "LogSoftmax",
         "NEG": "Neg",
+        # All three take halves to even.
         "ROUND": "Round Rint",
         "SIGN": "Sign",
         "SIN": "Sin",
@@ -45,6 +46,7 @@ _OPS: Mapping[Kind, Mapping[str, str]] = {
     Kind.BINARY: {
         "ADD": "AddV2 Add",
         "BITWISE_XOR": "BitwiseXor",
+        # Of integers, DIV is cut off towards zero, as TruncateDiv is.
         "DIV": "RealDiv Div TruncateDiv",
         "EQUAL": "Equal",
         "FLOOR_MOD": "FloorMod",

@@ -144,6 +144,7 @@ _FIELDS = {
     "ArgMin": "output_type:dtype",
     "Cast": "in_data_type:dtype out_data_type:dtype",
     "Shape": "out_type:dtype",
+    # 2 is the number of int32.
     "Unique": "idx_out_type:dtype=2",
     "FakeQuant": "min:f32 max:f32 num_bits:i32 narrow_range:bool",
     "SparseToDense": "validate_indices:bool",

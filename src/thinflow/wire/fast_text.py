@@ -228,6 +228,7 @@ def _fields(descriptor: Any) -> dict[bytes, Fill]:
 
 def _filler(field: Any) -> Fill:
     if field.message_type is not None:
+        # protobuf shows a map as a repeated message, which this option marks.
         if field.message_type.GetOptions().map_entry:
             return _map_filler(field)
         return _message_filler(field)

@@ -111,6 +111,7 @@ def encode_varint(n: int) -> bytes:
     """A non-negative integer of up to 64 bits as a varint; a negative one as its 64-bit two's complement."""
     if not -(1 << 63) <= n < 1 << 64:
         raise WriteError(f"{n} does not fit into 64 bits")
+    # Negative numbers always take ten bytes so, as int32 and int64 fields have it.
     n &= (1 << 64) - 1
     out = bytearray()
     while n > 127:

@@ -51,6 +51,7 @@ def packed_varints(data: bytes) -> list[int]:
     at = 0
     while at < len(data):
         value, at = read_varint(data, at)
+        # int64 fields hold negative numbers as two's complement of 64 bits, not zigzag.
         numbers.append(signed(value))
     return numbers
 
