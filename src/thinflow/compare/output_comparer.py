@@ -114,6 +114,7 @@ class OutputComparer:
         Deep graphs amplify rounding errors. How much is measured when it matters: the graph runs again with
         every input number off by about one unit in its last place.
         """
+        # Always the same: whether a step passes must not change from run to run.
         rng = np.random.default_rng(1)
         noise = 0.0
         names = [v.name for v in graph.outputs]

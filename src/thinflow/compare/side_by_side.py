@@ -242,6 +242,7 @@ def _placed(array: Array, wanted: Shape) -> Array:
     if wanted is None or shapes_fit(array.shape, wanted) or len(wanted) != array.ndim or array.ndim < 3:
         return array
     last = array.ndim - 1
+    # From channels last to channels first, then the other way round.
     for order in ((0, last, *range(1, last)), (0, *range(2, array.ndim), 1)):
         if shapes_fit(tuple(array.shape[i] for i in order), wanted):
             result: Array = array.transpose(order)

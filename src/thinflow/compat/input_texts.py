@@ -183,7 +183,8 @@ def _bound(arguments: list[Any]) -> None:
     """Refuse sizes that would take all memory."""
     import numpy as np
 
-    # An upper bound: the product of all the numbers, whichever of them are sizes.
+    # The product of all the numbers, whichever of them are sizes: an upper bound but for `arange`, where a
+    # step below 1 makes more elements.
     size = 1.0
     for argument in arguments:
         if isinstance(argument, (int, float, tuple, list)) and np.asarray(argument).dtype.kind in "iuf":

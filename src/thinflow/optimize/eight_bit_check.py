@@ -221,6 +221,7 @@ def _allowed(node: Node, own: QuantParams, grids: Mapping[Value, QuantParams]) -
 
 
 def _judge(value: Value, off: Array, allowed: int, engine: str) -> None:
+    # Of fewer than 10,000 elements none may be further off.
     if off.size and np.count_nonzero(off > allowed) > _TINY_SHARE * off.size:
         place = np.unravel_index(int(off.argmax()), off.shape)
         raise VerificationError(

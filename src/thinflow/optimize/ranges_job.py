@@ -75,6 +75,7 @@ def eight_bit_model(
     # Ops that hand their input on, such as pools and reshapes, share its range.
     ranges = spread(program, ranges)
     missing = _missing(program.subgraphs[0].operators, ranges)
+    # Last: a range that somebody knows has been spread by now as far as it goes.
     if default is not None:
         ranges.update((t, _default(default)) for t in missing)
     else:

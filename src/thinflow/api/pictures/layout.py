@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from thinflow.api.pictures.picture import Arrow, Box, Picture
 
+# About 0.6 of the 11 pixels that letters are high in `svg`.
 CHARACTER_WIDTH = 6.6
 LINE_HEIGHT = 14.0
 LONGEST_LINE = 34

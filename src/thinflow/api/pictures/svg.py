@@ -92,6 +92,7 @@ def _curve(points: list[Point]) -> str:
     (x, y), *rest = points
     way = [f"M{x:.1f} {y:.1f}"]
     for x1, y1 in rest:
+        # Control points straight below the one end and above the other make the curve vertical at both.
         half = (y + y1) / 2
         way.append(f"C{x:.1f} {half:.1f} {x1:.1f} {half:.1f} {x1:.1f} {y1:.1f}")
         x, y = x1, y1

@@ -111,6 +111,7 @@ def _layer_before(node: Node, twin: dict[Node, Node], constants: set[Node]) -> N
         # A batch norm's other inputs are its parameters; of an Add or Mul either side may be the constant.
         sources = [v.node for v in node.inputs[: 1 if has(node.op, Trait.BATCH_NORM) else None]]
         carriers = [n for n in sources if n not in constants]
+        # Two are branches that meet, which no weights can take in; none is a constant expression.
         if len(carriers) != 1:
             return None
         (node,) = carriers

@@ -169,6 +169,7 @@ def later_start(best: Candidate, search: Search) -> Iterator[Candidate]:
         head = set(work[:middle])
         live = _live(work[:middle], head, set())
         smaller = cut(best, None, {n: values[n] for n in live}) if all(n in values for n in live) else None
+        # With recorded values ahead of the cut it still fails, so that the cause lies behind it.
         if search.fails(smaller):
             assert smaller is not None
             yield smaller
@@ -267,6 +268,7 @@ def plainer(best: Candidate, search: Search) -> Iterator[Candidate]:
 
 
 def _plainer_arrays(array: Array) -> Iterator[Array]:
+    # Not zeros, behind which most failures would vanish.
     yield np.broadcast_to(np.ones((), array.dtype), array.shape)
     rounded = np.asarray(np.round(array.astype(np.float64), 1), array.dtype)
     if not np.array_equal(rounded, array):
