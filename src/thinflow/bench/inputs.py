@@ -227,6 +227,7 @@ def _takes_any_numbers(value: Value) -> bool:
     # A reader that wants other sizes than the default ones knows what the input is for.
     if likely_shape(value, spec) != concrete_shape(spec):
         return False
+    # Of bytes only pictures, with more than two sizes: a row of bytes may be text or indices.
     return (spec.dtype.is_floating and len(spec.shape) > 0) or (
         spec.dtype.itemsize == 1 and len(spec.shape) > 2 and spec.dtype.is_integer
     )

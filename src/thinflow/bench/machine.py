@@ -118,6 +118,7 @@ def _from_sysctl() -> tuple[str, set[str]]:
 
     flags = set(ask("machdep.cpu.features", "machdep.cpu.leaf7_features").lower().split())
     if platform.machine() == "arm64":
+        # Every arm64 processor has it.
         flags.add("asimd")
         flags.update(
             flag
@@ -127,6 +128,8 @@ def _from_sysctl() -> tuple[str, set[str]]:
     return ask("machdep.cpu.brand_string"), flags
 
 
+# --- load by others meanwhile -------------------------------------------------------------------------------
+
 _STAT = "/proc/stat"
 _EVERY_NS = 100_000_000  # the kernel counts in hundredths of a second
 # Of one CPU.
@@ -134,7 +137,7 @@ _WORTH_TELLING = 0.2
 
 
 class Usage(NamedTuple):
-    """Of this process so far.
+    """Usage of this process so far.
 
     Attributes:
         cpu_seconds: of all its threads.

@@ -188,6 +188,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     return {"before": before, "peak": peak_resident_bytes()}
 
 
+# --- arrays on their way to the child -----------------------------------------------------------------------
+
 # numpy's kinds of numbers whose `dtype.str` names them; bfloat16 is an unnamed block of two bytes there.
 _PLAIN = "biufc"
 

@@ -175,7 +175,7 @@ def _check_options(sources: Sequence[Any], options: Mapping[str, Any]) -> None:
 
 
 def _size_bytes(path: Path) -> int:
-    """Of a file, or of all files in a folder."""
+    """Bytes of a file, or of all files in a folder."""
     if not path.is_dir():
         return path.stat().st_size
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

@@ -135,7 +135,7 @@ def add_part(total: NodeStats, part: NodeStats, number: int) -> dict[str, str]:
 
 
 def _sum(a: Series, b: Series) -> Series:
-    """Of the sums, run by run; how they spread is known within bounds only."""
+    """Statistics of the sums, run by run; how they spread is known within bounds only."""
     if not a.count:
         return b
     count = max(a.count, b.count)

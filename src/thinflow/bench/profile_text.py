@@ -169,6 +169,8 @@ def _fitted(
     return names, ops, [shortened([kernel], rest)[0] for kernel in kernels]
 
 
+# --- reasons ------------------------------------------------------------------------------------------------
+
 _SHARE = 0.5
 """Of the time that a model takes more, what takes less of it is no reason."""
 

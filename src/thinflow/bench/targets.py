@@ -32,6 +32,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.synthetic import concrete_shape, explain_open_sizes, naming_open_sizes, synthetic_array
 from thinflow.typing import Array
 
+# Fixed, so that all engines, and the next run of a command, are fed the same numbers.
 _SEED = 0
 _COPIES = "includes copying inputs and outputs"
 
@@ -95,6 +96,7 @@ class LiteRTRunner:
             (d["index"], a) for d, a in zip(model.interpreter.get_input_details(), arrays, strict=True)
         ]
         model.run(arrays)  # brings the tensors to the size of the arrays
+        # With a scale: uint8 alone may be pixels or indices.
         self.eight_bit = any(
             d["dtype"] in (np.int8, np.uint8) and d["quantization_parameters"]["scales"].size
             for d in model.interpreter.get_tensor_details()

@@ -87,6 +87,7 @@ def workload(subject: Subject) -> Workload | None:
     if not found.uncounted or found.has_eight_bit or not _is_file(subject):
         return found
     with suppress(ThinflowError):  # an op that TensorFlow's cannot say
+        # Of equals the first: the file's own ops.
         found = min(found, workload_of(_lifted(subject)), key=lambda work: len(work.uncounted))
     return found
 
@@ -181,6 +182,7 @@ def _is_integer(node: Node) -> bool:
     if op.startswith(("Quantized", "QLinear", "DynamicQuantize")) or op.endswith("Integer"):
         return True
     if vocabulary == "tfl":  # float activations are quantized inside where the weights are eight-bit
+        # x and the weights are among the first three, in whatever order the op has them.
         return any(v.dtype in _SMALL for v in node.inputs[:3])
     if vocabulary != "onnx" or not all(map(_is_dequantized, node.inputs[:2])):
         return False

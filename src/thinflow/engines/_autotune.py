@@ -137,7 +137,7 @@ def key_of(
 
 
 def _versions() -> dict[str, str]:
-    """Of everything that decides how fast an engine is."""
+    """Versions of everything that decides how fast an engine is."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"thinflow": __version__}

@@ -71,6 +71,8 @@ def run_file(
         return in_child(
             lambda: _runs(content, engine, feeds, threads), engine, doing, timeout_seconds=timeout_seconds
         )
+    # Functions are pickled by name: the child, where this module is `__main__`, imports it by its own once
+    # more.
     request = pickle.dumps((_runs, (content, engine, [list(arrays) for arrays in feeds], threads)))
     answer = _spawned(request, engine, doing, timeout_seconds)
     result: list[list[Array]] = _opened(answer)

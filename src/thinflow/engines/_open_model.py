@@ -53,6 +53,7 @@ def open_for_engine(
             the interpreter does not run it either.
     """
     own = engine_of(model)
+    # A second opinion, whether the file's own engine would run it or not.
     if own and engine == "reference":
         return _lifted(model, signature)
     if own:

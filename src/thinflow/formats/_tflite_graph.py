@@ -101,6 +101,7 @@ class _Builder:
                     self._operator(operator)
                 except FormatError as error:
                     raise error.at(f"operator {number} ({operator.code})") from error
+            # An output may be a constant that no operator reads: it becomes a node here.
             self.outputs()
         except FormatError as error:
             raise error.at(where) from error

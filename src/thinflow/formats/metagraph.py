@@ -30,6 +30,7 @@ _SAVER_WORDS = frozenset(
     {b"filename_tensor_name", b"save_tensor_name", b"restore_op_name", b"max_to_keep", b"sharded", b"version"}
 )
 _GRAPH_FIELD = 2
+# Where exporters of different ages name the op.
 _INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op", "table_initializer")
 _ASSETS = "saved_model_assets"
 # TensorFlow 2 notes these ops as outputs of signatures that nobody is to call.
@@ -175,6 +176,7 @@ def asset_path(folder: Path, name: str) -> Path:
         raise FormatError(
             f"the asset '{name}' would lie outside the model's folder", str(folder), "do not trust this model"
         )
+    # The text of a name may be harmless where a link in the folder is not.
     if path.exists() and not path.resolve().is_relative_to(home.resolve()):
         raise FormatError(
             f"the asset '{name}' is a link out of the model's folder", str(folder), "copy the file there"

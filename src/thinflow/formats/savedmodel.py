@@ -248,6 +248,8 @@ def _describe(entries: Any, values: Sequence[Value], names: Sequence[str] | None
 def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # A model that was frozen there before may be replaced; variables or assets of another one would not
+        # fit.
         others = [p.name for p in folder.iterdir() if p.name != FILE]
     except OSError as error:
         raise WriteError(

@@ -44,6 +44,7 @@ def _div(c: Call) -> Value:
 
 @lifts("onnx.Mod")
 def _mod(c: Call) -> Value:
+    # The sign is the divisor's, as in Python; with `fmod` the dividend's, as in C.
     return c.emit("TruncateMod" if c.get("fmod", 0) else "FloorMod", c[0], c[1])
 
 
@@ -359,6 +360,7 @@ def _lp_norm(c: Call) -> Value:
 
 lifts("onnx.Identity")(same("Identity"))
 lifts("onnx.Relu")(same("Relu"))
+# It takes bools only, of which this is the same.
 lifts("onnx.Xor")(_binary("NotEqual"))
 lifts("onnx.Sum")(variadic("AddV2"))
 lifts("onnx.Max")(variadic("Maximum"))

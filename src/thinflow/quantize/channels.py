@@ -19,7 +19,7 @@ from thinflow.typing import Array, Progress
 @brief_repr
 @dataclass(frozen=True)
 class ChannelStatistics:
-    """Of a tensor's last dimension, C entries.
+    """Statistics of a tensor's last dimension, C entries.
 
     Attributes:
         largest: float64 [C], of the magnitudes.
@@ -71,7 +71,7 @@ def channel_statistics(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> dict[Tensor, ChannelStatistics]:
-    """Of activations whose last size is known, in a float program.
+    """Statistics of activations whose last size is known, in a float program.
 
     Raises:
         FeedError: a sample does not fit the inputs, or there are no samples.

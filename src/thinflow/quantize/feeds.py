@@ -163,6 +163,7 @@ def _from_files(
         labels = [f.name.split("_", 1)[0] for f in files]
     chosen = spread(len(files), limit, labels)
     taken = [files[number] for number in chosen]
+    # A model that takes text gets the file's bytes, whose range is nobody's choice.
     has_numbers = all(spec.dtype is not STRING for spec in inputs.values())
 
     def walk() -> Iterator[dict[str, Array]]:

@@ -221,6 +221,8 @@ def check_recipe(recipe: Recipe) -> None:
         raise ParameterError("inputs and outputs of an ONNX model stay float32", hint="leave the types out")
 
 
+# ---------------------------------------------------------------------------------------------------- results
+
 P = TypeVar("P")
 
 

@@ -85,6 +85,7 @@ def read_sample(file: Path, inputs: Inputs, scaling: Scaling) -> dict[str, Array
         raise
     except UNREADABLE as e:
         raise FeedError(f"the file cannot be read: {e}", where) from e
+    # A model that takes text decodes the file by itself, and gets its bytes below.
     if suffix in SOUNDS and all(spec.dtype is not STRING for spec in inputs.values()):
         return {name: fit(x, name, inputs[name], where) for name, x in _read_sound(file, inputs).items()}
     name = only_input(inputs, f"a {suffix} file")
@@ -137,6 +138,8 @@ def _shaped(samples: Array, spec: TensorSpec) -> Array:
     length = [n != 1 for n in spec.shape]
     return samples.reshape([-1 if is_length else 1 for is_length in length] if any(length) else [-1])
 
+
+# --------------------------------------------------------------------------------------------------- pictures
 
 PICTURES = frozenset((".jpg", ".jpeg", ".png", ".bmp"))
 

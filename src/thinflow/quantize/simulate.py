@@ -74,7 +74,7 @@ def dequantized(stored: Array, quantization: Quantization | None) -> Array:
 def activation_parameters(
     program: Program, recipe: Recipe, ranges: Mapping[Any, Range]
 ) -> dict[Tensor, Parameters]:
-    """Of every activation that the scheme stores as integers, its constants left out."""
+    """Parameters of every activation that the scheme stores as integers, its constants left out."""
     main, kernels = program.subgraphs[0], BY_SCHEME[recipe.scheme]
     return assign(main, place(main, kernels, recipe, ranges), ranges, kernels).of
 
