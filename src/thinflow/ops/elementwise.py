@@ -344,4 +344,5 @@ class ApproximateEqual(OpDef):
     def kernel(x: Array, y: Array, *, tolerance: float = 1e-5) -> Array:
         require(x.shape == y.shape, f"shapes {list(x.shape)} and {list(y.shape)} differ")
         difference = np.abs(widen(x) - widen(y))
+        # The attribute is a float32, whatever the type of x and y.
         return np.asarray(np.less(difference, np.float32(tolerance).astype(difference.dtype)))

@@ -97,10 +97,12 @@ def _png(pixels: Array, compression: int) -> bytes:
         np.ascontiguousarray(pixels.astype(pixels.dtype.newbyteorder(">"))).view(np.uint8).reshape(height, -1)
     )
     filtered = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1).tobytes()
+    # The three zeros: deflate, the standard set of filters, rows in order.
     header = struct.pack(
         ">IIBBBBB", width, height, 8 * pixels.dtype.itemsize, _PNG_COLOURS[channels], 0, 0, 0
     )
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(filtered, compression)), (b"IEND", b""))
+    # A chunk: length of its data, name, data, checksum of the last two.
     body = b"".join(
         struct.pack(">I", len(d)) + n + d + struct.pack(">I", zlib.crc32(n + d)) for n, d in chunks
     )

@@ -64,6 +64,7 @@ class RaggedTensorToSparse(OpDef):
         *nested, values = inputs
         require(bool(nested), "there are no row splits")
         checked_all(nested, len(values))
+        # One row of coordinates for each item of the level that is reached; each level adds a column.
         places = np.arange(len(nested[0]) - 1)[:, None]
         sizes = [len(nested[0]) - 1]
         for splits in nested:
@@ -72,6 +73,7 @@ class RaggedTensorToSparse(OpDef):
             within = spans(np.zeros_like(lengths), lengths)
             places = np.concatenate([np.repeat(places, lengths, 0), within[:, None]], 1)
         inner = values.shape[1:]
+        # The values' own axes, which are even, come last.
         if inner:
             grid = np.indices(inner).reshape(len(inner), -1).T
             repeated = np.repeat(places, len(grid), 0)
@@ -279,6 +281,7 @@ class RaggedFillEmptyRows(OpDef):
         _check_indices(rows, count)
         empty = np.ones(count, bool)
         empty[rows] = False
+        # The defaults stand at the end; a stable sort brings each to its row.
         every = np.concatenate([rows, np.flatnonzero(empty)])
         order = np.argsort(every, kind="stable")
         filler = np.empty(int(empty.sum()), values.dtype)

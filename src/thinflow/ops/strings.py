@@ -161,6 +161,7 @@ class StringSplit(OpDef):
         marks = bytes(delimiter.item())
         # A set of single bytes, not a word: "ab" cuts at every a and every b.
         cut = re.compile(b"[" + re.escape(marks) + b"]").split if marks else _single_bytes
+        # An empty string has no words at all, rather than one that is empty.
         return _ragged([[w for w in cut(s) if w or (s and not skip_empty)] for s in x.tolist()])
 
 
