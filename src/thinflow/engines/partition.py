@@ -190,6 +190,8 @@ def _connect(
         region.inputs, region.outputs = list(needed), list(made)
 
 
+# --- regions that pay ---------------------------------------------------------------------------------------
+#
 # A region that an engine runs costs a call of the engine, and a copy of every value that goes in or out. What
 # it saves is the interpreter's time for its nodes. Both are estimated, from the sizes of the values and the
 # arithmetic of the nodes; the rates are rounded measurements of LiteRT and numpy on one x86 core, and it is

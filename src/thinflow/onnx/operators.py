@@ -211,6 +211,7 @@ _define("Mod", Trait.ELEMENTWISE | Trait.ONE_TYPE, f"{_FLOATS} int64")
 _define("Pow", Trait.ELEMENTWISE | Trait.ONE_TYPE, _NUMBERS)
 _define("Max", Trait.ELEMENTWISE | Trait.ONE_TYPE, f"{_NUMBERS} uint32 uint64", exact=np.maximum)
 _define("Min", Trait.ELEMENTWISE | Trait.ONE_TYPE, f"{_NUMBERS} uint32 uint64", exact=np.minimum)
+# The condition is bool in any case: the type of what is chosen from decides.
 _define("Where", Trait.ELEMENTWISE | Trait.ONE_TYPE, f"{_NUMBERS} uint8 string", deciding=1, exact=np.where)
 _define("com.microsoft.QLinearAdd com.microsoft.QLinearMul", Trait.ELEMENTWISE)
 _define("StringConcat", types="string", since=20)

@@ -208,6 +208,7 @@ def _describe(info: Any, tensor: Tensor, *, names_sizes: bool = False) -> None:
         if size is not None:
             dim.dim_value = size
         elif names_sizes:
+            # A name for each: sizes of the same name would be taken for equal.
             dim.dim_param = f"{tensor.name}_dim_{axis}"
 
 

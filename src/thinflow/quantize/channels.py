@@ -85,6 +85,8 @@ def channel_statistics(
     return {tensor: one.statistics() for tensor, one in watched.items()}
 
 
+# -------------------------------------------------------------------------------------------- bias correction
+#
 # Bias correction: rounded weights shift the mean of a layer's output, and its bias can take that back.
 #
 #     b' = b - sum_k (Wq - W)[k] * E[x[k]]        Nagel et al., ICCV 2019, with E[x] from samples

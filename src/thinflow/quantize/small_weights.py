@@ -143,6 +143,8 @@ class _Unpacked(_IntegerWeights):
         return Smaller(partial(self._stored, weights, axis, bits=bits), Reading.BEFORE)
 
 
+# ---------------------------------------------------------------------------------------------------- float16
+#
 # Constants stored as float16, half the size; the runtime computes in float32.
 #
 # XNNPACK unpacks them once, when the model is loaded; ONNX Runtime runs the Cast behind each once.

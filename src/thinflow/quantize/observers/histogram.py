@@ -158,6 +158,8 @@ class MeanSquaredError(Histogram):
         return float((self.counts * np.square(values - back)).sum())
 
 
+# ------------------------------------------------------------------------------------------------- divergence
+#
 # The threshold that changes the distribution of the magnitudes least.
 #
 # Migacz, "8-bit inference with TensorRT", GTC 2017.
