@@ -1,7 +1,7 @@
 """Authenticated encryption of a payload in chunks, and whether an encrypted model is in memory.
 
 AES-256-GCM, through the `cryptography` package. Every chunk has a nonce of its own: 4 random bytes of the
-file, then its number and whether it is the last, so that chunks can be neither swapped, nor left out, nor cut
+file, then whether it is the last and its number, so that chunks can be neither swapped, nor left out, nor cut
 off. What stands in front of the payload is authenticated with each of them. A passphrase becomes a key by
 scrypt (RFC 7914).
 """
