@@ -136,6 +136,7 @@ def _run_twice(body: Body, node: Node, operands: Sequence[Part]) -> tuple[Comple
 def complex_of(real: Term, imag: Term) -> Complex:
     if real.value.shape == imag.value.shape and real.value.shape is not None and None not in real.shape:
         return Complex(real, imag)
+    # Shapes that differ, or are open, may broadcast: both parts get the common one.
     body = real.body
     sizes = body.add("BroadcastArgs", [real.sizes().value, imag.sizes().value], T=INT32)[0].value
     return Complex(real, imag).each(
@@ -203,6 +204,8 @@ def quotient(x: Complex, y: Complex) -> Complex:
         return x.each(lambda t: t / y.real)
     is_real = y.real.abs() >= y.imag.abs()
     larger, smaller = where(is_real, y.real, y.imag), where(is_real, y.imag, y.real)
+    # With r = smaller / larger the quotient is (p + q r) / size and (q - p r) / size. Where the imaginary
+    # part is larger, p and q change places, and the second part changes its sign.
     share = where(larger.equal(0.0), larger, smaller / larger)
     size = larger + smaller * share
     p, q = where(is_real, x.real, x.imag), where(is_real, x.imag, x.real)

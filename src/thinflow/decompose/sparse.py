@@ -135,8 +135,8 @@ def rows_filled(
     rows = as_index(columns[0])
     is_empty = bincount(rows, count).equal(0)
     empty = nonzero(is_empty)
-    # Defaults come last, and the sort is stable: it puts each into its row and
-    # leaves the others in their order.
+    # Defaults come last, and the sort is stable: it puts each into its row and leaves the others in their
+    # order.
     every = concat([rows, empty], 0)
     ranked = argsort(every)
     added = size_of(empty)

@@ -131,8 +131,8 @@ def ndtri(x: Term) -> Term:
 @decompose("TruncatedNormal")
 def truncated_normal(sizes: Term, *, dtype: DType, seed: int = 0, seed2: int = 0) -> Term:
     """Other numbers of the same distribution: a normal one within two deviations, by its quantiles."""
-    # The share of a normal distribution within two deviations: uniform numbers
-    # of that width, by its quantiles.
+    # The share of a normal distribution within two deviations: uniform numbers of that width, by its
+    # quantiles.
     limit = math.erf(math.sqrt(2))
     drawn = sizes.body.add(
         "RandomUniform", [sizes.value], T=sizes.dtype, dtype=FLOAT, seed=seed, seed2=seed2

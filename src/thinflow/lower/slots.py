@@ -104,6 +104,7 @@ def variable(slot: S, tensor: type[model.Tensor]) -> S:
         UnsupportedOp: the target has no tensor for such a value.
     """
     if isinstance(slot, Listed):
+        # The tensor has as many rows as the list has items, so a size beside it would say it twice.
         items = tensor("items", slot.stored_shape, slot.element)
         return cast("S", replace(slot, tensor=items, size=None))
     if isinstance(slot, model.Tensor):

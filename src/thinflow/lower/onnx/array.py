@@ -216,6 +216,7 @@ def dim_map(
     rank = len(src_format)
     require(sorted(src_format) == sorted(dst_format), f"{src_format} and {dst_format} differ")
     table = Term(b, b.ints([dst_format.index(c) for c in src_format], "axes"))
+    # Axes below 0 count from the end; Mod has the sign of the divisor.
     places = Term(b, b.index(x)).apply("Mod", rank)
     return b.result(b.cast(table.gathered(places.tensor).tensor, x.dtype))
 
@@ -225,6 +226,7 @@ def vec_permute(
     b: Builder, node: Node, x: Tensor, *, src_format: str = "NHWC", dst_format: str = "NCHW"
 ) -> Tensor:
     rows = shape_of(x, "x")[0]
+    # Two numbers are those of height and width alone.
     if rows == len(src_format) - 2:
         src_format, dst_format = (f.replace("N", "").replace("C", "") for f in (src_format, dst_format))
     require(rows == len(src_format) and sorted(src_format) == sorted(dst_format), "x has other axes")

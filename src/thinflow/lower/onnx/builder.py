@@ -268,6 +268,8 @@ class Builder(Building[Tensor, Operator]):
         if x.is_constant:
             index: list[Any] = [slice(None)] * x.array().ndim
             for start, end, axis, step in zip(starts, ends, axes, steps or [1] * len(axes), strict=True):
+                # Backwards to the first place: NumPy takes every number below 0 as one from the end, so None
+                # says it.
                 index[axis] = slice(start, end if end > -END else None, step)
             return self.const(x.array()[tuple(index)], "sliced", x.dtype)
         more = [] if steps is None else [self.ints(steps, "steps")]
@@ -295,6 +297,7 @@ class Builder(Building[Tensor, Operator]):
 
     def filled(self, sizes: Tensor, number: Any, element: DType, *, shape: Dims = None) -> Tensor:
         """A tensor of one number, with the sizes an int64 vector says."""
+        # The op's attribute is a tensor of one element, not a number.
         value = Tensor("", (1,), element, np.array([number], element.numpy()))
         known = self.elements(sizes)
         if shape is None and known is not None:

@@ -18,7 +18,7 @@ def _pads_by_itself(operator: Operator) -> bool:
 
 
 def _with_zeros(pad: Operator) -> str:
-    """Why a Pad is not a plain border of zeros."""
+    """The reason why a Pad is not a plain border of zeros; "" if it is one."""
     # A fourth operand names axes, which makes the list of pads shorter.
     if pad.options.get("mode") != "constant" or len(pad.inputs) > 3:
         return "the border is not made of one number, or not around all axes"

@@ -98,6 +98,7 @@ def sparse_to_dense(
     require(rank is not None, "the rank of the result is not known")
     kind = len(shape_of(indices, "the indices"))
     require(kind == 2 or rank == 1, "the indices do not fit the shape")
+    # One place, or a vector of them: indices of a vector without the axis that holds coordinates.
     if kind < 2:
         indices = b.reshaped(indices, (None if kind else 1, 1))
     rows = shape_of(indices)[0]

@@ -45,6 +45,7 @@ def settle_layout(program: Program) -> None:
 def _settle(program: Program) -> None:
     before = snapshot(program)
     fuse(program)
+    # What merging neighbours alone leaves is the number to beat; the program itself starts anew.
     count = program.counts()["Transpose"]
     restore(program, before)
     pushed: set[tuple[str, Order]] = set()
@@ -205,6 +206,7 @@ def _in_layout(wiring: Wiring, operator: Operator, tensor: Tensor, back: Order) 
         if array.size == 1 and array.ndim == 0:
             return tensor
         full = array.reshape((1,) * (rank - array.ndim) + array.shape).transpose(back)
+        # Leading axes of 1 broadcast without being there.
         kept = next((a for a, n in enumerate(full.shape) if n != 1), rank)
         small = full.reshape(full.shape[kept:]) if array.ndim < rank else full
         return new_constant(name, small, tensor.dtype)
@@ -303,6 +305,7 @@ def _push_pad(wiring: Wiring, operator: Operator, source: Tensor, order: Order) 
     if pads is None or len(operator.inputs) > 3:
         return
     back = inverse(order)
+    # Begins of all axes, then ends: each row is put in the old order.
     both = pads.reshape(2, -1)[:, list(back)]
     border = new_constant(f"{operator.outputs[0].name}/pads", np.ascontiguousarray(both).reshape(-1))
     wiring.set_inputs(operator, [source, border, *operator.inputs[2:]])

@@ -84,6 +84,8 @@ def combined(
     lists = None if images is None else images * kinds
     by_class = b.transposed(boxes, (0, 2, 1, 3))
     amount = b.sliced(b.sizes_of(scores), [0], [1], [0], shape=(1,))
+    # A class of an image becomes an image of one class: boxes may differ by class, which ONNX's op does not
+    # know.
     every = b.step(
         "Expand", by_class, b.joined(amount, b.ints([kinds, count, 4])), shape=(images, kinds, count, 4)
     )
@@ -92,6 +94,7 @@ def combined(
         "NonMaxSuppression", b.reshaped(every, (lists, count, 4)), flat_scores,
         b.ints([limit]), b.reshaped(iou, (1,)), b.reshaped(least, (1,)), shape=(None, 3), element=INT64,
     )  # fmt: skip
+    # The op's [image, class, place] are indices of the scores: 1 where a box is kept.
     alive = b.step(
         "ScatterND", b.filled(b.sizes_of(flat_scores), 0, FLOAT, shape=flat_scores.shape), kept,
         b.step("Expand", b.const(np.float32(1), "one"), b.sliced(b.sizes_of(kept), [0], [1], [0], shape=(1,)),
@@ -121,6 +124,7 @@ def combined(
     results = [
         choose(valid.unsqueezed(2), found, 0),
         choose(valid, values, 0),
+        # Places go on from class to class, so the quotient is the class.
         choose(valid, (places / count).cast(FLOAT), 0),
     ]
     padded = [b.result(_padded(b, t.tensor, size - k), port) for port, t in enumerate(results)]

@@ -51,6 +51,7 @@ def _centred(b: Builder, q: Tensor, r: Range) -> Term:
 
 def _product_range(x: Term, y: Term) -> tuple[Term, Term]:
     c = x * y
+    # The real values of the ends of int32; as float32 its 2**31 - 1 is 2**31.
     return c * -(2.0**31), c * 2.0**31
 
 

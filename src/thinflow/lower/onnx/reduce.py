@@ -12,6 +12,7 @@ from thinflow.lower.rules import lower
 from thinflow.onnx.operators import Trait, same_in_onnx
 from thinflow.onnx.program import Tensor
 
+# Each factor is a Slice and a Mul.
 _MOST_FACTORS = 8
 _REDUCERS = same_in_onnx(Trait.REDUCTION)
 

@@ -39,6 +39,7 @@ def padded(
 def _pairs(paddings: Tensor) -> list[tuple[int, int]]:
     flat = ints(paddings, "paddings")
     require(min(flat, default=0) >= 0, "a padding is negative")
+    # TensorFlow's [rank,2] read in a row: both ends of an axis stand together.
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 

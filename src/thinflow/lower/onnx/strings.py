@@ -101,6 +101,7 @@ def string_to_number(b: Builder, node: Node, x: Tensor, *, out_type: DType | Non
 @lower("RegexFullMatch", to="onnx")
 def regex_full_match(b: Builder, node: Node, x: Tensor, pattern: Tensor) -> Tensor:
     require(pattern.is_constant and pattern.array().size == 1, "the pattern is computed while the model runs")
+    # Both sides match by RE2's syntax, so the pattern goes over as it is.
     return b.emit("RegexFullMatch", x, pattern=_plain(pattern.array().reshape(-1)[0]))
 
 

@@ -148,8 +148,8 @@ class LayerPlan:
 
     def is_faithful(self, to: RequantTarget) -> bool:
         """True if results are within one step of TensorFlow's, whatever was joined."""
-        # Two ways in which a sum without the rounding in between differs: by that
-        # rounding, and by its saturation.
+        # Two ways in which a sum without the rounding in between differs: by that rounding, and by its
+        # saturation.
         return self.blur <= MAX_BLUR * to.scale and not self.early_saturation(to)
 
     def whole_bias(self, weights: Int8Weights, to: RequantTarget) -> Array:

@@ -180,8 +180,8 @@ def _settled(subgraph: Subgraph) -> set[Tensor]:
     settled: set[Tensor] = set()
     for operator in subgraph.operators:
         read = [t for t in operator.inputs if t is not None]
-        # SHAPE is computed ahead even if its input is not: from sizes that are
-        # known when tensors are allocated.
+        # SHAPE is computed ahead even if its input is not: from sizes that are known when tensors are
+        # allocated.
         if operator.code in {"SHAPE", "RANK"} or all(t.is_constant or t in settled for t in read):
             settled.update(operator.outputs)
     return settled

@@ -109,8 +109,8 @@ class Builder(Building[Tensor, Operator]):
         self, code: str, inputs: Sequence[Tensor | None], outputs: list[Tensor], options: dict[str, Any]
     ) -> list[Tensor]:
         """An operator with tensors made before; `outputs`."""
-        # Here and not when the file is written: the error names the node, and a
-        # rule may still try another way.
+        # Here and not when the file is written: the error names the node, and a rule may still try another
+        # way.
         kernels.check(code, inputs, outputs)
         operator = Operator(code, list(inputs), outputs, options, origin=self.node.name)
         encode_options(operator)  # refuses attributes of the wrong kind here, where the node is known

@@ -218,8 +218,8 @@ class ControlLowering(FlowLowering[Builder, Slot]):
         }
         for n in kept:
             slot, form, result = slots[n], forms[n], tensor_of(iteration.results[n])
-            # Items of unknown size cannot be reserved by a constant; the first iteration
-            # computes them from what is known then.
+            # Items of unknown size cannot be reserved by a constant; the first iteration computes them from
+            # what is known then.
             open_ = form.shape is not None and None in form.shape
             if isinstance(slot, Listed) and slot.tensor is None and open_ and result is not None:
                 values = replace(slot, shape=form.shape)

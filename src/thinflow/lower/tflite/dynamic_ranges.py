@@ -117,8 +117,8 @@ class DynamicallyQuantized:
 
     def zero(self, b: Builder) -> Float:
         """The zero point, []."""
-        # Kernels compute this in double: what is a half there may be a little less in
-        # float32, so _UP is a little more.
+        # Kernels compute this in double: what is a half there may be a little less in float32, so _UP is a
+        # little more.
         return (-Float(b, self.low) * per_step(Float(b, self.low), Float(b, self.high)) + _UP).floor()
 
     def quantized(self, b: Builder, real: float) -> Float:
@@ -197,9 +197,9 @@ def _lost(most: Float) -> Float:
     # The kernel divides one step less than that, in double. What the quotient above has lost by rounding
     # tells whether that is another float.
     per = per + (_remainder(half, per, most) - half * _ONE_LESS) / most
-    # half = 2**14, below which float32 numbers are 2**-10 apart: half - per * most is 0 or
-    # 2**-10. In 32-bit steps, most * 2**-14 each, that is 2**7 for each of the two operands: 2 *
-    # 2**7 * 2**-14 * most = most / 64.
+    # half = 2**14, below which float32 numbers are 2**-10 apart: half - per * most is 0 or 2**-10. In 32-bit
+    # steps, most * 2**-14 each, that is 2**7 for each of the two operands: 2 * 2**7 * 2**-14 * most = most /
+    # 64.
     return (half - per * most) * most * (2 * BIAS_FACTOR**2 / 2.0**31)
 
 

@@ -118,8 +118,8 @@ def _product(b: Builder, x: Tensor, first: str, y: Tensor, second: str, result: 
         code, operands, options = "FULLY_CONNECTED", (left, weights, None), {"keep_num_dims": True}
     else:
         made = [*batch, rows, columns]
-        # The operands as they lie where adj_x and adj_y can transpose them: a
-        # TRANSPOSE would copy all elements.
+        # The operands as they lie where adj_x and adj_y can transpose them: a TRANSPOSE would copy all
+        # elements.
         turned_x = first == batch + inner + rows and bool(inner) and bool(rows)
         turned_y = second == batch + columns + inner and bool(inner) and bool(columns)
         left_order = [inner, rows] if turned_x else [rows, inner]

@@ -51,8 +51,8 @@ def _long_floor_div(b: Builder, x: Tensor, by: int) -> Tensor:
         total = part if total is None else step("ADD", total, part)
     assert total is not None
     # The rest is now nearer to 0 than twice the divisor.
-    # A floor has a rest of 0 ... by - 1: one quotient down where it is
-    # negative, one up where it is too large.
+    # A floor has a rest of 0 ... by - 1: one quotient down where it is negative, one up where it is too
+    # large.
     for n in (1, 2):
         below = b.step("LESS", rest, b.const(np.int64(0), "zero"), shape=x.shape, element=BOOL)
         less = b.cast(below, INT64)

@@ -71,8 +71,8 @@ class FuseDilation(Rewrite):
         x, conv = m.tensor("x"), m.operator("conv")
         block, pads, block_after, crops = map(m.array, ("block", "pads", "block_after", "crops"))
         need(x.shape is not None and len(x.shape) == 4, "what is dilated is not known to be images")
-        # SPACE_TO_BATCH_ND pads for the border and to fill the last block; the
-        # crops take the second away again.
+        # SPACE_TO_BATCH_ND pads for the border and to fill the last block; the crops take the second away
+        # again.
         options, border = conv.options, pads - crops
         plain = options["stride_h"] == options["stride_w"] == 1 and options["padding"] == "VALID"
         plain &= options.get("dilation_h_factor", 1) == options.get("dilation_w_factor", 1) == 1

@@ -251,8 +251,8 @@ def _after(b: Builder, state: Tensor, last: Tensor) -> Tensor:
     first = b.step(
         "STRIDED_SLICE", last, begin, end, b.ints([1, 1], "strides"), shape=column, begin_mask=1, end_mask=1
     )
-    # False for any number, NaN too, yet computed from the op's result: the
-    # state is read after the op has run.
+    # False for any number, NaN too, yet computed from the op's result: the state is read after the op has
+    # run.
     never = b.step("LESS", first, first, shape=column, element=BOOL)
     return b.step("SELECT_V2", never, b.scalar(0, state, "zero"), state, shape=state.shape, element=FLOAT)
 
@@ -296,8 +296,8 @@ def start_of(b: Builder, start: Tensor, sequence: Tensor, axis: int) -> Tensor |
     if _is_known_early(start, makers):
         return start
     filled, shape = makers.get(start), start.shape
-    # Zeros of a size that is computed, as zero_state makes them: the only start
-    # that can be made in another way.
+    # Zeros of a size that is computed, as zero_state makes them: the only start that can be made in another
+    # way.
     if filled is None or filled.code != "FILL" or shape is None or shape[-1] is None:
         return None
     number = filled.inputs[1]
@@ -305,8 +305,8 @@ def start_of(b: Builder, start: Tensor, sequence: Tensor, axis: int) -> Tensor |
         return None
     column = _first_column(b, sequence, axis)
     never = b.step("GREATER", column, column, shape=column.shape, element=BOOL)  # so is NaN
-    # [batch,1] times zeros [units,1] is [batch,units], by an operator whose
-    # size is known when it is prepared.
+    # [batch,1] times zeros [units,1] is [batch,units], by an operator whose size is known when it is
+    # prepared.
     weights = b.const(np.zeros((shape[-1], 1), np.float32), "nothing")
     return b.step("FULLY_CONNECTED", b.cast(never, FLOAT), weights, None, shape=shape)
 

@@ -83,8 +83,8 @@ def choose(
         # Now places are ranks; `order` leads back from them at the end.
         boxes = b.step("GATHER", boxes, order, shape=(count, 4), axis=0)
         order = with_one_more(b, order)
-        # count ... 1 for scores above the threshold, -1 for others: all that the kernel sees
-        # is the order, and 0 parts both.
+        # count ... 1 for scores above the threshold, -1 for others: all that the kernel sees is the order,
+        # and 0 parts both.
         ranks = _where_above(b, values, least, _falling(b, count, k))
         rest = (*operands, b.const(np.float32(0), "none"))
     places, valid = b.step_ports(
@@ -165,8 +165,8 @@ def nms_v4(
     _is_sorted: bool = False,
 ) -> tuple[Tensor, ...]:
     places, valid = choose(b, boxes, scores, count, iou, score, is_sorted=_is_sorted)
-    # LiteRT fills up to the limit with anything; TensorFlow pads with zeros, or
-    # hands out what is chosen only.
+    # LiteRT fills up to the limit with anything; TensorFlow pads with zeros, or hands out what is chosen
+    # only.
     if pad_to_max_output_size:
         is_kept = _is_kept(b, count, valid)
         return b.emit("SELECT_V2", is_kept, places, b.scalar(0, places, "nothing")), valid

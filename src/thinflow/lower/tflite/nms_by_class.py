@@ -39,8 +39,8 @@ class _Image:
         b, size = self.b, self.size
         kept = [self._of_class(c) for c in range(len(self.scores))]
         count = len(kept) * self.limit
-        # The best of all classes, by rows: box and score of each stand at the
-        # same place, and so does its class.
+        # The best of all classes, by rows: box and score of each stand at the same place, and so does its
+        # class.
         boxes, scores = (
             b.step("CONCATENATION", *parts, shape=(count, *parts[0].shape[1:]), axis=0)
             for parts in zip(*kept, strict=True)

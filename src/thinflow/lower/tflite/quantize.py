@@ -72,8 +72,8 @@ def _target(params: QuantParams) -> RequantTarget:
     """The target of QuantizeV2: oneDNN's kernel counts unsigned values from the lower end of the range."""
     if params.dtype is not QUINT8 or is_native():
         return RequantTarget.of(params, _steps_off(params) if params.dtype is not QUINT8 else 0.0)
-    # In float32 as the kernel: the zero point before it is rounded. The kernel
-    # adds its fraction to every value.
+    # In float32 as the kernel: the zero point before it is rounded. The kernel adds its fraction to every
+    # value.
     low, high = np.float32(params.low), np.float32(params.high)
     return RequantTarget.of(params, float(-low * (np.float32(255) / (high - low))) - params.zero_point)
 

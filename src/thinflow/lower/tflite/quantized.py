@@ -51,8 +51,8 @@ def dequantized(b: Builder, x: QuantizedValue, value: Value) -> Tensor:
     params = params_of(b, value, b.node)
     if x.is_constant:
         values = np.asarray(x.array())
-        # Constants are decoded here by TensorFlow's arithmetic; DEQUANTIZE may
-        # differ from it in the last bit.
+        # Constants are decoded here by TensorFlow's arithmetic; DEQUANTIZE may differ from it in the last
+        # bit.
         return b.const(decode(values, np.float32(params.low), np.float32(params.high)), "reals", FLOAT)
     y = b.step("DEQUANTIZE", as_int8(b, x, params), shape=x.shape, element=FLOAT)
     beside = decoded_zero(params)
@@ -219,8 +219,8 @@ def quantized_mat_mul(
     weights = centred(values, w_params)
     weights = weights.T if transpose_b else weights
     if isinstance(x, DynamicallyQuantized):
-        # FULLY_CONNECTED takes [m,c], so a matrix [c,m] is transposed, and one
-        # that was to be transposed is not.
+        # FULLY_CONNECTED takes [m,c], so a matrix [c,m] is transposed, and one that was to be transposed is
+        # not.
         matrix = _real_weights(b, values, w_params, (0, 1) if transpose_b else (1, 0))
         real = b.transposed(x.centred(b), (1, 0)) if transpose_a else x.centred(b)
         y = b.step("FULLY_CONNECTED", real, matrix, None, shape=b.result_spec().shape)
@@ -308,8 +308,8 @@ def _in_layer(
     for number in (0, 1):
         value, x, other = node.inputs[number], tensors[number], tensors[1 - number]
         made = b.quantized.sums.get(x)
-        # Somebody else who reads the sums, or the model's user, sees them without
-        # the bias: they stay an operator.
+        # Somebody else who reads the sums, or the model's user, sees them without the bias: they stay an
+        # operator.
         if made is None or not other.is_constant or len(value.uses) > 1 or value.is_graph_output:
             continue
         sums, to = made

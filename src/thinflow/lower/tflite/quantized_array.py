@@ -37,8 +37,8 @@ def _same_parameters(
             b, FloatAccumulators(b.step(code, x.tensor, *more, shape=b.result_spec().shape, **options))
         )
     if isinstance(x, DynamicallyQuantized):
-        # Means of whole numbers have fractions; oneDNN's pooling takes halves to
-        # the even number, as ROUND does.
+        # Means of whole numbers have fractions; oneDNN's pooling takes halves to the even number, as ROUND
+        # does.
         made = Float(b, b.step(code, x.tensor, *more, shape=b.result_spec().shape, **options))
         return with_range(b, x.with_values(made.rounded() if code in _MEANS else made))
     value = node.inputs[0]
@@ -121,8 +121,8 @@ def quantized_resize(
     sides = shape_of(x if isinstance(x, Tensor) else Tensor("", x.shape, x.dtype), "the images", 4)[1:3]
     require(None not in sides, "the size of the images is not known")
     for side, new in zip(sides, ints(size, "the size"), strict=True):
-        # The kernel's fractions have 7 bits: only where they are whole numbers of
-        # 1/128 do both interpolate alike.
+        # The kernel's fractions have 7 bits: only where they are whole numbers of 1/128 do both interpolate
+        # alike.
         steps = linear(side or 1, new, align_corners, half_pixel_centers).fraction * np.float32(128)
         require(
             bool((np.abs(steps - np.rint(steps)) < 0.01).all()),
@@ -142,8 +142,8 @@ def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: QuantizedValue
     for x, value in zip(rest[:count], node.inputs[1 : 1 + count], strict=True):
         own = params_of(b, value, node)
         values = as_int8(b, stored_tensor(b, x, value), own)
-        # LiteRT's CONCATENATION of int8 only copies: it refuses inputs with
-        # other parameters than the result's.
+        # LiteRT's CONCATENATION of int8 only copies: it refuses inputs with other parameters than the
+        # result's.
         parts.append(
             values if (own.low, own.high) == (params.low, params.high) else _moved(b, values, params)
         )

@@ -120,8 +120,8 @@ def as_int8(b: Builder, x: Tensor, params: QuantParams) -> Tensor:
     found = b.quantized.signed.get(x)
     if found is None:
         signed = parameters_of(params)
-        # QUANTIZE between uint8 and int8 of one scale, with zero points 128 apart,
-        # flips the top bit of each value.
+        # QUANTIZE between uint8 and int8 of one scale, with zero points 128 apart, flips the top bit of each
+        # value.
         x.quantization = Quantization(signed.scale, signed.zero_point + 128)
         found = b.own("int8", x.shape, INT8)
         found.quantization = signed

@@ -68,8 +68,8 @@ def strided_slice(
                 masks["begin_mask"] |= 1 << extra
                 masks["end_mask"] |= 1 << extra
         elif new_axis_mask >> i & 1:
-            # Where the axis lies in the result: behind the axes so far, less those that
-            # vanish, plus the new ones before it.
+            # Where the axis lies in the result: behind the axes so far, less those that vanish, plus the new
+            # ones before it.
             new_axes.append(axis - masks["shrink_axis_mask"].bit_count() + len(new_axes))
         else:
             _append(plain, [values[i] or 0 for values in lists])
