@@ -38,6 +38,7 @@ _MOST_COMPARED = 1 << 16
 def _rows_of(splits: Term, count: Term) -> Term:
     """The row of each of `count` values."""
     # One more row begins at each inner split; those at the end begin rows without values.
+    # A split equal to `count` begins a row behind the last value: it needs a place, which is cut off below.
     begun = bincount(splits.cut(0, 1, -1), count + 1)
     return cumsum(begun.cut(0, 0, -1))
 

@@ -177,6 +177,7 @@ def _sources(at: Term) -> Term:
 def bound(rows: Term, values: Term, *, out_type: DType = INT32) -> Term:
     """Counts of numbers in a sorted row [r,n] that are below (or not above) each value [r,m]."""
     refuse_unless(len(rows.shape) == 2, "a matrix of sorted rows is needed")
+    # All with all, [r,m,n]: a sorted row needs no search where comparisons are counted.
     edges, x = rows.expand_dims(1), values.expand_dims(2)
     hits = edges < x if rows.body.op == "LowerBound" else ~(x < edges)  # NaN comes last
     return hits.cast(rows.body.index).sum(2).cast(out_type)

@@ -206,6 +206,7 @@ def sparse_tensor_dense_matmul(
     """Rows of the dense matrix [k,n], times the values, added up."""
     refuse_unless(len(dense.shape) == 2, "a dense matrix is needed")
     dense = dense.matrix_transpose() if adjoint_b else dense
+    # The adjoint of a sparse matrix is the same values with rows and columns named the other way round.
     rows, columns = (as_index(c) for c in columns_of(indices)[:: -1 if adjoint_a else 1])
     parts = dense.gather(columns) * values.expand_dims(1)
     return segment_sum(parts, rows, as_index(shape.at(0, 1 if adjoint_a else 0)))

@@ -122,6 +122,7 @@ class Lowering(Generic[B, S]):
     def constant(self, value: Value) -> S | None:
         """The constant a value is, if its whole past is constant."""
         if value not in self.tensors and value not in self._unknown:
+            # What has been looked at before is not walked again, so that all trials together stay O(nodes).
             for node in needed_nodes([value], self.tensors.keys() | self._unknown):
                 self.builder.begin(node)
                 folded = self._folded(node) or {}

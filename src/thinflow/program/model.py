@@ -213,6 +213,7 @@ class Block(Generic[T, O]):
         # Backwards, an operator's readers have all been seen before itself, so that one walk takes whole dead
         # chains.
         for operator in reversed(self.operators):
+            # What has no outputs is dead, too: `tflite.variables` adds its writes when all else is done.
             if any(t in live for t in operator.outputs):
                 kept.append(operator)
                 live.update(operator.reads())

@@ -328,6 +328,7 @@ def _truth(b: Builder, slot: Any) -> Tensor:
         raise UnsupportedOp("a list decides")
     if slot.shape is None or (slot.shape and None in slot.shape):
         raise UnsupportedOp(f"what decides has shape {shape_text(slot.shape)}; a scalar is needed")
+    # A shape without a 0 has elements, so the decision is known whatever they are.
     if slot.shape:
         return b.const(np.array(0 not in slot.shape), "decision", BOOL)
     return b.cast(slot, BOOL)

@@ -138,6 +138,7 @@ def _fake_quant(
 
 
 def _clamped(b: Builder, x: Tensor, low: Array, high: Array) -> Tensor:
+    # Clip takes one number for each limit; limits per channel need a Min and a Max.
     if low.size > 1:
         return b.step("Max", b.step("Min", x, b.const(high, "high")), b.const(low, "low"))
     return b.step("Clip", x, b.const(low.reshape(()), "low"), b.const(high.reshape(()), "high"))

@@ -165,6 +165,7 @@ def _windows(b: Builder, conv: Conv, window: tuple[int, int], zero: Tensor) -> T
     if any((top, left, bottom, right)):
         pads = b.ints([0, top, left, 0, 0, bottom, right, 0], "pads")
         height, width = (height or 0) + top + bottom, (width or 0) + left + right
+        # Filled with the zero point, which the product takes off again: the border adds 0.
         x = b.step("Pad", x, pads, zero, shape=(n, height, width, depth))
     steps, gaps = options.get("strides", (1, 1)), options.get("dilations", (1, 1))
     sizes = [m or 0 for m in conv.shape[1:3]]

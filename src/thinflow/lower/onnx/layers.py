@@ -106,6 +106,7 @@ def bias_add(b: Builder, node: Node, x: Tensor, bias: Tensor, *, data_format: st
     if data_format.startswith("NC"):
         rank = len(shape_of(x, "x"))
         require(rank >= 2, "a bias per channel needs a channel axis")
+        # Broadcasting lines axes up from the end: [c,1,1] beside [n,c,h,w].
         bias = b.unsqueezed(bias, range(1, rank - 1))
     return b.emit("Add", x, bias)
 

@@ -39,6 +39,7 @@ def items_of(b: Builder, values: Listed[Tensor]) -> Tensor:
     if values.shape is None:
         raise UnsupportedOp("the rank of its list's items is not known", hint="give the shapes of the inputs")
     count = b.unsqueezed(size_of(b, values), [0])
+    # An open size becomes 1, which broadcasts: `spread` makes the items as large as the first that is set.
     sizes = b.joined(count, b.ints([1 if n is None else n for n in values.shape], "item"))
     return b.filled(sizes, 0, values.element, shape=values.stored_shape)
 

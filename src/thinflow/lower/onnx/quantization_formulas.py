@@ -138,6 +138,7 @@ def along(b: Builder, values: Tensor, x: Tensor, axis: int) -> Term:
         return Term(b, b.reshaped(values, ()))
     rank = len(shape_of(x, "x"))
     require(axis < rank, f"axis {axis} is out of range for rank {rank}")
+    # Broadcasting lines axes up from the end, so sizes of 1 stand for the axes behind this one.
     return Term(b, b.unsqueezed(values, range(1, rank - axis)))
 
 

@@ -324,6 +324,7 @@ def requantization_range_per_channel(
     b: Builder, node: Node, q: Tensor, low: Tensor, high: Tensor, *, clip_value_max: float
 ) -> tuple[Tensor, Tensor]:
     rank = len(shape_of(q, "the quantized values"))
+    # In int64: the magnitude of the least int32 is no int32.
     largest = Term(b, b.cast(q, INT64)).magnitude().reduced("ReduceMax", *range(rank - 1)).cast(FLOAT)
     each = Term(b, low).magnitude().most(Term(b, high).magnitude())
     used = (each * largest / float(2**31)).reduced("ReduceMax", 0)

@@ -114,6 +114,7 @@ def _places(coordinates: str, size: int, wanted: int) -> tuple[Array, bool]:
     one, half = np.float32(1), np.float32(0.5)
     if coordinates == "align_corners":
         scale = np.float32(size - 1) / np.float32(max(wanted - 1, 1))
+        # TensorFlow rounds halves away from 0 here, which is up, as places are not negative.
         mine = np.floor(at * scale + half)
         theirs = np.floor(at * np.float32(size - 1) / np.float32(max(wanted - 1, 1)) + half)
     else:

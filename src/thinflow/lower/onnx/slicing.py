@@ -117,6 +117,7 @@ def strided_slice(
         ]
         shape = _sliced_shape(b, x, plan, axes)
         if starts.is_fixed(chosen) and stops.is_fixed(chosen):
+            # None of these is None here: `or 0` is for the type alone.
             begins, ends = ([bounds.fixed[k] or 0 for k in chosen] for bounds in (starts, stops))
             y = b.sliced(x, begins, ends, axes, None if set(by) == {1} else by, shape=shape)
         else:

@@ -113,6 +113,7 @@ def cast(b: Builder, node: Node, x: Tensor) -> Tensor:
     for element in (x.dtype, target):
         hint = WIDENING if element is BFLOAT16 else ""
         require(element.name in castable, f"LiteRT casts from {x.dtype} to {target} nowhere", hint)
+    # Two steps: the first cuts the fraction off, the second keeps the low bits.
     if x.dtype.is_floating and target.name in _WRAPPED:
         x = b.cast(x, _WRAPPED[target.name])
     return b.emit("CAST", x, in_data_type=x.dtype, out_data_type=target)

@@ -83,6 +83,8 @@ class Builder(Building[Tensor, Operator]):
     def inside(self) -> Builder:
         """A builder for another subgraph of the same program."""
         inner = Builder()
+        # Tensors of one subgraph are none of another's: only what is known of the graph and of tables is
+        # shared.
         inner.quantized.inferred, inner.tables = self.quantized.inferred, self.tables
         return inner
 

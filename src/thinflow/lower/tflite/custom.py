@@ -103,6 +103,7 @@ def detection_post_process(
         "h_scale": float(h_scale),
         "w_scale": float(w_scale),
     }
+    # The kernel reads its options by these names from a FlexBuffers map.
     return b.custom(node.op, encodings, scores, anchors, count=4, options=options)
 
 

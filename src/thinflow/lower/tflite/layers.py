@@ -281,6 +281,7 @@ def matmul(
     if not w.is_constant:
         return b.emit("BATCH_MATMUL", x, w, adj_x=transpose_a, adj_y=transpose_b)
     if transpose_a:
+        # FULLY_CONNECTED has no option for a transposed input, as BATCH_MATMUL has.
         x = b.transposed(x, (1, 0))
     return b.emit("FULLY_CONNECTED", x, w if transpose_b else b.transposed(w, (1, 0)), None)
 

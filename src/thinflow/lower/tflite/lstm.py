@@ -230,6 +230,7 @@ def _last_row(b: Builder, y: Tensor, steps: int, axis: int) -> Tensor:
     begin, end = b.ints(at, "begin"), b.ints([n + 1 for n in at], "end")
     shape = tuple(n for place, n in enumerate(y.shape or ()) if place != axis)
     # Whole axes by masks, so that an open batch needs no number.
+    # 7 is the mask of all three axes, of which this one is taken out.
     others, strides = 7 - (1 << axis), b.ints([1, 1, 1], "strides")
     return b.step(
         "STRIDED_SLICE",

@@ -228,6 +228,7 @@ def _one_place(b: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Tenso
     )
     sizes = [n or 0 for n in shape_of(x)]
     written = [n or 0 for n in shape_of(updates)]
+    # SCATTER_ND adds up what meets in one place; one place alone meets nothing.
     where, shape = b.index(indices), b.ints(sizes, "shape")
     ones = b.const(np.ones(written, np.float32), "ones")
     marks = b.step("SCATTER_ND", where, ones, shape, shape=x.shape, element=FLOAT)
