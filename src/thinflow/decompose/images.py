@@ -187,6 +187,7 @@ class _Picked:
 
 # --- by weighted sums along each side -----------------------------------------------------------------------
 
+# Elements of a matrix of weights, which is part of the model.
 _MOST_WEIGHTS = 1 << 22
 
 

@@ -16,6 +16,7 @@ from thinflow.decompose.rules import decompose
 from thinflow.decompose.terms import Term, concat, refuse_unless, where
 from thinflow.ir.types import FLOAT, INT32, TensorSpec
 
+# Pairs of boxes whose factors are held at once.
 _MOST_COMPARED = 1 << 20
 _MOST_UNROLLED = 32
 """Iterations, each of four operators, up to which a loop costs more than what is in it."""

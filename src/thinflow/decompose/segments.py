@@ -26,6 +26,7 @@ from thinflow.decompose.terms import Term, concat, refuse_unless, where
 from thinflow.ir.types import INT32, DType
 from thinflow.typing import Array
 
+# Each group takes a comparison and a gather of its own.
 _MOST_GROUPS = 1 << 10
 
 

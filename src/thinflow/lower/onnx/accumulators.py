@@ -44,6 +44,7 @@ _SHALLOW = 192
 """Products per sum up to which leaving out a pass over 32-bit sums is worth more than the fastest product."""
 _DEEP = 96
 """Products per sum from which on those of eight bits are worth copying what windows see."""
+# ONNX's weights may be all of int8, where LiteRT's specification stops at -127.
 _INT8_LEAST = -128
 _FOUR = 4
 """Channels that kernels read at once."""

@@ -295,6 +295,7 @@ def without_border(b: Builder, x: Tensor) -> tuple[Tensor, Border]:
 # ---- Pixels that sliding windows see of images, as places in the flat image: for sums of quantized values.
 
 
+# Elements of a constant that is made here and is in no file.
 _MOST = 1 << 22
 
 

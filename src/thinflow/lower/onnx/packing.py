@@ -141,6 +141,7 @@ class Packed:
         """x [steps,batch,n] with the steps that `places` [steps,batch] says for each sequence."""
         b = self.b
         sizes = b.joined(b.ints([1, 1]), b.ints([(x.shape or (0,))[-1] or 0]))
+        # GatherElements takes an index for each element: that of a step is spread over its units.
         index = b.step(
             "Expand", b.unsqueezed(places, [2]), sizes, shape=(*(places.shape or ()), (x.shape or ())[-1])
         )

@@ -33,6 +33,7 @@ from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import is_native
 from thinflow.typing import Array
 
+# From a signed value to the unsigned one that stands for the same real value.
 _HALF = 128
 FEWEST = 64
 """Elements below which values are computed as TensorFlow does: exact, and too few to take any time."""

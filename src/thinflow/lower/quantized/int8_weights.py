@@ -22,6 +22,7 @@ import numpy as np
 from thinflow.typing import Array
 
 INT8_MOST = 127
+# Inputs are counted 0 ... 255, whatever their zero point; the middle is what they are taken for on average.
 _SPAN = 255.0
 _MEAN = _SPAN / 2
 # Width / sqrt(12) for a uniform distribution. Of 256 whole numbers it is sqrt((256**2 - 1) / 12): the same
@@ -43,6 +44,7 @@ _WIDER = 1 + np.arange(256) / 256
 """Times the narrowest scale. Beyond twice of it a bit of the weights would be given away for nothing."""
 _MANY = 1 << 16
 """Weights from which on only the narrowest scale is tried: 256 passes over them would take seconds."""
+# What eight bits tell apart.
 _LEVELS = 256
 _ON_GRID = 1e-2
 """Steps that weights which were stored in eight bits are off a multiple of one: float32 has rounded them."""

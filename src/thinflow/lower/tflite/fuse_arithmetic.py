@@ -11,6 +11,7 @@ from thinflow.program.wiring import keeps_shape
 from thinflow.tflite.model import Operator, Tensor
 from thinflow.typing import Array
 
+# Their options have a fused_activation_function in the schema, and their kernels compute it.
 _CAN_ACTIVATE = (
     "CONV_2D|DEPTHWISE_CONV_2D|TRANSPOSE_CONV|CONV_3D|FULLY_CONNECTED|ADD|SUB|MUL|DIV|MAX_POOL_2D"
     "|AVERAGE_POOL_2D"

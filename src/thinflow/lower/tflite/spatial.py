@@ -143,7 +143,8 @@ def space_to_depth(
     b: Builder, node: Node, x: Tensor, *, block_size: int, data_format: str = "NHWC"
 ) -> Tensor:
     require_nhwc(data_format)
-    # TensorFlow and LiteRT count channels alike: the place in the block is the outer part of a channel's number.
+    # TensorFlow and LiteRT count channels alike: the place in the block is the outer part of a channel's
+    # number.
     code = "SPACE_TO_DEPTH" if node.op == "SpaceToDepth" else "DEPTH_TO_SPACE"
     return b.emit(code, x, block_size=block_size)
 
