@@ -144,6 +144,7 @@ class _Network:
         """True if a variable is read at most to stay what it is."""
         own, after = self.loop.arguments[number], self.loop.after[number]
         maker = self.steps.maker(after)
+        # Once per reading input, so that a Where which reads it twice does not pass.
         readers = [o for o in self.loop.operators for t in o.inputs if t is own]
         return maker is not None and maker.code == "Where" and readers in ([], [maker])
 

@@ -101,6 +101,7 @@ def noted_grid(
 def _noted(b: Builder, x: Tensor, low: Array, high: Array, num_bits: int, narrow_range: bool) -> Tensor:
     low, high, inverse, scale = _steps(low, high, num_bits, narrow_range)
     if not x.is_constant:
+        # A note has one range: that which holds the ranges of all channels.
         return b.emit("FakeQuant", x, low=float(np.min(low)), high=float(np.max(high)))
     half = np.float32(0.5)
     shifted = np.maximum(np.minimum(x.array(), high), low) - low

@@ -20,7 +20,9 @@ from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.program.fusion import by_code, fuse, only_if, op, value
 from thinflow.program.wiring import constant_of
 
+# Extremes are the same in whatever order elements come; sums would round in another order.
 _ANY_ORDER = ("ReduceMax", "ReduceMin")
+# The order of axes that makes channels-first images channels-last.
 _LAST = (0, 2, 3, 1)
 
 

@@ -292,6 +292,7 @@ def _dynamic(b: Builder, x: QuantizedValue, value: Value, node: Node) -> Dynamic
     own = params_of(b, value, node)
     stored = as_int8(b, stored_tensor(b, x, value), own)
     if stored.is_constant:
+        # From int8 to 0 ... 255, exact in float.
         values = b.const(np.asarray(stored.array()).astype(np.float32) + 128, "codes", FLOAT)
     else:
         real = Float(b, b.step("DEQUANTIZE", stored, shape=stored.shape, element=FLOAT))

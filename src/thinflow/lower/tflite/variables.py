@@ -53,6 +53,7 @@ def with_variables(program: Program, states: Sequence[State]) -> Program:
     ends = {t for s in used for t in (fed[s.input.name], given[s.output.name])}
     inputs, outputs = ([t for t in side if t not in ends] for side in (main.inputs, main.outputs))
     whole = Subgraph(inputs, outputs, [*before, *main.operators, *after], name=main.name)
+    # The same twice: CALL_ONCE takes a subgraph, and a signature wants one of its own.
     starts = [
         Subgraph([], [], [o for s in used for o in _started(s, fed[s.input.name])], name=name)
         for name in (_START, RESET)
