@@ -310,6 +310,7 @@ def _call(run: FlowLowering[Any, Any], node: Node, slots: list[Any]) -> list[Any
     proposal = nms_padded.proposal(function.name, *run.described(slots))
     if proposal is None:
         return run.inlined(function, slots)
+    # Boxes and scores alone: all other arguments were read as constants.
     *results, is_right = run.inlined(proposal, slots[:2])
 
     def proposed(_: FlowLowering[Any, Any], given: list[Any]) -> list[Any]:
@@ -318,6 +319,7 @@ def _call(run: FlowLowering[Any, Any], node: Node, slots: list[Any]) -> list[Any
     def itself(inner: FlowLowering[Any, S], given: list[S]) -> list[S]:
         return inner.inlined(function, given[: len(slots)])
 
+    # Both branches are given the same operands, of which each takes its own.
     return run.select_branch(is_right, [*slots, *results], proposed, itself)
 
 

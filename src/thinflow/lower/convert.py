@@ -57,6 +57,7 @@ def lowered_block(
     outputs = graph.outputs if outputs is None else outputs
     for value in inputs:
         run.feed(value)
+    # Refusals are kept until dead operators are gone: only what the outputs need has to have a form.
     run.lower_all(graph, outputs, inputs)
     block: Block[Any, Any] = Block(
         [run.fed[v] for v in inputs], [_output(run, v) for v in outputs], run.builder.operators

@@ -71,6 +71,7 @@ class DecomposingLowering(Lowering[B, S]):
         slots = [self.tensor_of(self.operand(node, v)) for v in node.inputs]
         self.builder.begin(node)
         try:
+            # Formulas may leave out what nobody reads.
             read = {v.port for v in node.outputs if v.uses or v.is_graph_output or v in self.wanted}
             function, ports = decomposing.decomposition_of(
                 node, *self.described(slots), self.builder.INDEX, read
