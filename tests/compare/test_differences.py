@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from thinflow.compare.differences import first_beyond, layer_of, steepest
+from thinflow.compare.differences import difference, first_beyond, layer_of, steepest
 
 ENDS = ("a", "Relu", "b", "tfl.RELU")
 
@@ -46,3 +46,9 @@ def test_where_noise_grows() -> None:
     assert [x.name for x in found] == ["q", "r"]
     assert steepest(layers[:2]) is None
     assert steepest([]) is None
+
+
+def test_an_imaginary_part_counts_on_either_side() -> None:
+    real, other = np.ones(2, np.float32), np.array([1, 1 + 2j], np.complex64)
+    assert difference(real, other).largest == 2
+    assert difference(other, real).largest == 2

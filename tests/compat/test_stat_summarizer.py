@@ -156,3 +156,23 @@ def test_a_feed_that_does_not_fit() -> None:
     summarizer = thinflow.StatSummarizer(parse_graph(TEXT))
     with pytest.raises(FeedError, match=r"'x' has shape \[2,3\], the array fed has \[6\]"):
         summarizer.run("z", {"x": np.ones(6, np.float32)})
+
+
+def test_an_op_with_many_outputs_is_called_once() -> None:
+    graph = parse_graph("""
+        x = Placeholder() {dtype=float, shape=shape[2,3]}
+        axis = Const() {value=int32[]{1}}
+        s = Split(axis, x) {T=float, num_split=3}
+        y = AddN(s:0, s:1, s:2) {T=float, N=3}
+        inputs: x
+        outputs: y
+    """)
+    summarizer = thinflow.StatSummarizer(graph)
+    for _ in range(2):
+        summarizer.run(["y:0"], {"x": X})
+    (line,) = [
+        t for t in summarizer.output_string().split("Summary by node type")[1].splitlines() if "Split" in t
+    ]
+    # Of one run: one node, called once.
+    assert line.split()[1] == "1"
+    assert line.split()[-1] == "1"

@@ -61,6 +61,9 @@ def test_the_checkpoint_beside_it(tmp_path: Path) -> None:
     (tmp_path / "old.meta").write_bytes(binary())
     (tmp_path / "old-00000-of-00002").write_bytes(b"x")
     assert metagraph.read(tmp_path / "old.meta").checkpoint == tmp_path / "old"
+    (tmp_path / "v[1].meta").write_bytes(binary())
+    (tmp_path / "v[1]-00000-of-00002").write_bytes(b"x")
+    assert metagraph.read(tmp_path / "v[1].meta").checkpoint == tmp_path / "v[1]"
 
 
 def test_init_ops_of_every_kind() -> None:

@@ -13,6 +13,7 @@ from thinflow import formats
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import FormatError, GraphError, ParameterError
 from thinflow.formats import tflite
+from thinflow.formats._tflite_graph import _function_names
 from thinflow.formats.foreign import is_as_read
 from thinflow.ir.attrs import FunctionAttr
 from thinflow.ir.check import find_problems
@@ -331,3 +332,10 @@ def test_half_a_file_names_itself(path: Path) -> None:
     with pytest.raises(FormatError, match=r"a LiteRT \(.tflite\) model that cannot be read") as caught:
         formats.load(path)
     assert str(path) in caught.value.where
+
+
+def test_every_subgraph_has_a_name_of_its_own() -> None:
+    names = ["main", "a", "a_3", "a", "", "a"]
+    assert _function_names(Program([Subgraph([], [], [], name=name) for name in names])) == [
+        *("main", "a", "a_3", "a_3_3", "subgraph_4", "a_5")
+    ]

@@ -83,3 +83,8 @@ def test_constants_and_counts() -> None:
     assert run("DeviceIndex", device_names=("GPU",)) == 1
     assert run("HostConst", value=Tensor.from_array(np.float32([1, 2]))).tolist() == [1, 2]
     assert abs(float(run("Timestamp")) - time.time()) < 60
+
+
+def test_the_largest_double_belongs_to_the_last_bucket() -> None:
+    message = run("HistogramSummary", word(b"h"), np.array([np.finfo(np.float64).max])).item()
+    assert isinstance(message, bytes)

@@ -111,3 +111,8 @@ def test_shifts_of_one_axis_add_up() -> None:
 def test_an_axis_reversed_twice_is_refused() -> None:
     with pytest.raises(ShapeError, match="twice"):
         run("ReverseV2", M, ints(0, -2))
+
+
+def test_an_empty_tensor_is_padded_too() -> None:
+    empty = np.zeros((0, 3), np.float32)
+    assert run("MirrorPad", empty, pairs((0, 0), (1, 1)), mode="SYMMETRIC").shape == (0, 5)

@@ -7,7 +7,7 @@ import pytest
 from thinflow.ir.order import MERGES, NEXT_ITERATIONS
 from thinflow.ops import registry, traits
 from thinflow.ops.registry import OpDef, op
-from thinflow.ops.traits import Trait, has, ops_with
+from thinflow.ops.traits import RuleTable, Trait, declare, has, ops_with
 
 
 @pytest.mark.parametrize("trait", Trait)
@@ -66,3 +66,12 @@ def test_a_new_op_is_known_wherever_its_trait_is_asked_for(monkeypatch: pytest.M
     assert AcmeAdd.has(Trait.ADD)
     assert "AcmeAdd" in ops_with(Trait.ADD)
     ops_with.cache_clear()
+
+
+def test_rules_by_trait_find_ops_of_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traits, "_declared", dict(traits._declared))
+    rules: RuleTable[str] = RuleTable()
+    rules.rule(Trait.PAD)("the rule")
+    assert rules.of("PadOfAPlugin") == ()
+    declare(["PadOfAPlugin"], Trait.PAD)
+    assert rules.of("PadOfAPlugin") == ("the rule",)

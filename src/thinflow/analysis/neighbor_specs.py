@@ -59,7 +59,7 @@ def _asked_by(node: Node) -> Shape:
     if has(node.op, Trait.CONVOLUTION):
         return _placed(node, 5 if node.op == "Conv3D" else 4, _constant_size(node, 1, -2))
     if has(node.op, Trait.FUSED_BATCH_NORM):
-        return _placed(node, 4, _constant_size(node, 1, 0))
+        return _placed(node, 5 if "D" in str(node.get("data_format", "")) else 4, _constant_size(node, 1, 0))
     if has(node.op, Trait.TAKES_IMAGES):
         return (None,) * 4
     if node.op == "MatMul":

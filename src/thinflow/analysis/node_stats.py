@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from thinflow.errors.plain_text import csv_cell, one_line
+
+if TYPE_CHECKING:
+    from thinflow.ir.graph import Value
 
 _RULE = "=" * 30
 STYLES = ("tf2", "tf1")
@@ -269,3 +274,27 @@ def _title(text: str) -> str:
 
 def _cells(cells: Iterable[str]) -> str:
     return "".join(f"\t{c}" for c in cells)
+
+
+class RunSteps:
+    """Times of the nodes of a run, from one output to the next.
+
+    Attributes:
+        taken: (name, op, microseconds, bytes of its outputs) in the order in which they ran.
+    """
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, str, int, int]] = []
+        self._before = time.perf_counter_ns()
+
+    def observe(self, value: Value, array: Any) -> None:
+        now = time.perf_counter_ns()
+        took, size = (now - self._before) // 1000, int(getattr(array, "nbytes", 0))
+        node, taken = value.node, self.taken
+        # Outputs of one call come one after the other: only the first took the time of the op.
+        if taken and taken[-1][0] == node.name and value.port:  # another output of the same call
+            took, size = taken[-1][2] + took, taken[-1][3] + size
+            taken.pop()
+        taken.append((node.name, node.op, took, size))
+        # Read again, so that the bookkeeping above counts for no node.
+        self._before = time.perf_counter_ns()

@@ -52,7 +52,7 @@ def difference(before: Array, after: Array) -> Difference:
         where = _position(unequal)
         return Difference(math.inf, math.inf, where, before[where], after[where])
     # In float64: differences of float16 cannot overflow there, and those of 32-bit integers are exact.
-    wide = np.complex128 if before.dtype.kind == "c" else np.float64
+    wide = np.complex128 if "c" in (before.dtype.kind, after.dtype.kind) else np.float64
     a, b = before.astype(wide), after.astype(wide)
     with np.errstate(invalid="ignore", over="ignore"):
         gap = np.abs(np.asarray(a - b))

@@ -198,7 +198,7 @@ def _in_layout(one: Array, other: Array, value: Value) -> Array:
     """The second array with its channels where the first has them."""
     moved = np.moveaxis(other, 1, -1) if other.ndim >= 3 else other
     # thinflow's own mark of a tensor that was moved to NCHW; with equal sizes the shape would not tell.
-    if names_of(value)[0].endswith("/raw") and moved.shape == one.shape:
+    if names_of(value)[0].endswith(RAW) and moved.shape == one.shape:
         return moved
     order = order_between(one.shape, other.shape)
     result: Array = other.reshape(one.shape) if order is None else other.transpose(order)

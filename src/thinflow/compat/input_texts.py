@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 import struct
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,15 @@ _FILE = re.compile(r"([^=]+)=([^\[\]]+)(?:\[([^\[\]]+)\])?\Z")
 _MAKERS = frozenset("arange array empty eye full linspace ones zeros".split())  # noqa: SIM905
 _RANDOM = frozenset("normal rand randint randn random uniform".split())  # noqa: SIM905
 _METHODS = frozenset({"astype", "reshape"})
+# Where the makers that take sizes have them: the place of the argument, and its name.
+_SIZES = {
+    **dict.fromkeys(("zeros", "ones", "empty", "full"), (0, "shape")),
+    **dict.fromkeys(("randint", "uniform", "normal"), (2, "size")),
+    "random": (0, "size"),
+    "linspace": (2, "num"),
+}
 _MAX_ELEMENTS = 1 << 28
+_MAX_ELEMENT_BYTES = 1 << 10
 _HOW = (
     "write numbers, lists, or np.zeros, ones, full, arange, eye, linspace, random.rand with numbers in them"
 )
@@ -40,10 +49,12 @@ def split_pairs(text: str) -> Iterator[tuple[str, str]]:
 
 def _parts(text: str) -> Iterator[str]:
     # By hand, since an expression that is malformed must still be cut at its own end.
-    depth, quote, start = 0, "", 0
+    depth, quote, start, is_escaped = 0, "", 0, False
     for at, char in enumerate(text):
         if quote:
-            quote = "" if char == quote and text[at - 1] != "\\" else quote
+            quote = "" if char == quote and not is_escaped else quote
+            # A backslash behind a backslash escapes nothing.
+            is_escaped = char == "\\" and not is_escaped
         elif char in "'\"":
             quote = char
         elif char in "([{":
@@ -159,15 +170,17 @@ def _called(tree: ast.Call) -> Any:
     arguments = [_value(a) for a in tree.args]
     named = {k.arg: _value(k.value) for k in tree.keywords if k.arg is not None}
     path = _dotted(tree.func)
+    is_maker = path is not None and len(path) == 1 and path[0] in _MAKERS
+    is_random = path is not None and len(path) == 2 and path[0] == "random" and path[1] in _RANDOM
+    is_method = isinstance(tree.func, ast.Attribute) and tree.func.attr in _METHODS
+    if not (is_maker or is_random or is_method):
+        raise FeedError(f"'{ast.unparse(tree.func)[:60]}' is not run", hint=_HOW)
     # Before the call: `np.zeros((1 << 20, 1 << 20))` is short to write.
-    _bound([*arguments, *named.values()])
-    if path is not None and len(path) == 1 and path[0] in _MAKERS:
-        return getattr(np, path[0])(*arguments, **named)
-    if path is not None and len(path) == 2 and path[0] == "random" and path[1] in _RANDOM:
-        return getattr(np.random, path[1])(*arguments, **named)
-    if isinstance(tree.func, ast.Attribute) and tree.func.attr in _METHODS:
-        return getattr(np.asarray(_value(tree.func.value)), tree.func.attr)(*arguments, **named)
-    raise FeedError(f"'{ast.unparse(tree.func)[:60]}' is not run", hint=_HOW)
+    _require_affordable("" if path is None else path[-1], arguments, named)
+    if path is not None and (is_maker or is_random):
+        return getattr(np.random if is_random else np, path[-1])(*arguments, **named)
+    assert isinstance(tree.func, ast.Attribute)
+    return getattr(np.asarray(_value(tree.func.value)), tree.func.attr)(*arguments, **named)
 
 
 def _dotted(tree: ast.expr) -> list[str] | None:
@@ -179,18 +192,41 @@ def _dotted(tree: ast.expr) -> list[str] | None:
     return names if isinstance(tree, ast.Name) and tree.id in ("np", "numpy") else None
 
 
-def _bound(arguments: list[Any]) -> None:
-    """Refuse sizes that would take all memory."""
+def _require_affordable(maker: str, arguments: list[Any], named: dict[str, Any]) -> None:
+    """Refuse sizes that would take all memory, of an array or of one element ("U1000000000")."""
+    if any(_element_size(value) > _MAX_ELEMENT_BYTES for value in (*arguments, *named.values())):
+        raise FeedError(
+            "elements of this size are not made here", hint="save them to a .npy file and give that"
+        )
+    if _elements(maker, arguments, named) > _MAX_ELEMENTS:
+        raise FeedError("an array of this size is not made here", hint="save it to a .npy file and give that")
+
+
+def _element_size(value: object) -> int:
+    """Bytes of an element, where a text names a type of numpy; 0 for anything else."""
     import numpy as np
 
-    # The product of all the numbers, whichever of them are sizes: an upper bound but for `arange`, where a
-    # step below 1 makes more elements.
-    size = 1.0
-    for argument in arguments:
-        if isinstance(argument, (int, float, tuple, list)) and np.asarray(argument).dtype.kind in "iuf":
-            size *= float(np.prod(np.abs(np.maximum(np.abs(np.asarray(argument, np.float64)), 1))))
-    if size > _MAX_ELEMENTS:
-        raise FeedError("an array of this size is not made here", hint="save it to a .npy file and give that")
+    try:
+        return np.dtype(value).itemsize if isinstance(value, str) else 0
+    except TypeError:
+        return 0
+
+
+def _elements(maker: str, arguments: list[Any], named: dict[str, Any]) -> float:
+    """How many elements a maker of numpy will make; literals, which a text spells out, count as one."""
+    if maker == "arange":
+        bounds = [*arguments, *(named[k] for k in ("start", "stop", "step") if k in named)]
+        start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+        return abs((stop - start) / step) if step else math.inf
+    if maker in ("rand", "randn", "eye"):
+        sizes: Any = [*arguments[:2], *named.values()] if maker == "eye" else arguments
+        # One size of an identity matrix is both.
+        sizes = [*sizes, *sizes] if maker == "eye" and len(sizes) == 1 else sizes
+    else:
+        place, name = _SIZES.get(maker, (len(arguments), ""))
+        sizes = arguments[place] if len(arguments) > place else named.get(name, ())
+    # In Python's whole numbers, which do not overflow; the sizes of a matrix may be written as floats.
+    return math.prod(abs(int(n)) for n in (sizes if isinstance(sizes, (tuple, list)) else (sizes,)))
 
 
 # --- examples -----------------------------------------------------------------------------------------------

@@ -8,12 +8,11 @@ print(summarizer.output_string())                              # 4 print
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from thinflow.analysis.node_stats import STYLES, NodeStats
+from thinflow.analysis.node_stats import STYLES, NodeStats, RunSteps
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import ParameterError
 from thinflow.formats.step_stats import from_bytes
@@ -156,20 +155,10 @@ class StatSummarizer:
         if key not in self._plans:
             self._plans[key] = Plan(self.graph, list(wanted), list(fed))
         plan = self._plans[key]
-        steps: list[Step] = []
-        before = time.perf_counter_ns()
-
-        def observe(value: Value, array: Any) -> None:
-            nonlocal before
-            now = time.perf_counter_ns()
-            size = int(getattr(array, "nbytes", 0))
-            steps.append((value.node.name, value.node.op, (now - before) // 1000, size))
-            # Read again, so that the bookkeeping above counts for no node.
-            before = time.perf_counter_ns()
-
+        steps = RunSteps()
         with blas().limited(self._session.threads):
-            results = plan.run(fed, observe)
-        self.process_step_stats(steps)
+            results = plan.run(fed, steps.observe)
+        self.process_step_stats(steps.taken)
         return list(results)
 
     def process_step_stats(self, steps: Iterable[Step] | bytes | StepStatsMessage) -> None:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES = 16
 _PACKED = b"thinpack"
+# Tags of an ONNX model that may follow its ir_version, as in `formats.onnx`: producer, its version, domain,
+# model version, doc string, graph, opsets.
+_SECOND_TAGS = (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42)
 
 
 @dataclass(eq=False)
@@ -148,9 +151,7 @@ def engine_of(path: str | os.PathLike[str] | Graph) -> str:
         return "litert"
     # An ONNX model starts with its ir_version, from 3 on, and its producer or the like. No GraphDef starts
     # so; a SavedModel does, with version 1.
-    # The tags: 8 is field 1 as a number; the others are fields 2, 3, 7 and 8 (producer, its version, graph,
-    # opset_import) with a length.
-    if len(head) > 2 and head[0] == 8 and 3 <= head[1] < 64 and head[2] in (0x12, 0x1A, 0x3A, 0x42):
+    if len(head) > 2 and head[0] == 8 and 3 <= head[1] < 64 and head[2] in _SECOND_TAGS:
         return "onnxruntime"
     return ""
 

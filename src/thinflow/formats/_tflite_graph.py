@@ -46,11 +46,14 @@ def graph_of(program: Program, main: int = 0) -> Graph:
 
 
 def _function_names(program: Program) -> list[str]:
-    names: list[str] = []
+    names: dict[str, None] = {}
     for number, subgraph in enumerate(program.subgraphs):
         name = subgraph.name or f"subgraph_{number}"
-        names.append(f"{name}_{number}" if name in names else name)
-    return names
+        # A file may give one name to several, and call another what that would become.
+        while name in names:
+            name = f"{name}_{number}"
+        names[name] = None
+    return list(names)
 
 
 def _function(subgraph: Subgraph, names: list[str], number: int, library: dict[str, Function]) -> Function:

@@ -301,8 +301,10 @@ def _checkpoint_beside(path: Path) -> Path | None:
     prefix = path.with_name(path.name.removesuffix(".gz").removesuffix(".meta"))
     if prefix.name == path.name:
         return None
+    from glob import escape
+
     has_files = Path(f"{prefix}.index").is_file() or prefix.is_file()
-    return prefix if has_files or any(path.parent.glob(f"{prefix.name}-?????-of-?????")) else None
+    return prefix if has_files or any(path.parent.glob(f"{escape(prefix.name)}-?????-of-?????")) else None
 
 
 def is_metagraph(sample: Sample) -> bool:

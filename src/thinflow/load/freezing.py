@@ -23,7 +23,6 @@ from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import INT64, TensorSpec
-from thinflow.load import freezing
 from thinflow.load.checkpoint_keys import keys_of
 from thinflow.load.frozen import KEEP, STATE, Frozen, Options, add_left, kept_note, listed
 from thinflow.load.read_ops import GENERATOR_SIZE, behind_identity
@@ -72,7 +71,7 @@ def freeze_metagraph(
         inputs=[e.value for e in signature.inputs.values()] if signature else (),
     )
     if signature is not None:
-        freezing.give_names(frozen.graph, signature)
+        give_names(frozen.graph, signature)
         # Once more, since inputs and outputs have got the names of the signature.
         frozen.kept.declare(frozen.graph)
         _strip(frozen.graph, [])  # what only held the place of a call

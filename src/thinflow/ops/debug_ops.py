@@ -243,7 +243,8 @@ class HistogramSummary(_Summary):
         limits = _limits()
         counts = [0.0] * len(limits)
         for number in numbers.tolist():
-            counts[bisect_right(limits, number)] += 1
+            # The last limit is the largest double, and belongs to the last bucket.
+            counts[min(bisect_right(limits, number), len(limits) - 1)] += 1
         return _summary(put(_TAG, tag.item()) + put(_HISTOGRAM, _histogram(numbers, limits, counts)))
 
 

@@ -229,8 +229,10 @@ class MirrorPad(_Free):
                 all(0 <= p <= size - edge for p in pair),
                 f"padding {pair} exceeds the image of an axis of {size}",
             )
-        # numpy refuses to mirror what is empty.
-        return np.pad(x, paddings.tolist(), mode="reflect" if edge else "symmetric") if x.size else x
+        # numpy refuses to mirror what is empty; there is nothing to mirror, but the sizes grow.
+        mode = ("reflect" if edge else "symmetric") if x.size else "constant"
+        padded: Array = np.pad(x, paddings.tolist(), mode=mode)  # type: ignore[call-overload]
+        return padded
 
 
 @op("Reverse")

@@ -301,6 +301,8 @@ class RuleTable(Generic[Rule]):
     def __init__(self) -> None:
         self._rules: list[tuple[frozenset[str], Trait, Rule]] = []
         self._of: dict[str, tuple[Rule, ...]] = {}
+        # How many ops had traits when these answers were given: tests and plug-ins define ops later.
+        self._known = 0
 
     def rule(self, *ops: str | Trait) -> Callable[[Rule], Rule]:
         """Decorator: the rule for these ops, and for all that have one of these traits."""
@@ -317,6 +319,8 @@ class RuleTable(Generic[Rule]):
 
     def of(self, op: str) -> tuple[Rule, ...]:
         """The rules for an op, in the order in which they were registered."""
+        if self._known != len(_declared):
+            self._of, self._known = {}, len(_declared)
         if op not in self._of:
             self._of[op] = tuple(
                 rule for names, traits, rule in self._rules if op in names or has(op, traits)

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from thinflow.errors import FormatError, ThinflowError
-from thinflow.wire import sstable
 from thinflow.wire.crc32c import crc32c, masked
 from thinflow.wire.fields import read_varint
 
@@ -101,7 +100,7 @@ class Table:
                 f"a block is compressed in an unknown way ({compression})", f"byte {handle.offset}"
             )
         try:
-            return memoryview(sstable.decompress(block)) if compression else block
+            return memoryview(decompress(block)) if compression else block
         except FormatError as e:
             raise e.at(f"byte {handle.offset}") from e
 

@@ -341,7 +341,7 @@ class InferenceInterface(CallsBefore):
         self, values: list[Value], nodes: list[Node], fed: dict[Value, Array], measured: bool
     ) -> list[Array]:
         """The outputs by the interpreter, which can run targets and tells what each node took."""
-        from thinflow.analysis.node_stats import NodeStats
+        from thinflow.analysis.node_stats import NodeStats, RunSteps
         from thinflow.interpreter import Plan
         from thinflow.interpreter.calls import State, sharing
 
@@ -354,33 +354,9 @@ class InferenceInterface(CallsBefore):
         plan = self._plans[key]
         if not measured:
             return plan.run(fed)
-        steps = _Steps()
+        steps = RunSteps()
         results = plan.run(fed, steps.observe)
         if self._stats is None:
             self._stats = NodeStats()
         self._stats.add_run(steps.taken)
         return results
-
-
-class _Steps:
-    """Times of the nodes of a run, from one output to the next.
-
-    Attributes:
-        taken: (name, op, microseconds, bytes of its outputs) in the order in which they ran.
-    """
-
-    def __init__(self) -> None:
-        self.taken: list[tuple[str, str, int, int]] = []
-        self._before = time.perf_counter_ns()
-
-    def observe(self, value: Value, array: Array) -> None:
-        now = time.perf_counter_ns()
-        took, size = (now - self._before) // 1000, int(getattr(array, "nbytes", 0))
-        node, taken = value.node, self.taken
-        # Outputs of one call come one after the other: only the first took the time of the op.
-        if taken and taken[-1][0] == node.name and value.port:  # another output of the same call
-            took, size = taken[-1][2] + took, taken[-1][3] + size
-            taken.pop()
-        taken.append((node.name, node.op, took, size))
-        # Read again, so that the bookkeeping above counts for no node.
-        self._before = time.perf_counter_ns()

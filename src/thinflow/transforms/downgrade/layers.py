@@ -224,7 +224,7 @@ def padded_pool(site: DowngradeSite) -> None:
     """A PadV2 with the least value in front, and no padding in the pooling."""
     element = site.type().numpy()
     # Never the maximum, so that the border does not show.
-    lowest = -np.inf if np.issubdtype(element, np.floating) else np.iinfo(element).min
+    lowest = -np.inf if site.type().kind == "f" else np.iinfo(element).min
     _pad_in_front(site, np.asarray(lowest, element))
 
 
