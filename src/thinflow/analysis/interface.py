@@ -58,10 +58,12 @@ def heavy_ops() -> frozenset[str]:
     }
 
 
+_SOURCES = Trait.QUEUE | Trait.DEQUEUE | Trait.DEQUEUE_MANY | Trait.DEQUEUE_UP_TO
+
+
 def _is_source(op: str) -> bool:
     """True if an op takes samples out of a queue, a file or a data set."""
-    dequeues = Trait.DEQUEUE | Trait.DEQUEUE_MANY | Trait.DEQUEUE_UP_TO
-    return has(op, Trait.QUEUE | dequeues) or op.startswith(("Iterator", "ReaderRead", "ReadFile"))
+    return has(op, _SOURCES) or op.startswith(("Iterator", "ReaderRead", "ReadFile"))
 
 
 def _decoding(op: str) -> str:

@@ -21,6 +21,9 @@ from thinflow.ops.traits import Trait, has
 
 logger = logging.getLogger(__name__)
 
+# Said once: `|` of flags costs more than the look that it is for, at every node.
+_DEQUEUES = Trait.DEQUEUE | Trait.DEQUEUE_MANY | Trait.DEQUEUE_UP_TO
+
 MAX_ELEMENTS = 64
 """Integer constants up to this size take part in shape arithmetic element by element."""
 MAX_PORTS = 1 << 16
@@ -114,7 +117,7 @@ def _node_specs(node: Node, inputs: Sequence[TensorSpec], calls: CallShapes) -> 
     # What the body tells goes first: rules of calls know types alone.
     called = calls.results(node, inputs)
     declared = _declared_results(node, inputs, calls.rules)
-    if has(node.op, Trait.DEQUEUE | Trait.DEQUEUE_MANY | Trait.DEQUEUE_UP_TO):
+    if has(node.op, _DEQUEUES):
         return queued_specs(node, inputs, declared)
     return declared if called is None else completed(called, declared)
 

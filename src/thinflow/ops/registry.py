@@ -121,7 +121,7 @@ class OpDef:
     @classmethod
     def has(cls, traits: Trait) -> bool:
         """True if it has any of these traits."""
-        return bool(cls.traits & traits)
+        return (cls.traits._value_ & traits._value_) != 0
 
 
 RULE_ERRORS = (
