@@ -23,8 +23,8 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ir.types import BOOL
 from thinflow.lift.lifter import Call, Lifter
-from thinflow.lift.quantized import dequantized_operands, rounded_results
 from thinflow.lift.rules import Entry, refuse_unread, rules
+from thinflow.lift.tflite.quantized import dequantized_operands, rounded_results
 from thinflow.ops.registry import RULE_ERRORS
 
 logger = logging.getLogger(__name__)

@@ -111,10 +111,10 @@ def variadic(op: str) -> Rule:
 
 @cache
 def _load_rules() -> None:
-    """Import every module of this package once; their decorators fill the registry."""
+    """Import every module of this package and its folders once; their decorators fill the registry."""
     package = importlib.import_module("thinflow.lift")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"thinflow.lift.{module.name}")
+    for module in pkgutil.walk_packages(package.__path__, "thinflow.lift."):
+        importlib.import_module(module.name)
 
 
 def rules() -> dict[str, Entry]:

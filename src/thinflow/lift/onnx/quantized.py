@@ -11,9 +11,9 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32, INT64, UINT8, DType, dtype
 from thinflow.lift.lifter import Call
-from thinflow.lift.onnx_math import matmul
-from thinflow.lift.onnx_values import NUMBERS, integers, rank, typed
-from thinflow.lift.onnx_windows import convolution
+from thinflow.lift.onnx.math import matmul
+from thinflow.lift.onnx.values import NUMBERS, integers, rank, typed
+from thinflow.lift.onnx.windows import convolution
 from thinflow.lift.rules import Rule, lifts
 
 _DOUBLE = dtype("double")

@@ -11,7 +11,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32, INT64
 from thinflow.lift.lifter import Call
-from thinflow.lift.onnx_values import (
+from thinflow.lift.onnx.values import (
     along,
     bounded,
     channels_first,

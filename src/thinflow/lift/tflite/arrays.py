@@ -7,7 +7,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32, DType
 from thinflow.lift.lifter import Call
 from thinflow.lift.rules import Rule, lifts, lifts_counterparts, same
-from thinflow.lift.tflite_math import activated
+from thinflow.lift.tflite.math import activated
 from thinflow.tflite.counterparts import Kind, same_in_tensorflow
 
 

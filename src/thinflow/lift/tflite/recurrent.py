@@ -14,12 +14,12 @@ from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32
-from thinflow.lift.hybrid import Products
-from thinflow.lift.integer_lstm import integer_lstm
 from thinflow.lift.lifter import Call
-from thinflow.lift.quantized import is_quantized_recurrent
 from thinflow.lift.rules import lifts
-from thinflow.lift.tflite_math import activated
+from thinflow.lift.tflite.hybrid import Products
+from thinflow.lift.tflite.integer_lstm import integer_lstm
+from thinflow.lift.tflite.math import activated
+from thinflow.lift.tflite.quantized import is_quantized_recurrent
 
 MOST_STEPS = 2048
 """Every step becomes nodes of its own."""

@@ -6,7 +6,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, INT32, INT64
 from thinflow.lift.lifter import Call
-from thinflow.lift.onnx_values import (
+from thinflow.lift.onnx.values import (
     NUMBERS,
     along,
     integers,
@@ -18,7 +18,7 @@ from thinflow.lift.onnx_values import (
     typed,
 )
 from thinflow.lift.rules import Rule, lifts, lifts_counterparts, same, variadic
-from thinflow.lift.tflite_math import gelu, prelu
+from thinflow.lift.tflite.math import gelu, prelu
 from thinflow.onnx.operators import Trait, same_in_tensorflow
 
 

@@ -12,7 +12,7 @@ from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, INT64, DType, TensorSpec
 from thinflow.lift.lifter import Call
-from thinflow.lift.onnx_values import integers
+from thinflow.lift.onnx.values import integers
 from thinflow.lift.rules import lifts
 
 # A Loop without a limit: the condition alone ends it.

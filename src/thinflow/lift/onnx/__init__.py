@@ -1,0 +1,1 @@
+"""Lifting rules for ONNX's operators."""

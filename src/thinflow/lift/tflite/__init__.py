@@ -1,0 +1,1 @@
+"""Lifting rules for LiteRT's operators."""
