@@ -12,6 +12,7 @@ from tests.transforms.golden import parse_graph
 from thinflow.engines._files import engine_of
 from thinflow.engines.session import Session
 from thinflow.errors import EngineUnavailable, FeedError, FormatError, GraphError
+from thinflow.formats import named, sample_of
 
 TEXT = """
 x = Placeholder() {dtype=float, shape=shape[1,4]}
@@ -133,6 +134,14 @@ def test_paths_that_lead_to_no_model(tmp_path: Path) -> None:
     damaged.write_bytes(b"\x1c\0\0\0TFL3" + bytes(100))
     with pytest.raises(EngineUnavailable, match=r"m\.tflite: LiteRT refuses the model"):
         Session(damaged)
+
+
+def test_files_are_told_as_formats_tell_them(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    for tag in range(256):
+        path.write_bytes(b"\x08\x08" + bytes([tag]) + b"\x07pytorch")
+        is_onnx = named("onnx").recognise(sample_of(path))
+        assert engine_of(path) == ("onnxruntime" if is_onnx else ""), hex(tag)
 
 
 @pytest.mark.parametrize(

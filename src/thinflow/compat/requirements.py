@@ -104,16 +104,15 @@ def micro_resolver(source: Source) -> Requirements:
     from thinflow.compat import registration
     from thinflow.engines._files import engine_of
     from thinflow.formats.packed_bytes import bytes_of
-    from thinflow.formats.tflite import needed_ops
+    from thinflow.formats.tflite import needed_ops, operator_names
 
     if not isinstance(source, Graph) and engine_of(source) == "litert":
-        content, outside = bytes_of(source), list[str]()
+        (codes, custom), outside = needed_ops(bytes_of(source)), list[str]()
     else:
         from thinflow.optimize.litert import float_model
 
         model = float_model(_optimised(source, "litert"))
-        content, outside = memoryview(b"".join(model.chunks())), _outside(model.core)
-    codes, custom = needed_ops(content)
+        (codes, custom), outside = operator_names(model.program), _outside(model.core)
     text, warnings = registration.micro_resolver(codes, custom)
     return Requirements(text, [*outside, *warnings])
 

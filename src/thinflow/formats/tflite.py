@@ -162,14 +162,19 @@ def _facts(program: Program, losses: list[str]) -> dict[str, str]:
 
 
 def needed_ops(data: memoryview) -> tuple[list[str], list[str]]:
-    """Names of LiteRT's own operators and of custom ones, of all subgraphs, as often as they stand there.
+    """The `operator_names` of a file.
 
     Raises:
         FormatError: the bytes are no model.
     """
     from thinflow.tflite.reader import read_program
 
-    operators = [o for subgraph in read_program(data, losses=[]).subgraphs for o in subgraph.operators]
+    return operator_names(read_program(data, losses=[]))
+
+
+def operator_names(program: Program) -> tuple[list[str], list[str]]:
+    """Names of LiteRT's own operators and of custom ones, of all subgraphs, as often as they stand there."""
+    operators = [operator for subgraph in program.subgraphs for operator in subgraph.operators]
     custom = [o.custom_code for o in operators if o.code == "CUSTOM"]
     return [o.code for o in operators if o.code != "CUSTOM"], custom
 
