@@ -11,6 +11,7 @@ from typing import TypeAlias, TypeGuard
 
 from thinflow.control_flow.frames import Loop, schedule
 from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.ir.disjoint_sets import DisjointSets
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, ancestors
 from thinflow.ir.types import RESOURCE, VARIANT
@@ -241,13 +242,8 @@ def _joined(arriving: Sequence[_Conditions]) -> _Conditions:
 
 def _components(steps: Sequence[Step], conditions: Mapping[Step, _Conditions]) -> list[list[Step]]:
     """Steps that hang together by values or control edges that are there on one side only."""
-    root: dict[Step, Step] = {}
+    joined: DisjointSets[Step] = DisjointSets()
     step_of = {node: step for step in steps for node in nodes_of(step)}
-
-    def find(step: Step) -> Step:
-        while root[step] is not step:
-            root[step] = step = root[root[step]]
-        return step
 
     def is_partial(step: Step) -> bool:
         return bool(conditions[step]) or is_switch(step)
@@ -259,15 +255,12 @@ def _components(steps: Sequence[Step], conditions: Mapping[Step, _Conditions]) -
             before += [n for node in nodes_of(step) for n in node.control_inputs]
         sources = [s for n in before if (s := step_of.get(n)) is not None and s is not step and is_partial(s)]
         if sources or is_partial(step):
-            root.setdefault(step, step)
-        for source in sources:
-            root.setdefault(source, source)
-            root[find(source)] = find(step)
+            joined.join([step, *sources])
     groups: dict[Step, list[Step]] = {}
     # Groups and members stand in the order of the graph, whatever the roots are.
     for step in steps:
-        if step in root:
-            groups.setdefault(find(step), []).append(step)
+        if step in joined:
+            groups.setdefault(joined.find(step), []).append(step)
     return list(groups.values())
 
 

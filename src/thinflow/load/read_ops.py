@@ -32,10 +32,9 @@ def _reader(op: str) -> Callable[[Reader], Reader]:
 
 def _swap(graph: Graph, node: Node, op: str, inputs: Sequence[Value], attrs: dict[str, Attr]) -> None:
     """Another op in the place of a node."""
-    for key in ("_class",):
-        # Colocation names nodes, and the new node has the name of the old one.
-        if key in node.attrs:
-            attrs[key] = node.attrs[key]
+    # Colocation names nodes, and the new node has the name of the old one.
+    if "_class" in node.attrs:
+        attrs["_class"] = node.attrs["_class"]
     fresh = graph.add(op, inputs, name=node.name, attrs=attrs, device=node.device, before=node)
     fresh.origin = ORIGIN
     graph.replace(node, fresh)

@@ -20,9 +20,15 @@ Rows = Sequence[tuple[list[int], list[Any]]]
 MAX_BINS = 1 << 28
 
 
+def require_bins(size: int, count: int) -> None:
+    """Refuses so many rows of so many bins before memory is taken for them."""
+    require(size >= 0, f"size is {size}, at least 0 is needed")
+    require(count * size <= MAX_BINS, f"{count} x {size} bins are asked for")
+
+
 def _bins(rows: Array, values: Array, weights: Array, count: int, size: int, binary: bool) -> Array:
     """[count, size] sums of weights (or ones) by row and value; values from `size` on do not count."""
-    require(size >= 0 and count * size <= MAX_BINS, f"{count} x {size} bins are asked for")
+    require_bins(size, count)
     require(bool((values >= 0).all()), "a value is negative")
     require(weights.size in (0, values.size), f"{weights.size} weights for {values.size} values")
     y = np.zeros((count, size), weights.dtype)
@@ -34,6 +40,11 @@ def _bins(rows: Array, values: Array, weights: Array, count: int, size: int, bin
         # add.at, as += would count a place that occurs twice only once.
         np.add.at(y, (rows, values), weights.ravel()[kept] if weights.size else np.ones(1, y.dtype))
     return y
+
+
+def _vector_bins(values: Array, size: int, weights: Array, binary: bool) -> Array:
+    """[size], as `_bins` of a single row."""
+    return _bins(np.zeros_like(values), values, weights, 1, size, binary)[0]
 
 
 @op("SparseBincount")
@@ -211,28 +222,6 @@ class RaggedCountSparseOutput(_Counted):
 # ---- Counting how often values occur.
 
 
-def require_bins(size: int, count: int) -> None:
-    """Refuses so many rows of so many bins before memory is taken for them."""
-    require(size >= 0, f"size is {size}, at least 0 is needed")
-    require(count * size <= MAX_BINS, f"{count} x {size} bins are asked for")
-
-
-def _fixed_width_bins(values: Array, size: int, weights: Array, binary: bool) -> Array:
-    """Total weight (or count) of each value 0..size-1 in a vector; larger values are left out."""
-    require_bins(size, 1)
-    require(bool(np.all(values >= 0)), "a value to count is negative")
-    inside = values < size
-    result = np.zeros(size, weights.dtype)
-    if binary:
-        result[values[inside]] = 1
-    elif weights.size:
-        require(weights.size == values.size, f"{weights.size} weights for {values.size} values")
-        np.add.at(result, values[inside], weights.reshape(-1)[inside])
-    else:
-        np.add.at(result, values[inside], weights.dtype.type(1))
-    return result
-
-
 @op("Bincount")
 class Bincount(OpDef):
     """y[v] = number of elements of x equal to v, or the sum of their weights.
@@ -248,7 +237,7 @@ class Bincount(OpDef):
 
     @staticmethod
     def kernel(x: Array, size: Array, weights: Array) -> Array:
-        return _fixed_width_bins(x.reshape(-1), int(size), weights, binary=False)
+        return _vector_bins(x.reshape(-1), int(size), weights, binary=False)
 
 
 @op("DenseBincount")
@@ -269,11 +258,9 @@ class DenseBincount(OpDef):
     def kernel(x: Array, size: Array, weights: Array, *, binary_output: bool = False) -> Array:
         require_bins(int(size), len(x) if x.ndim > 1 else 1)
         if x.ndim < 2:
-            return _fixed_width_bins(x.reshape(-1), int(size), weights, binary_output)
+            return _vector_bins(x.reshape(-1), int(size), weights, binary_output)
         per_row = weights if weights.size else [weights] * len(x)
-        rows = [
-            _fixed_width_bins(row, int(size), w, binary_output) for row, w in zip(x, per_row, strict=True)
-        ]
+        rows = [_vector_bins(row, int(size), w, binary_output) for row, w in zip(x, per_row, strict=True)]
         return np.array(rows, weights.dtype).reshape(len(x), int(size))
 
 

@@ -200,7 +200,7 @@ class TensorSummary(_Summary):
 
     @staticmethod
     def kernel(x: Array, *, T: DType | None = None) -> Array:
-        return _summary(put(_TENSOR, _stored(x, T)))
+        return _summary(put(_TENSOR, tensor_bytes(x, T)))
 
 
 @op("TensorSummaryV2")
@@ -210,11 +210,7 @@ class TensorSummaryV2(_Summary):
     @staticmethod
     def kernel(tag: Array, x: Array, metadata: Array, *, T: DType | None = None) -> Array:
         note = metadata.item()
-        return _summary(put(_TAG, tag.item()) + put(_TENSOR, _stored(x, T)) + (put(_METADATA, note)))
-
-
-def _stored(x: Array, element: DType | None) -> bytes:
-    return tensor_bytes(x, element)
+        return _summary(put(_TAG, tag.item()) + put(_TENSOR, tensor_bytes(x, T)) + (put(_METADATA, note)))
 
 
 @cache

@@ -83,7 +83,7 @@ class Dense:
                 f"the feature '{self.name}' is required and missing",
                 "give it a default",
             )
-            return np.broadcast_to(self.default.reshape(self.default.shape), self.inner)
+            return np.broadcast_to(self.default, self.inner)
         count = math.prod(self.inner)
         require(values.size == count, f"'{self.name}' has {values.size} values, {count} are expected")
         return values.reshape(self.inner)

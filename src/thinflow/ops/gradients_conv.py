@@ -215,8 +215,6 @@ class Dilation2DBackpropInput(OpDef):
         winner, out = _winners(x, w, dy, win)
         pads = win.pads(x.shape[1:3])
         padded = pad(np.zeros_like(x), pads)
-        if padded.shape == x.shape:
-            padded = padded.copy()
         for number, tap in enumerate(win.taps()):
             shifted(padded, win, tap, out)[...] += np.where(winner == number, dy, 0).astype(x.dtype)
         (top, _), (left, _) = pads

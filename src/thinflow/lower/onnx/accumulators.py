@@ -293,8 +293,6 @@ def matrix_product(
 # window, pixel by pixel. Blocks of columns (see `quantized.geometry`) are several times as fast.
 
 
-_ALIGNED = 4
-"""Channels that are read at once."""
 _FEW = 8
 """Channels from which on windows are copied fast enough."""
 _MANY = 64
@@ -313,19 +311,19 @@ def merged(b: Builder, conv: Conv, weights: Array) -> tuple[Conv, Array, int] | 
     """
     kh, kw, depth, count = weights.shape
     options = conv.options
-    is_wanted = b.extended and depth < _FEW and depth % _ALIGNED and "group" not in options
+    is_wanted = b.extended and depth < _FEW and depth % _FOUR and "group" not in options
     if not is_wanted or "dilations" in options or None in (*shape_of(conv.x)[1:], *conv.shape[1:]):
         return None
     _, height, width, _ = (n or 0 for n in shape_of(conv.x))
     stride = options.get("strides", (1, 1))[1]
     top, left, bottom, _ = options.get("pads", (0, 0, 0, 0))
     # The fewest columns that are both whole strides and whole fours of channels.
-    times = math.lcm(stride, _ALIGNED // math.gcd(depth, _ALIGNED)) // stride
+    times = math.lcm(stride, _FOUR // math.gcd(depth, _FOUR)) // stride
     blocks = column_blocks(kw, stride, left, times)
     size = blocks.columns
     # Blocks of columns must tile the image, and results be as many as strides: borders of any other kind
     # shift them.
-    if width % size or conv.shape[2] != width // stride or (count * times) % _ALIGNED or count > _MANY:
+    if width % size or conv.shape[2] != width // stride or (count * times) % _FOUR or count > _MANY:
         return None
     behind = blocks.taps - blocks.ahead - 1
     # The window must reach over blocks on the right without a negative border.
