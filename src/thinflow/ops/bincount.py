@@ -44,7 +44,8 @@ def _bins(rows: Array, values: Array, weights: Array, count: int, size: int, bin
 
 def _vector_bins(values: Array, size: int, weights: Array, binary: bool) -> Array:
     """[size], as `_bins` of a single row."""
-    return _bins(np.zeros_like(values), values, weights, 1, size, binary)[0]
+    totals: Array = _bins(np.zeros_like(values), values, weights, 1, size, binary)[0]
+    return totals
 
 
 @op("SparseBincount")
