@@ -15,10 +15,10 @@ from thinflow.analysis.foreign_rules import COSTS, FREE, SHAPES, TYPES, type_of
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DType, TensorSpec
+from thinflow.ir.vocabulary import PREFIXES
 from thinflow.ops.registry import RULE_ERRORS, Cost
 
 T = TypeVar("T")
-PREFIXES = ("tfl.", "onnx.")
 UNREAD = frozenset({"tfl.variable", "tfl.constant", "onnx.sparse_constant"})
 """Not ops: tensors that have no other place in a graph."""
 

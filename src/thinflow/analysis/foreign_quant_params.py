@@ -11,6 +11,7 @@ import numpy as np
 from thinflow.analysis.foreign import operands
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Node, Value
+from thinflow.ir.vocabulary import ONNX
 
 # By the op definitions of ONNX and of ONNX Runtime's contrib domain.
 _ONNX_RESULT = {
@@ -77,7 +78,7 @@ def params_of(value: Value) -> TensorParams | None:
 
     A .tflite file says so of each tensor, an .onnx file by the constants that its quantized ops read.
     """
-    if value.node.op.startswith("onnx."):
+    if value.node.op.startswith(ONNX.prefix):
         return _onnx_params(value)
     if value.node.tensor is not None and "quantization_scale" not in value.node.attrs:
         return _onnx_constant_params(value)

@@ -186,9 +186,9 @@ def verdict(summary: Summary, cost: str) -> str:
     from pathlib import Path
 
     from thinflow.api import part_note
+    from thinflow.ir.vocabulary import vocabulary_named
 
     graph, facts = summary.graph, summary.graph.facts
-    is_tflite = graph.vocabulary == "tflite"
     about = [summary.precision]
     if "runtime" in facts:
         about.append(f"for runtimes from {facts['runtime']}")
@@ -201,7 +201,8 @@ def verdict(summary: Summary, cost: str) -> str:
     count = sum(n for op, n in summary.ops.items() if op not in ("Const", "Placeholder"))
     size = f", {human_bytes(summary.file_bytes)}" if summary.file_bytes else ""
     name = Path(graph.path).name or "the graph"
-    kind = "a LiteRT model" if is_tflite else "an ONNX model"
+    vocabulary = vocabulary_named(graph.vocabulary)
+    kind = vocabulary.title if vocabulary is not None else "a model"
     constants = human_count(summary.parameters.count)
     operators = "1 operator" if count == 1 else f"{count} operators"
     mark = "PARTIAL: " if part_note(graph) else ""
@@ -237,8 +238,11 @@ def _ends_text(graph: Graph) -> str:
 
 def next_command(summary: Summary, model: str) -> str:
     """What to type now: measure what runs here, look closer at what needs more than the plain runtime."""
+    from thinflow.ir.vocabulary import vocabulary_named
+
     facts = summary.graph.facts
-    engine = "litert" if summary.graph.vocabulary == "tflite" else "onnxruntime"
+    vocabulary = vocabulary_named(summary.graph.vocabulary)
+    engine = vocabulary.engine if vocabulary is not None else ""
     path = shlex.quote(model)
     keys = [t.removeprefix("signature ") for t in facts if t.startswith("signature ")]
     chosen = facts.get("signature") or (keys[0] if len(keys) > 1 else "")

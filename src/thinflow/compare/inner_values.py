@@ -25,6 +25,7 @@ from thinflow.errors import GraphError, ThinflowError
 from thinflow.formats.foreign import file_name
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, execution_order
+from thinflow.ir.vocabulary import LITERT
 from thinflow.typing import Array
 
 # A bound on the ends of one name, so that the index stays linear in the nodes.
@@ -232,7 +233,7 @@ def _values(
     named = {file_name(v): v for v in wanted}
     if not named:
         return {}
-    if graph.vocabulary == "tflite":
+    if graph.vocabulary == LITERT.name:
         found = litert_tensors(graph, list(named), feed)
     else:
         found = onnxruntime_tensors(path_of(model), list(named), feed)

@@ -159,9 +159,10 @@ def engine_of(path: str | os.PathLike[str] | Graph) -> str:
 
 def _engine_for(vocabulary: str) -> str:
     """The engine that runs models in these ops from their files."""
-    from thinflow.formats import named
+    from thinflow.ir.vocabulary import vocabulary_named
 
-    return named(vocabulary).engine if vocabulary else ""
+    found = vocabulary_named(vocabulary)
+    return found.engine if found is not None else ""
 
 
 def file_content(path: str) -> bytes | str:

@@ -12,6 +12,7 @@ from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import RawStorage, Tensor
 from thinflow.ir.types import STRING, TensorSpec
+from thinflow.ir.vocabulary import LITERT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from thinflow.tflite.model import Operator, Program, Quantization, Subgraph
     from thinflow.tflite.model import Tensor as FileTensor
 
-PREFIX = "tfl."
 CUSTOM = "tfl.custom."
 """Begins the name of an op that is not among LiteRT's builtins."""
 VARIABLE, UNREADABLE = "tfl.variable", "tfl.constant"
@@ -87,7 +87,7 @@ class _Builder:
         self.functions = functions
         self.input_op = input_op
         self.graph = Graph()
-        self.graph.vocabulary = "tflite"
+        self.graph.vocabulary = LITERT.name
         self.values: dict[FileTensor, Value] = {}
         self._interface = {*subgraph.inputs, *subgraph.outputs}
         # Inputs and outputs keep their names; inner tensors that would take one of them get another.
@@ -212,7 +212,7 @@ def op_of(operator: Operator) -> str:
     """`tfl.CONV_2D`, `tfl.custom.MyOp`."""
     if operator.code == "CUSTOM":
         return CUSTOM + (operator.custom_code or "unnamed")
-    return PREFIX + operator.code
+    return LITERT.prefix + operator.code
 
 
 def spec_of(tensor: FileTensor) -> TensorSpec:

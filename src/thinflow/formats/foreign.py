@@ -21,6 +21,7 @@ from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.types import DType, Shape, TensorSpec, dtype
+from thinflow.ir.vocabulary import Vocabulary
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_.\\/>\-]+")
 _MAX_NAME = 4096
@@ -78,21 +79,21 @@ def is_as_read(graph: Graph) -> bool:
     return not files or (len(files) == 1 and next(iter(files)).count == len(graph))
 
 
-def copy_file(graph: Graph, path: str | os.PathLike[str], vocabulary: str, kind: str) -> int:
+def copy_file(graph: Graph, path: str | os.PathLike[str], vocabulary: Vocabulary) -> int:
     """Write the file that a graph was read from, byte for byte; the bytes written.
 
     Raises:
         ParameterError: the graph is of another vocabulary.
         GraphError: it was changed since, which cannot be written.
     """
-    if graph.vocabulary != vocabulary:
+    if graph.vocabulary != vocabulary.name:
         raise ParameterError(
-            f"this graph does not speak {kind}'s vocabulary",
+            f"this graph does not speak {vocabulary.label}'s vocabulary",
             hint=f"thinflow convert MODEL.pb {shlex.quote(str(path))}",
         )
     if not is_as_read(graph):
         raise GraphError(
-            f"the graph was changed since it was read; a changed {kind} graph cannot be written",
+            f"the graph was changed since it was read; a changed {vocabulary.label} graph cannot be written",
             graph.path,
             hint="change the TensorFlow model it was made from, and convert that",
         )

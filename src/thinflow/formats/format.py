@@ -16,6 +16,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 from thinflow.ir.graph import Graph
+from thinflow.ir.vocabulary import Vocabulary
 
 HEAD_BYTES = 4096
 """Bytes of a file's beginning, and of its end, that a format may look at."""
@@ -70,8 +71,8 @@ class Format:
         options: keyword arguments `load` takes, with what each means.
         rank: place in the order of asking; small is early.
         hint: what to do with such a file where a graph was asked for; only if `load` is None.
-        engine: what runs such files as they are; a graph read from one is in that runtime's ops, and `save`
-            only copies it.
+        vocabulary: whose ops a graph read from such a file is in, if those are not TensorFlow's; `save` only
+            copies the file then.
     """
 
     name: str
@@ -83,7 +84,12 @@ class Format:
     options: Mapping[str, str] = field(default_factory=dict)
     rank: int = 50
     hint: str = ""
-    engine: str = ""
+    vocabulary: Vocabulary | None = None
+
+    @property
+    def engine(self) -> str:
+        """What runs such files as they are; "" if nothing does."""
+        return self.vocabulary.engine if self.vocabulary is not None else ""
 
     def claims(self, path: str) -> bool:
         """True if a file name asks for this format; of two that do the longer suffix wins."""

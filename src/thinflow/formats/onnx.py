@@ -27,6 +27,7 @@ from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Value, paused_gc
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import UNKNOWN, TensorSpec
+from thinflow.ir.vocabulary import ONNX
 from thinflow.wire.protos import serialize
 
 _HINT = "the file is damaged, cut short or not ONNX; export the model again"
@@ -100,7 +101,6 @@ def _recognise(sample: Sample) -> bool:
 # --- graphs whose ops are ONNX's: `onnx.Conv`, `onnx.com.microsoft.FusedMatMul` -----------------------------
 
 
-PREFIX = "onnx."
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _MAX_DEPTH = 16
 # AttributeProto.AttributeType, without the types that are carried through.
@@ -133,7 +133,7 @@ def graph_of(model: Model) -> Graph:
 
 def op_of(domain: str, name: str) -> str:
     """The name of an op in our graphs."""
-    return PREFIX + (name if domain in _DEFAULT_DOMAINS else f"{domain}.{name}")
+    return ONNX.prefix + (name if domain in _DEFAULT_DOMAINS else f"{domain}.{name}")
 
 
 def _add_own(message: Any, model: Model, library: dict[str, Function]) -> None:
@@ -190,7 +190,7 @@ class _Reader:
         if depth > _MAX_DEPTH:
             raise FormatError("its graphs are nested too deeply")
         self.graph = Graph()
-        self.graph.vocabulary = "onnx"
+        self.graph.vocabulary = ONNX.name
         self.declared: list[Value] = []
         self._model, self._library = model, library
         self._input_op, self._depth = input_op, depth
@@ -374,12 +374,12 @@ def _guessed_kind(message: Any) -> int:
 
 
 FORMAT = Format(
-    name="onnx",
-    title="an ONNX model",
+    name=ONNX.name,
+    title=ONNX.title,
     recognise=_recognise,
     load=load,
-    save=lambda graph, path: copy_file(graph, path, "onnx", "ONNX"),
+    save=lambda graph, path: copy_file(graph, path, ONNX),
     suffixes=(".onnx",),
-    engine="onnxruntime",
+    vocabulary=ONNX,
     rank=20,
 )

@@ -13,6 +13,7 @@ from thinflow.formats.foreign import beside, copy_file, list_text, unreadable
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.graph import Graph, paused_gc
 from thinflow.ir.types import TensorSpec
+from thinflow.ir.vocabulary import LITERT
 
 if TYPE_CHECKING:
     from thinflow.tflite.model import Program, Tensor
@@ -188,13 +189,13 @@ def _recognise(sample: Sample) -> bool:
 
 
 FORMAT = Format(
-    name="tflite",
+    name=LITERT.name,
     title="a LiteRT (.tflite) model",
     recognise=_recognise,
     load=load,
-    save=lambda graph, path: copy_file(graph, path, "tflite", "LiteRT"),
+    save=lambda graph, path: copy_file(graph, path, LITERT),
     suffixes=(".tflite", ".lite"),
-    engine="litert",
+    vocabulary=LITERT,
     options={"signature": "which of the model's signatures"},
     rank=5,
 )

@@ -22,14 +22,13 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ir.types import BOOL
+from thinflow.ir.vocabulary import vocabulary_of
 from thinflow.lift.lifter import Call, Lifter
 from thinflow.lift.rules import Entry, refuse_unread, rules
 from thinflow.lift.tflite.quantized import dequantized_operands, rounded_results
 from thinflow.ops.registry import RULE_ERRORS
 
 logger = logging.getLogger(__name__)
-
-_ENGINES = {"tflite": "litert", "onnx": "onnxruntime"}
 
 
 def lift(graph: Graph) -> Graph:
@@ -112,7 +111,7 @@ def _no_sizes() -> np.ndarray[Any, Any]:
 
 
 def _refusal(node: Node, problem: str, hint: str = "") -> UnsupportedOp:
-    engine = _ENGINES["onnx" if node.op.startswith("onnx.") else "tflite"]
-    return UnsupportedOp(
-        problem, node.where, hint=hint or f"run the file with its own engine: engine='{engine}'"
-    )
+    vocabulary = vocabulary_of(node.op)
+    engine = vocabulary.engine if vocabulary is not None else ""
+    usual = f"run the file with its own engine: engine='{engine}'" if engine else "export the model otherwise"
+    return UnsupportedOp(problem, node.where, hint=hint or usual)

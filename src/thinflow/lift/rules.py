@@ -20,6 +20,7 @@ from typing import Any
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
+from thinflow.ir.vocabulary import vocabulary_of
 from thinflow.lift.lifter import Call
 from thinflow.ops.registry import get, signature
 
@@ -30,16 +31,6 @@ _OURS = frozenset({"absent_inputs", "captures", "custom_options", "version", "st
 _OUR_BEGINNINGS = ("_", "quantization_", "intermediate_")
 _DEFAULTS: Mapping[str, Any] = {"saturate": 1, "spatial": 1, "stash_type": 1, "round_mode": "up"}
 """Values that say what is so without the option, where that is neither 0 nor empty."""
-_ANY_ONNX = frozenset({"consumed_inputs"})
-"""Options of every op of ONNX that do not bear on results: memory that version 1 reused."""
-_ANY_TFLITE = frozenset(
-    {
-        *("asymmetric_quantize_inputs", "pot_scale_int16", "quantized_bias_type", "validate_indices"),
-        # proj_clip: rules read it where there is a projection, and else there is nothing to clip.
-        *("in_data_type", "out_data_type", "values_count", "new_shape", "keep_num_dims", "proj_clip"),
-    }
-)
-"""Options of LiteRT's ops that repeat types and shapes, or that say how its kernels compute."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +132,8 @@ def refuse_unread(call: Call, entry: Entry) -> None:
 def _matters(op: str, option: str, value: Any) -> bool:
     if option in _OURS or option.startswith(_OUR_BEGINNINGS):
         return False
-    if option in (_ANY_TFLITE if op.startswith("tfl.") else _ANY_ONNX):
+    vocabulary = vocabulary_of(op)
+    if vocabulary is not None and option in vocabulary.idle_options:
         return False
     # Off is not 0 here: without the option things are as with this value.
     if option in _DEFAULTS:

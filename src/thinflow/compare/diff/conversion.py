@@ -15,13 +15,13 @@ from thinflow.errors.plain_text import one_line
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, paused_gc
 from thinflow.ir.notebook import text_html
+from thinflow.ir.vocabulary import vocabulary_named
 
 if TYPE_CHECKING:
     from thinflow.compare.verification import Verification
 
 SHOWN = 10
 """Lines per kind of difference in the text."""
-_LANGUAGES = {"": "TensorFlow", "tflite": "LiteRT", "onnx": "ONNX"}
 
 
 @brief_repr
@@ -202,7 +202,8 @@ def _precision(graph: Graph) -> str:
 
 
 def _language(graph: Graph) -> str:
-    return _LANGUAGES.get(graph.vocabulary, graph.vocabulary)
+    vocabulary = vocabulary_named(graph.vocabulary)
+    return "TensorFlow" if vocabulary is None else vocabulary.label
 
 
 def _nodes(graph: Graph, count: int) -> str:

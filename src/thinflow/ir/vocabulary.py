@@ -1,0 +1,61 @@
+"""Vocabularies: whose ops a graph is written in, beside TensorFlow's own.
+
+One record each; what a vocabulary's own modules need not be asked for is asked of the record, so that another
+one is a line here, a format, and a folder of lifting rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The ops of one kind of files.
+
+    Attributes:
+        name: of the format of its files, and what `Graph.vocabulary` says.
+        prefix: how its ops begin.
+        label: how people call it in a sentence.
+        title: how people call a file of it, with an article.
+        engine: what runs its files as they are; "" if nothing here does.
+        idle_options: options of any op that do not bear on results: they repeat types and shapes, or say how
+            kernels compute.
+    """
+
+    name: str
+    prefix: str
+    label: str
+    title: str
+    engine: str = ""
+    idle_options: frozenset[str] = frozenset()
+
+
+LITERT = Vocabulary(
+    "tflite",
+    "tfl.",
+    "LiteRT",
+    "a LiteRT model",
+    "litert",
+    frozenset(
+        {
+            *("asymmetric_quantize_inputs", "pot_scale_int16", "quantized_bias_type", "validate_indices"),
+            # proj_clip: rules read it where there is a projection, and else there is nothing to clip.
+            *("in_data_type", "out_data_type", "values_count", "new_shape", "keep_num_dims", "proj_clip"),
+        }
+    ),
+)
+# consumed_inputs: memory that version 1 of ops reused.
+ONNX = Vocabulary("onnx", "onnx.", "ONNX", "an ONNX model", "onnxruntime", frozenset({"consumed_inputs"}))
+VOCABULARIES = (LITERT, ONNX)
+PREFIXES = tuple(v.prefix for v in VOCABULARIES)
+
+
+def vocabulary_of(op: str) -> Vocabulary | None:
+    """The vocabulary that an op belongs to; None for an op of TensorFlow."""
+    return next((v for v in VOCABULARIES if op.startswith(v.prefix)), None)
+
+
+def vocabulary_named(name: str) -> Vocabulary | None:
+    """The vocabulary of a graph, by what its `vocabulary` says; None for TensorFlow's ("")."""
+    return next((v for v in VOCABULARIES if v.name == name), None)
