@@ -23,7 +23,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ir.types import BOOL
 from thinflow.ir.vocabulary import vocabulary_of
-from thinflow.lift.lifter import Call, Lifter
+from thinflow.lift.lifter import Call, Lifter, types_of
 from thinflow.lift.rules import Entry, refuse_unread, rules
 from thinflow.lift.tflite.quantized import dequantized_operands, rounded_results
 from thinflow.ops.registry import RULE_ERRORS
@@ -53,7 +53,16 @@ def lift(graph: Graph) -> Graph:
     for function in library.values():
         # Bodies see the finished library: while they are lifted, functions they call may not be there yet.
         function.graph.functions = library
+    for made in (lifted, *(f.graph for f in library.values())):
+        _state_types(made)
     return lifted
+
+
+def _state_types(graph: Graph) -> None:
+    """Say the types of operands where they became known after the node was made, as from the file."""
+    for node in graph:
+        if node.inputs:
+            node.attrs.update(types_of(node.op, node.inputs))
 
 
 def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "") -> Lifter:

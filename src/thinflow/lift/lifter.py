@@ -13,7 +13,8 @@ from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
-from thinflow.ir.types import DType, TensorSpec
+from thinflow.ir.types import TensorSpec
+from thinflow.ops._operand_types import operand_types
 from thinflow.ops.traits import Trait, has
 
 if TYPE_CHECKING:
@@ -191,10 +192,10 @@ class Call:
         return self.many(op, *inputs, **attrs).output()
 
     def many(self, op: str, *inputs: Value, **attrs: Any) -> Node:
-        """A new node. Types that TensorFlow wants as attributes follow the first input."""
-        # Attributes given as None are left out: ops such as variable reads have no T.
+        """A new node. What TensorFlow wants to be told of the inputs' types follows from them."""
         element = inputs[0].dtype if inputs else None
-        given = {"T": element, **attrs} if isinstance(element, DType) else attrs
+        given = attrs | types_of(op, inputs)
+        # Attributes given as None are left out.
         known = {key: attr for key, attr in given.items() if attr is not None}
         node = self._lifter.graph.add(op, inputs, f"{self.node.name}/{op}", attrs=known)
         # Shape inference says nothing where it is at a loss; the type of the first input is the likeliest.
@@ -202,6 +203,15 @@ class Call:
         for port, spec in enumerate(_inferred(node)):
             node.output(port).spec = spec
         return node
+
+
+def types_of(op: str, inputs: Sequence[Value]) -> dict[str, Attr]:
+    """Attributes of an op that repeat the types of its inputs, as far as those are known."""
+    types = operand_types(op, [v.dtype for v in inputs])
+    if types is not None:
+        return types
+    # An op of ours, such as one that TensorFlow has no more.
+    return {"T": inputs[0].dtype} if inputs and inputs[0].dtype is not None else {}
 
 
 def _inferred(node: Node) -> tuple[TensorSpec, ...]:
