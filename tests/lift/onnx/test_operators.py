@@ -204,7 +204,7 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 TWO = {"Split": ("Split", [X], [whole(1, 3)], {"axis": 1}), "TopK": ("TopK", [X], [whole(2)], {"axis": 2}),
        "DynamicQuantizeLinear": ("DynamicQuantizeLinear", [X], [], {})}  # fmt: skip
-ELSEWHERE = {"If", "Loop", "Upsample", "com.microsoft.QLinearConcat"}
+ELSEWHERE = {"If", "Loop", "Swish", "Upsample", "com.microsoft.QLinearConcat"}
 
 
 def model(op: str, fed: list, constants: list, options: dict, outputs: int = 1, opset: int = 20) -> bytes:

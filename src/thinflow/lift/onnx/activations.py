@@ -1,25 +1,85 @@
-"""ONNX's activations, as TensorFlow spells them."""
+"""ONNX's activations, as TensorFlow's own exporters spell them.
+
+Lowering and quantizing know those forms: one op where TensorFlow has one, else the chain its layers write.
+"""
 
 from __future__ import annotations
+
+import math
+
+import numpy as np
 
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT64
 from thinflow.lift.lifter import Call
-from thinflow.lift.onnx.values import along, integers, like, opset, rank, text
+from thinflow.lift.onnx.values import along, integers, like, opset, rank, text, transposed
 from thinflow.lift.rules import Rule, lifts, same
-from thinflow.lift.tflite.math import gelu, prelu
+from thinflow.lift.tflite.math import gelu, hard_swish, prelu
+
+
+def _is_real(x: Value) -> bool:
+    return x.dtype is None or x.dtype.is_floating
+
+
+def _only(value: Value | None) -> float | None:
+    """The number that a constant of one element is; None for anything else."""
+    tensor = None if value is None else value.node.tensor
+    if tensor is None or tensor.size != 1:
+        return None
+    return float(tensor.numpy().reshape(()))
+
+
+def _is_near(given: float, wanted: float) -> bool:
+    """True if a number is one that a file holds as float32, or in fewer bits where its text was cut."""
+    return math.isclose(given, wanted, rel_tol=1e-6)
+
+
+# ---- Clips.
 
 
 @lifts("onnx.Clip")
 def _clip(c: Call) -> Value:
-    """Bounds are options before version 11, inputs since."""
+    """Bounds are options before version 11, inputs since; an input of its own may be computed."""
+    ends: list[Value | None] = []
+    for place, option in ((1, "min"), (2, "max")):
+        given = c.get(option)
+        ends.append(c[place] if c.has(place) else None if given is None else like(c, given, c[0]))
+    named = _clip_by_name(c, ends)
+    if named:
+        return c.emit(named, c[0])
     y = c[0]
-    low, high = c.get("min"), c.get("max")
-    if c.has(1) or low is not None:
-        y = c.emit("Maximum", y, c[1] if c.has(1) else like(c, low, y))
-    if c.has(2) or high is not None:
-        y = c.emit("Minimum", y, c[2] if c.has(2) else like(c, high, y))
-    return c.emit("Identity", y) if y is c[0] else y
+    for op, end in zip(("Maximum", "Minimum"), ends, strict=True):
+        y = y if end is None else c.emit(op, y, end)
+    return y
+
+
+def _clip_by_name(c: Call, ends: list[Value | None]) -> str:
+    """The op that is this clip and nothing else; "" if there is none."""
+    low, high = ends
+    # Exporters write the limits of the type for an end that is open.
+    if low is None and high is None:
+        return "Identity"
+    if not _is_real(c[0]) or _only(low) != 0:
+        return ""
+    if high is None or _is_no_limit(c[0], _only(high)):
+        return "Relu"
+    return "Relu6" if _only(high) == 6 else ""
+
+
+def _is_no_limit(x: Value, high: float | None) -> bool:
+    """True if no finite value of x's type is above."""
+    if high is None or x.dtype is None:
+        return False
+    return high == math.inf or (x.dtype.numpy().kind == "f" and high >= float(np.finfo(x.dtype.numpy()).max))
+
+
+@lifts("onnx.ThresholdedRelu")
+def _thresholded(c: Call) -> Value:
+    over = c.emit("Greater", c[0], like(c, c.get("alpha", 1.0), c[0]))
+    return c.emit("SelectV2", over, c[0], like(c, 0, c[0]), T=c[0].dtype)
+
+
+# ---- Slopes below zero.
 
 
 @lifts("onnx.LeakyRelu")
@@ -30,7 +90,10 @@ def _leaky(c: Call) -> Value:
 @lifts("onnx.PRelu")
 def _prelu(c: Call) -> Value:
     """Before version 7 a vector of slopes goes along the channels; since then it is broadcast."""
-    slope = c[1]
+    slope, alone = c[1], _only(c[1])
+    # One slope for all, which makes x no larger; above 1 the op would be the smaller of both.
+    if alone is not None and 0 <= alone <= 1 and _is_real(c[0]) and rank(c, 1) <= rank(c):
+        return c.emit("LeakyRelu", c[0], alpha=alone)
     if opset(c) < _BROADCASTS and rank(c, 1) == 1 and rank(c) > 1 and c.sizes(1) != (1,):
         slope = along(c, slope, 1, rank(c))
     return prelu(c, slope)
@@ -40,42 +103,72 @@ _BROADCASTS = 7
 """The version of ONNX's op set from which on operands are broadcast as numpy's."""
 
 
-def _bent(c: Call, scale: float, alpha: float, inner: float) -> Value:
-    """scale * (max(x, 0) + alpha * (exp(min(x, 0) / inner) - 1))."""
-    zero = like(c, 0, c[0])
-    # The minimum first: of large x the exponential would be infinite.
-    below = c.emit("RealDiv", c.emit("Minimum", c[0], zero), like(c, inner, c[0]))
-    tail = c.emit("Mul", c.emit("Expm1", below), like(c, alpha, c[0]))
-    both = c.emit("AddV2", c.emit("Maximum", c[0], zero), tail)
-    return c.emit("Mul", both, like(c, scale, c[0]))
-
-
 @lifts("onnx.Elu")
 def _elu(c: Call) -> Value:
-    return _bent(c, 1.0, c.get("alpha", 1.0), 1.0)
+    """Where alpha is not 1: the op above 0, and alpha times the op below, as Keras has it."""
+    alpha = c.get("alpha", 1.0)
+    return _stretched(c, c.emit("Elu", c[0]), 1.0, alpha)
+
+
+def _stretched(c: Call, y: Value, above: float, below: float) -> Value:
+    """y times one factor where x is above 0, times another elsewhere."""
+    left, right = (y if n == 1 else c.emit("Mul", y, like(c, n, y)) for n in (above, below))
+    if above == below:
+        return left
+    positive = c.emit("Greater", c[0], like(c, 0, c[0]))
+    return c.emit("SelectV2", positive, left, right, T=y.dtype)
 
 
 @lifts("onnx.Selu")
 def _selu(c: Call) -> Value:
     # Klambauer et al., 2017; ONNX states the same numbers, rounded to float32.
-    return _bent(c, c.get("gamma", 1.0507009873554805), c.get("alpha", 1.6732632423543772), 1.0)
+    gamma, alpha = c.get("gamma", _GAMMA), c.get("alpha", _ALPHA)
+    if _is_near(gamma, _GAMMA) and _is_near(alpha, _ALPHA):
+        return c.emit("Selu", c[0])
+    return _stretched(c, c.emit("Elu", c[0]), gamma, gamma * alpha)
+
+
+_GAMMA, _ALPHA = 1.0507009873554805, 1.6732632423543772
 
 
 @lifts("onnx.Celu")
 def _celu(c: Call) -> Value:
+    """max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)."""
     alpha = c.get("alpha", 1.0)
-    return _bent(c, 1.0, alpha, alpha)
+    if alpha == 1:
+        return c.emit("Elu", c[0])
+    # The minimum first, so that what is above 0 is not divided and multiplied again.
+    below = c.emit("RealDiv", c.emit("Minimum", c[0], like(c, 0, c[0])), like(c, alpha, c[0]))
+    tail = c.emit("Mul", c.emit("Elu", below), like(c, alpha, c[0]))
+    return c.emit("AddV2", c.emit("Relu", c[0]), tail)
 
 
-def _line(c: Call, slope: float, offset: float) -> Value:
-    """slope * x + offset between 0 and 1."""
-    y = c.emit("AddV2", c.emit("Mul", c[0], like(c, slope, c[0])), like(c, offset, c[0]))
-    return c.emit("Minimum", c.emit("Maximum", y, like(c, 0, c[0])), like(c, 1, c[0]))
+# ---- Gates.
+
+
+@lifts("onnx.HardSigmoid")
+def _hard_sigmoid(c: Call) -> Value:
+    """clip(alpha * x + beta, 0, 1)."""
+    alpha, beta = c.get("alpha", 0.2), c.get("beta", 0.5)
+    # TensorFlow's form of the one that MobileNetV3 has: times x it is one operator of LiteRT.
+    if _is_near(alpha, 1 / 6) and beta == 0.5:
+        bent = c.emit("Relu6", c.emit("AddV2", c[0], like(c, 3, c[0])))
+        return c.emit("Mul", bent, like(c, 1 / 6, c[0]))
+    y = c.emit("AddV2", c.emit("Mul", c[0], like(c, alpha, c[0])), like(c, beta, c[0]))
+    return c.emit("Maximum", c.emit("Minimum", y, like(c, 1, c[0])), like(c, 0, c[0]))
 
 
 @lifts("onnx.HardSwish")
 def _hard_swish(c: Call) -> Value:
-    return c.emit("Mul", c[0], _line(c, 1 / 6, 0.5))
+    return hard_swish(c)
+
+
+@lifts("onnx.Swish")
+def _swish(c: Call) -> Value:
+    """x * sigmoid(alpha * x)."""
+    alpha = c.get("alpha", 1.0)
+    inner = c[0] if alpha == 1 else c.emit("Mul", c[0], like(c, alpha, c[0]))
+    return c.emit("Mul", c[0], c.emit("Sigmoid", inner))
 
 
 @lifts("onnx.Mish")
@@ -83,33 +176,30 @@ def _mish(c: Call) -> Value:
     return c.emit("Mul", c[0], c.emit("Tanh", c.emit("Softplus", c[0])))
 
 
-@lifts("onnx.ThresholdedRelu")
-def _thresholded(c: Call) -> Value:
-    over = c.emit("Greater", c[0], like(c, c.get("alpha", 1.0), c[0]))
-    return c.emit("SelectV2", over, c[0], like(c, 0, c[0]), T=c[0].dtype)
-
-
 @lifts("onnx.Gelu", "onnx.com.microsoft.Gelu")
 def _gelu(c: Call) -> Value:
     return gelu(c, text(c, "approximate", "none") == "tanh")
+
+
+# ---- Softmax.
 
 
 def _softmax(op: str) -> Rule:
     """Before version 13 over all axes from the named one on, together; since then over that one alone."""
 
     def rule(c: Call) -> Value:
-        old = opset(c) < _ONE_AXIS
+        count, old = rank(c), opset(c) < _ONE_AXIS
         axis = c.get("axis", 1 if old else -1)
-        count = rank(c)
-        axis %= count
-        axes = integers(c, tuple(range(axis, count)) if old else (axis,))
-        high = c.emit("Max", c[0], axes, keep_dims=True, Tidx=INT64)
-        # The same quotient, in which no exponential is above 1: none overflows, and the sum is 1 or more.
-        shifted = c.emit("Sub", c[0], high)
-        total = c.emit("Sum", c.emit("Exp", shifted), axes, keep_dims=True, Tidx=INT64)
-        if op == "LogSoftmax":
-            return c.emit("Sub", shifted, c.emit("Log", total))
-        return c.emit("RealDiv", c.emit("Exp", shifted), total)
+        # Of a flattened tensor, the axis behind the last is an empty product: every element for itself.
+        axis = axis + count if axis < 0 else axis
+        if axis == count - 1:
+            return c.emit(op, c[0])
+        if old:
+            return _flattened(c, op, axis)
+        # TensorFlow has the last axis only. The others keep their order, as for images in NHWC.
+        order = [*(n for n in range(count) if n != axis), axis]
+        y = c.emit(op, transposed(c, c[0], order))
+        return transposed(c, y, [order.index(n) for n in range(count)])
 
     return rule
 
@@ -117,7 +207,30 @@ def _softmax(op: str) -> Rule:
 _ONE_AXIS = 13
 
 
+def _flattened(c: Call, op: str, axis: int) -> Value:
+    """An op along the last axis over all axes from one on, as if they were one."""
+    shape = c[0].spec.shape or ()
+    sizes = [n for n in shape[axis:] if n is not None]
+    if len(sizes) < len(shape) - axis:
+        return _spelled(c, op, integers(c, tuple(range(axis, len(shape)))))
+    rows = c.emit("Reshape", c[0], integers(c, (-1, math.prod(sizes))), Tshape=INT64)
+    y = c.emit(op, rows)
+    if shape.count(None) > 1:
+        return c.emit("Reshape", y, c.emit("Shape", c[0], out_type=INT64), Tshape=INT64)
+    return c.emit("Reshape", y, integers(c, [-1 if n is None else n for n in shape]), Tshape=INT64)
+
+
+def _spelled(c: Call, op: str, axes: Value) -> Value:
+    """The same in arithmetic, over several axes whose sizes are open."""
+    high = c.emit("Max", c[0], axes, keep_dims=True, Tidx=INT64)
+    # The same quotient, in which no exponential is above 1: none overflows, and the sum is 1 or more.
+    shifted = c.emit("Sub", c[0], high)
+    total = c.emit("Sum", c.emit("Exp", shifted), axes, keep_dims=True, Tidx=INT64)
+    if op == "LogSoftmax":
+        return c.emit("Sub", shifted, c.emit("Log", total))
+    return c.emit("RealDiv", c.emit("Exp", shifted), total)
+
+
 lifts("onnx.Relu")(same("Relu"))
-lifts("onnx.HardSigmoid")(lambda c: _line(c, c.get("alpha", 0.2), c.get("beta", 0.5)))
 lifts("onnx.Softmax")(_softmax("Softmax"))
 lifts("onnx.LogSoftmax")(_softmax("LogSoftmax"))

@@ -144,13 +144,23 @@ def _prelu(c: Call) -> Value:
 
 
 def prelu(c: Call, slope: Value) -> Value:
-    """max(x, 0) + slope * min(x, 0)."""
+    """relu(x) + -slope * relu(-x), as Keras writes it; of integers max(x, 0) + slope * min(x, 0)."""
+    if c[0].dtype is None or c[0].dtype.is_floating:
+        # A constant slope is turned around once, here.
+        tensor = slope.node.tensor
+        turned = c.emit("Neg", slope) if tensor is None else c.constant(-tensor.numpy())
+        below = c.emit("Mul", turned, c.emit("Relu", c.emit("Neg", c[0])))
+        return c.emit("AddV2", c.emit("Relu", c[0]), below)
     zero = c.constant(0.0, c[0])
     return c.emit("AddV2", c.emit("Maximum", c[0], zero), c.emit("Mul", slope, c.emit("Minimum", c[0], zero)))
 
 
 @lifts("tfl.HARD_SWISH")
 def _hard_swish(c: Call) -> Value:
+    return hard_swish(c)
+
+
+def hard_swish(c: Call) -> Value:
     """x * relu6(x + 3) / 6."""
     bent = c.emit("Relu6", c.emit("AddV2", c[0], c.constant(3.0, c[0])))
     return c.emit("Mul", c.emit("Mul", c[0], bent), c.constant(1 / 6, c[0]))

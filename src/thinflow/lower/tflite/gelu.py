@@ -1,4 +1,4 @@
-"""The error function, which TFLite lacks, and GELU, which is mostly what it is for.
+"""The error function, which TFLite lacks, and GELU, which is mostly what it is for; GELU by tanh, too.
 
 While a graph is being lowered the error function is an operator "ERF" that no runtime knows. Fusion makes a
 GELU of those it finds inside one; what is left is then spelled out.
@@ -23,9 +23,10 @@ from thinflow.lower.tflite.wiring import (
     new_constant,
     plain,
 )
-from thinflow.program.fusion import Step, const, need, op, value
+from thinflow.program.fusion import Step, const, need, only_if, op, value
 from thinflow.program.wiring import is_number, with_constant
 from thinflow.tflite.model import Operator, Subgraph, Tensor
+from thinflow.typing import Array
 
 ERF = "ERF"
 
@@ -35,12 +36,12 @@ def erf(b: Builder, node: Node, x: Tensor) -> Tensor:
     return b.emit(ERF, x)
 
 
-def _gelu() -> tuple[Step, ...]:
-    """x * 0.5 * (1 + erf(x / sqrt 2)), with the half anywhere.
+def _gelu(code: str) -> tuple[Step, ...]:
+    """x * 0.5 * (1 + f(scaled)), with the half anywhere, for an odd function.
 
-    1 - erf(-x / sqrt 2) is the same number and found, too.
+    1 - f(-scaled) is the same number and found, too.
     """
-    function, one, half = op(ERF, value("scaled")), const("1", 1), const("0.5", 0.5)
+    function, one, half = op(code, value("scaled")), const("1", 1), const("0.5", 0.5)
     found = []
     for outer in (
         op("ADD", function, one, any_order=True, where=plain),
@@ -55,7 +56,7 @@ def _gelu() -> tuple[Step, ...]:
 class FuseGelu(Rewrite):
     """x * 0.5 * (1 + erf(x / sqrt 2)) -> gelu(x), with the half anywhere."""
 
-    patterns = _gelu()
+    patterns = _gelu(ERF)
 
     def replace(self, m: Match) -> None:
         need(is_plain(m.head), f"the product ends in {activation(m.head)}")
@@ -65,6 +66,55 @@ class FuseGelu(Rewrite):
         sign = -1 if "less" in m.operators else 1
         need(is_number(np.float32(sign * factor), math.sqrt(0.5)), "x is not divided by the root of 2")
         m.wiring.become(m.head, "GELU", m.tensor("x"))
+
+
+class FuseTanhGelu(Rewrite):
+    """x * 0.5 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) -> gelu(x), approximate, however it is spelled.
+
+    The polynomial is compared, not its spelling: exporters write x^3 as a power, as products, or as
+    x * (1 + 0.044715 x^2).
+    """
+
+    patterns = _gelu("TANH")
+
+    def replace(self, m: Match) -> None:
+        sign = -1 if "less" in m.operators else 1
+        given = _polynomial(m.wiring, m.tensor("scaled"), m.tensor("x"))
+        # A sigmoid is x * 0.5 * (1 + tanh(x / 2)): no GELU, and none that is told to be missed.
+        only_if(len(given) == len(_HENDRYCKS))
+        need(is_plain(m.head), f"the product ends in {activation(m.head)}")
+        need(np.allclose(sign * given, _HENDRYCKS, rtol=1e-4, atol=1e-6), "its polynomial is another one")
+        m.wiring.become(m.head, "GELU", m.tensor("x"), approximate=True)
+
+
+_HENDRYCKS = np.array([0, math.sqrt(2 / math.pi), 0, math.sqrt(2 / math.pi) * 0.044715])
+"""Factors of 1, x, x^2 and x^3 in the approximation of Hendrycks and Gimpel, 2016."""
+
+
+def _polynomial(wiring: Wiring, tensor: Tensor | None, x: Tensor, steps: int = 8) -> Array:
+    """What a tensor is of x: the factors of 1, x, x^2, ...; empty where it is none, or has too many steps."""
+    none = np.zeros(0)
+    if tensor is x:
+        return np.array([0.0, 1.0])
+    if tensor is None or not steps:
+        return none
+    if tensor.is_constant:
+        content = tensor.array()
+        return content.reshape(1).astype(np.float64) if content.size == 1 else none
+    step = wiring.producer(tensor, "ADD", "MUL", "SQUARE", "POW", "NEG")
+    if step is None or not is_plain(step):
+        return none
+    parts = [_polynomial(wiring, t, x, steps - 1) for t in step.inputs]
+    if not all(map(len, parts)) or sum(map(len, parts)) > 2 * len(_HENDRYCKS):
+        return none
+    if step.code == "ADD":
+        return np.polynomial.polynomial.polyadd(*parts)
+    if step.code == "NEG":
+        return -parts[0]
+    if step.code != "POW":
+        return np.polynomial.polynomial.polymul(parts[0], parts[-1])
+    power = parts[1][0] if len(parts[1]) == 1 else 0
+    return np.polynomial.polynomial.polypow(parts[0], int(power)) if power in (2, 3) else none
 
 
 def _scaled(wiring: Wiring, tensor: Tensor | None) -> tuple[Tensor | None, float]:
