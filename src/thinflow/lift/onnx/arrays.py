@@ -16,7 +16,6 @@ from thinflow.lift.onnx.values import (
     integers,
     like,
     numbers,
-    opset,
     rank,
     text,
     transposed,
@@ -216,47 +215,6 @@ def _expand(c: Call) -> Value:
     return c.emit("BroadcastTo", c[0], c.emit("BroadcastArgs", shape, c[1], T=INT64), Tidx=INT64)
 
 
-@lifts("onnx.Pad", ignores=("value",), unread=(2,))
-def _pad(c: Call) -> Value:
-    """Pads come as all begins, then all ends; negative ones cut off."""
-    if c.has(3):
-        raise UnsupportedOp("it pads some axes only")
-    pads = numbers(c, "paddings" if opset(c) < _PADS else "pads", 1) or ()
-    count = len(pads) // 2
-    table = np.array([pads[:count], pads[count:]], np.int64).T
-    x = c[0]
-    if (table < 0).any():
-        cut = np.maximum(-table, 0)
-        sizes = [n - int(a) - int(b) for n, (a, b) in zip(c.sizes(0), cut, strict=True)]
-        x = c.emit("Slice", x, integers(c, tuple(map(int, cut[:, 0]))), integers(c, sizes), Index=INT64)
-        table = np.maximum(table, 0)
-    mode = text(c, "mode", "constant")
-    widths = c.constant(table)
-    if mode == "constant":
-        fill = c[2] if c.has(2) else like(c, c.get("value", 0.0), x)
-        return c.emit("PadV2", x, widths, c.emit("Reshape", fill, integers(c, ())), Tpaddings=INT64)
-    if mode == "reflect":
-        return c.emit("MirrorPad", x, widths, mode="REFLECT", Tpaddings=INT64)
-    if mode in {"edge", "wrap"}:
-        return _gathered_pad(c, x, table, wrap=mode == "wrap")
-    raise UnsupportedOp(f"it pads in the mode '{mode}'")
-
-
-_PADS = 2
-"""The version of ONNX's op set in which Pad's `paddings` became `pads`."""
-
-
-def _gathered_pad(c: Call, x: Value, table: np.ndarray, *, wrap: bool) -> Value:
-    """The border repeated, or the other side."""
-    for axis, (size, (before, behind)) in enumerate(zip(c.sizes(0), table.tolist(), strict=True)):
-        if before or behind:
-            bounded(before + size + behind)
-            places = np.arange(-before, size + behind)
-            places = places % size if wrap else places.clip(0, size - 1)
-            x = c.emit("GatherV2", x, c.constant(places), c.constant(axis), Tparams=x.dtype)
-    return x
-
-
 @lifts("onnx.Shape")
 def _shape(c: Call) -> Value:
     start, end = c.get("start", 0), c.get("end")
@@ -316,44 +274,6 @@ def _cumsum(c: Call) -> Value:
 def _non_zero(c: Call) -> Value:
     """[rank, n]: the places, a row per axis."""
     return c.emit("Transpose", c.emit("Where", c[0]), integers(c, (1, 0)), T=INT64, Tperm=INT64)
-
-
-def _blocks(c: Call) -> tuple[int, int, int, int, int]:
-    n, depth, height, width = c.sizes(0)
-    return n, depth, height, width, c.get("blocksize")
-
-
-def _channels_are_outer(c: Call) -> bool:
-    """True if the depth is channels by block (mode CRD), not block by channels (DCR).
-
-    Raises:
-        UnsupportedOp: it says something else.
-    """
-    mode = text(c, "mode", "DCR")
-    if mode not in {"DCR", "CRD"}:
-        raise UnsupportedOp(f"its mode is '{mode}'")
-    return mode == "CRD"
-
-
-@lifts("onnx.DepthToSpace")
-def _depth_to_space(c: Call) -> Value:
-    """By a reshape on both sides of a transpose; the mode says which part of the depth is the block."""
-    n, depth, height, width, b = _blocks(c)
-    column = _channels_are_outer(c)
-    shape = (n, depth // b**2, b, b, height, width) if column else (n, b, b, depth // b**2, height, width)
-    parts = c.emit("Reshape", c[0], integers(c, shape), Tshape=INT64)
-    order = (0, 1, 4, 2, 5, 3) if column else (0, 3, 4, 1, 5, 2)
-    moved = c.emit("Transpose", parts, integers(c, order), Tperm=INT64)
-    return c.emit("Reshape", moved, integers(c, (n, depth // b**2, height * b, width * b)), Tshape=INT64)
-
-
-@lifts("onnx.SpaceToDepth")
-def _space_to_depth(c: Call) -> Value:
-    n, depth, height, width, b = _blocks(c)
-    parts = c.emit("Reshape", c[0], integers(c, (n, depth, height // b, b, width // b, b)), Tshape=INT64)
-    order = (0, 1, 3, 5, 2, 4) if _channels_are_outer(c) else (0, 3, 5, 1, 2, 4)
-    moved = c.emit("Transpose", parts, integers(c, order), Tperm=INT64)
-    return c.emit("Reshape", moved, integers(c, (n, depth * b**2, height // b, width // b)), Tshape=INT64)
 
 
 @lifts("onnx.Trilu")

@@ -8,7 +8,6 @@ from thinflow.ir.types import BOOL, INT32, INT64
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.values import (
     NUMBERS,
-    along,
     integers,
     like,
     numbers,
@@ -201,30 +200,11 @@ def _arg(op: str) -> Rule:
     return rule
 
 
-@lifts("onnx.BatchNormalization", ignores=("is_test", "momentum"))
-def _batch_norm(c: Call) -> Value:
-    """(x - mean) / sqrt(variance + epsilon) * scale + offset, per channel of axis 1."""
-    if c.get("training_mode", 0):
-        raise UnsupportedOp("it is in training mode")
-    count = rank(c)
-    scale, offset, mean, variance = (along(c, c[i], 1, count) if count > 1 else c[i] for i in range(1, 5))
-    spread = c.emit("Rsqrt", c.emit("AddV2", variance, like(c, c.get("epsilon", 1e-5), c[0])))
-    centred = c.emit("Sub", c[0], mean)
-    return c.emit("AddV2", c.emit("Mul", c.emit("Mul", centred, spread), scale), offset)
-
-
 def normalized(c: Call, x: Value, axes: Value, epsilon: float) -> Value:
     """x with mean 0 and variance 1 over axes."""
     centred = c.emit("Sub", x, c.emit("Mean", x, axes, keep_dims=True, Tidx=INT64))
     variance = c.emit("Mean", c.emit("Square", centred), axes, keep_dims=True, Tidx=INT64)
     return c.emit("Mul", centred, c.emit("Rsqrt", c.emit("AddV2", variance, like(c, epsilon, x))))
-
-
-@lifts("onnx.InstanceNormalization")
-def _instance_norm(c: Call) -> Value:
-    count = rank(c)
-    y = normalized(c, c[0], integers(c, tuple(range(2, count))), c.get("epsilon", 1e-5))
-    return c.emit("AddV2", c.emit("Mul", y, along(c, c[1], 1, count)), along(c, c[2], 1, count))
 
 
 @lifts("onnx.LayerNormalization")

@@ -269,18 +269,6 @@ def _global(op: str) -> Rule:
     return lambda c: c.emit(op, c[0], integers(c, tuple(range(2, rank(c)))), keep_dims=True, Tidx=INT64)
 
 
-@lifts("onnx.LRN")
-def _lrn(c: Call) -> Value:
-    """x / (bias + alpha / size * sum of squares of the neighbours) ^ beta."""
-    size = c.get("size")
-    if size % 2 == 0:
-        raise UnsupportedOp("its window has no middle")
-    # ONNX divides alpha by the size of the window, TensorFlow's op does not.
-    options = {"alpha": c.get("alpha", 1e-4) / size, "beta": c.get("beta", 0.75), "bias": c.get("bias", 1.0)}
-    y = c.emit("LRN", channels_last(c, c[0], 4), depth_radius=size // 2, **options)
-    return channels_first(c, y, 4)
-
-
 @lifts("onnx.Upsample")
 @lifts(
     "onnx.Resize",
