@@ -21,14 +21,25 @@ from thinflow.formats.foreign import (
     unreadable,
 )
 from thinflow.formats.format import Format, Sample
-from thinflow.formats.onnx_model import Model, checked_shape, parse_model, spec_of, tensor_of
+from thinflow.formats.onnx_model import (
+    MOST_NESTED,
+    Model,
+    checked_shape,
+    free_names,
+    graphs_in,
+    guessed_kind,
+    parse_model,
+    spec_of,
+    tensor_of,
+)
 from thinflow.ir.attrs import Attr, FunctionAttr, OpaqueAttr, PlaceholderAttr
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Value, paused_gc
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import UNKNOWN, TensorSpec
 from thinflow.ir.vocabulary import ONNX
-from thinflow.wire.protos import serialize
+from thinflow.onnx import protos
+from thinflow.wire.protos import parse, serialize
 
 _HINT = "the file is damaged, cut short or not ONNX; export the model again"
 _SHOWN_TEXT = 400
@@ -81,15 +92,21 @@ def _facts(message: Any) -> dict[str, str]:
     if producer:
         facts["producer"] = producer[:_SHOWN_TEXT]
     if message.opset_import:
-        facts["opset"] = list_text(
-            str(o.version) if o.domain in ("", "ai.onnx") else f"{o.domain} {o.version}"
-            for o in message.opset_import
-        )
+        facts["opset"] = _versions(message)
     if message.doc_string:
         facts["description"] = message.doc_string[:_SHOWN_TEXT]
     if message.metadata_props:
         facts["metadata"] = list_text(p.key for p in message.metadata_props)
     return facts
+
+
+def _versions(message: Any) -> str:
+    """The op sets that a model or function asks for, ONNX's own first."""
+    imports = sorted(message.opset_import, key=lambda o: o.domain not in _DEFAULT_DOMAINS)
+    # Of a long list the rest is left out, and lifting reads ONNX's own version here.
+    return list_text(
+        str(o.version) if o.domain in _DEFAULT_DOMAINS else f"{o.domain} {o.version}" for o in imports
+    )
 
 
 def _recognise(sample: Sample) -> bool:
@@ -102,7 +119,6 @@ def _recognise(sample: Sample) -> bool:
 
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
-_MAX_DEPTH = 16
 # AttributeProto.AttributeType, without the types that are carried through.
 _FLOAT, _INT, _STRING, _TENSOR, _GRAPH, _FLOATS, _INTS, _STRINGS, _TENSORS = range(1, 10)
 _BODIES = "captures"
@@ -131,9 +147,10 @@ def graph_of(model: Model) -> Graph:
     return graph
 
 
-def op_of(domain: str, name: str) -> str:
-    """The name of an op in our graphs."""
-    return ONNX.prefix + (name if domain in _DEFAULT_DOMAINS else f"{domain}.{name}")
+def op_of(domain: str, name: str, overload: str = "") -> str:
+    """The name of an op in our graphs; functions of a model may share theirs and differ by `overload`."""
+    own = name if domain in _DEFAULT_DOMAINS else f"{domain}.{name}"
+    return f"{ONNX.prefix}{own}:{overload}" if overload else f"{ONNX.prefix}{own}"
 
 
 def _add_own(message: Any, model: Model, library: dict[str, Function]) -> None:
@@ -144,29 +161,30 @@ def _add_own(message: Any, model: Model, library: dict[str, Function]) -> None:
         body.input.add(name=name)
     graph = reader.build(body, [TensorSpec()] * len(message.input))
     graph.functions = library
-    name = op_of(message.domain, message.name)
+    # Functions say themselves what versions their ops have.
+    graph.facts = {"opset": _versions(message)} if message.opset_import else {}
+    name = op_of(message.domain, message.name, message.overload)
     File(graph, reader.names)
-    library[name] = Function(name, graph, reader.declared, [reader.value(n) for n in message.output])
+    library[name] = Function(
+        name,
+        graph,
+        reader.declared,
+        [reader.value(n) for n in message.output],
+        attrs={"domain": message.domain.encode()},
+        defaults={a.name: reader._attr(a) for a in message.attribute_proto},
+    )
 
 
-def _free_names(graph: Any, depth: int = 0) -> list[str]:
-    """Values that a body reads from the graphs around it, in the order of reading."""
-    if depth > _MAX_DEPTH:
-        raise FormatError("its graphs are nested too deeply")
-    known = {i.name for i in graph.input} | {t.name for t in graph.initializer}
-    known |= {s.values.name for s in graph.sparse_initializer}
-    free: dict[str, None] = {}
-    for node in graph.node:
-        # Nodes are in topological order in ONNX: what is known so far is what a node may read.
-        inner = [n for a in node.attribute for b in _graphs(a) for n in _free_names(b, depth + 1)]
-        free.update(dict.fromkeys(n for n in (*node.input, *inner) if n and n not in known))
-        known.update(node.output)
-    free.update(dict.fromkeys(o.name for o in graph.output if o.name not in known))
-    return list(free)
+def function_from_bytes(data: bytes) -> Function:
+    """The function in the bytes of a FunctionProto; bodies of control flow are in the library of its graph.
 
-
-def _graphs(attribute: Any) -> list[Any]:
-    return ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs)
+    Raises:
+        FormatError: it is damaged.
+    """
+    message = parse(protos.message("FunctionProto"), data)
+    library: dict[str, Function] = {}
+    _add_own(message, Model(protos.message("ModelProto")(), None, {}), library)
+    return library[op_of(message.domain, message.name, message.overload)]
 
 
 class _Reader:
@@ -187,7 +205,7 @@ class _Reader:
         input_op: str = "Placeholder",
         depth: int = 0,
     ) -> None:
-        if depth > _MAX_DEPTH:
+        if depth > MOST_NESTED:
             raise FormatError("its graphs are nested too deeply")
         self.graph = Graph()
         self.graph.vocabulary = ONNX.name
@@ -258,7 +276,7 @@ class _Reader:
         self._define(message.values.name, node.output(), spec)
 
     def _node(self, message: Any) -> None:
-        op = op_of(message.domain, message.op_type)
+        op = op_of(message.domain, message.op_type, message.overload)
         if op == "onnx.Constant" and self._constant(message):
             return
         attrs, bodies = self._attrs(message)
@@ -268,7 +286,7 @@ class _Reader:
         if absent:
             attrs["absent_inputs"] = absent
         if bodies:
-            outside = list(dict.fromkeys(n for body in bodies.values() for n in _free_names(body)))
+            outside = list(dict.fromkeys(n for body in bodies.values() for n in free_names(body)))
             inputs += [self.value(n) for n in outside]
             attrs[_BODIES] = len(outside)
             for key, body in bodies.items():
@@ -290,6 +308,8 @@ class _Reader:
             return False
         attr = self._attr(next(iter(by_name.values())))
         name = next(iter(by_name))
+        if isinstance(attr, PlaceholderAttr):
+            return False
         if name == "value" and isinstance(attr, Tensor):
             tensor = attr
         elif name in {"value_float", "value_floats", "value_int", "value_ints"}:
@@ -308,7 +328,7 @@ class _Reader:
         attrs: dict[str, Attr] = {}
         bodies: dict[str, Any] = {}
         for attribute in message.attribute:
-            graphs = _graphs(attribute)
+            graphs = graphs_in(attribute)
             for number, graph in enumerate(graphs):
                 bodies[attribute.name if len(graphs) == 1 else f"{attribute.name}_{number}"] = graph
             if not graphs:
@@ -319,7 +339,7 @@ class _Reader:
         # In the body of a model's own function: the value is the caller's attribute of that name.
         if message.ref_attr_name:
             return PlaceholderAttr(message.ref_attr_name)
-        kind = message.type or _guessed_kind(message)
+        kind = message.type or guessed_kind(message)
         if kind == _TENSOR:
             return tensor_of(message.t, self._model)
         if kind == _TENSORS:
@@ -360,17 +380,6 @@ class _Reader:
             output_types=[v.dtype for v in outputs],
         )
         return name
-
-
-def _guessed_kind(message: Any) -> int:
-    """The type of an attribute of an old file that does not state it."""
-    for kind, name in ((_FLOAT, "f"), (_INT, "i"), (_STRING, "s"), (_TENSOR, "t")):
-        if message.HasField(name):
-            return kind
-    for kind, name in ((_FLOATS, "floats"), (_INTS, "ints"), (_STRINGS, "strings"), (_TENSORS, "tensors")):
-        if len(getattr(message, name)):
-            return kind
-    return 0
 
 
 FORMAT = Format(

@@ -301,6 +301,45 @@ class PackedStorage:
         return array
 
 
+# --- bodies of control flow
+
+
+MOST_NESTED = 16
+"""Bodies inside bodies."""
+
+
+def free_names(graph: Any, depth: int = 0) -> list[str]:
+    """Values that a body reads from the graphs around it, in the order of reading."""
+    if depth > MOST_NESTED:
+        raise FormatError("its graphs are nested too deeply")
+    known = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+    known |= {s.values.name for s in graph.sparse_initializer}
+    free: dict[str, None] = {}
+    for node in graph.node:
+        # Nodes are in topological order in ONNX: what is known so far is what a node may read.
+        inner = [n for a in node.attribute for b in graphs_in(a) for n in free_names(b, depth + 1)]
+        free.update(dict.fromkeys(n for n in (*node.input, *inner) if n and n not in known))
+        known.update(node.output)
+    free.update(dict.fromkeys(o.name for o in graph.output if o.name not in known))
+    return list(free)
+
+
+def graphs_in(attribute: Any) -> list[Any]:
+    """The bodies of control flow that an attribute holds."""
+    return ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs)
+
+
+def guessed_kind(message: Any) -> int:
+    """The type of an attribute of an old file that does not state it."""
+    for name in ("f", "i", "s", "t"):
+        if message.HasField(name):
+            return protos.ATTRIBUTE_TYPES[name]
+    for name in ("floats", "ints", "strings", "tensors"):
+        if len(getattr(message, name)):
+            return protos.ATTRIBUTE_TYPES[name]
+    return 0
+
+
 # --- the ops a file is made of ------------------------------------------------------------------------------
 
 

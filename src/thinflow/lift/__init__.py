@@ -8,27 +8,20 @@ rounding comes back at every step, are followed exactly: `integer_lstm`, `hybrid
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from thinflow.analysis import foreign
-from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.attrs import FunctionAttr
 from thinflow.ir.function import Function
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Graph
 from thinflow.ir.order import execution_order
 from thinflow.ir.types import BOOL
-from thinflow.ir.vocabulary import vocabulary_of
-from thinflow.lift.lifter import Call, Lifter, types_of
-from thinflow.lift.rules import Entry, refuse_unread, rules
-from thinflow.lift.tflite.quantized import dequantized_operands, rounded_results
-from thinflow.ops.registry import RULE_ERRORS
-
-logger = logging.getLogger(__name__)
+from thinflow.lift.lifter import Lifter, types_of
+from thinflow.lift.nodes import lift_node
+from thinflow.lift.onnx.values import require_known_opset
 
 
 def lift(graph: Graph) -> Graph:
@@ -39,6 +32,7 @@ def lift(graph: Graph) -> Graph:
     Raises:
         UnsupportedOp: an op has no counterpart here; names the node.
     """
+    require_known_opset(graph.facts)
     lifter = _lifted(graph, graph.facts)
     library: dict[str, Function] = dict(lifter.made)
     pending = dict(lifter.wanted)
@@ -68,30 +62,8 @@ def _state_types(graph: Graph) -> None:
 def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "") -> Lifter:
     lifter = Lifter(graph, facts, scope)
     for node in execution_order(graph):
-        if not foreign.is_foreign(node.op):
-            lifter.copy(node)
-            continue
-        entry = rules().get(node.op)
-        if entry is None:
-            raise _refusal(node, f"{node.op} has no counterpart among TensorFlow's ops here")
-        try:
-            lifter.place(node, _results(lifter.call(node), entry))
-        except UnsupportedOp as error:
-            raise _refusal(node, error.problem, error.hint) from error
-        except (ThinflowError, *RULE_ERRORS) as error:
-            # A mistake in a rule looks like a damaged file, but for this.
-            logger.debug("the rule for %s failed", node.where, exc_info=True)
-            raise _refusal(node, "its inputs or options are not as its op demands") from error
+        lift_node(lifter, node)
     return lifter
-
-
-def _results(call: Call, entry: Entry) -> list[Value]:
-    """Results of an op by its rule, which gets real numbers and whose own are quantized behind it."""
-    # So rules need not know of quantization.
-    call.xs = dequantized_operands(call)
-    results = entry.rule(call)
-    refuse_unread(call, entry)
-    return rounded_results(call, results if isinstance(results, list) else [results])
 
 
 def _conditions(graph: Graph) -> set[str]:
@@ -117,10 +89,3 @@ def _function(function: Function, facts: Mapping[str, str], is_condition: bool) 
 def _no_sizes() -> np.ndarray[Any, Any]:
     """The shape of a scalar."""
     return np.zeros(0, np.int32)
-
-
-def _refusal(node: Node, problem: str, hint: str = "") -> UnsupportedOp:
-    vocabulary = vocabulary_of(node.op)
-    engine = vocabulary.engine if vocabulary is not None else ""
-    usual = f"run the file with its own engine: engine='{engine}'" if engine else "export the model otherwise"
-    return UnsupportedOp(problem, node.where, hint=hint or usual)

@@ -37,7 +37,7 @@ class Call:
         self._lifter = lifter
         self.node = node
         self.facts = lifter.facts
-        self.sources = foreign_values(node)
+        self.sources = foreign.operands(node, node.inputs)
         self.xs = xs
         self.read_options: set[str] = set()
         self.read_operands: set[int] = set()
@@ -83,6 +83,16 @@ class Call:
         """The function that the op is in; "" for the main graph."""
         return self._lifter.scope
 
+    @property
+    def name(self) -> str:
+        """What the names of its nodes begin with."""
+        return f"{self._lifter.prefix}{self.node.name}"
+
+    @property
+    def lifter(self) -> Lifter:
+        """What the op is lifted by."""
+        return self._lifter
+
     def sizes(self, place: int) -> tuple[int, ...]:
         """The sizes of an operand.
 
@@ -104,7 +114,7 @@ class Call:
         element = like.dtype.numpy() if like is not None and like.dtype is not None else np.dtype(np.int32)
         array = content if isinstance(content, np.ndarray) else np.array(content, element)
         graph = self._lifter.graph
-        value = graph.constant(array, graph.unique_name(f"{self.node.name}/constant"))
+        value = graph.constant(array, graph.unique_name(f"{self.name}/constant"))
         assert value.node.tensor is not None
         value.spec = constant_spec(value.node.tensor)
         return value
@@ -179,6 +189,14 @@ class Call:
         self.read_options.add(option)
         return self._lifter.source_function(self.node.attrs.get(option))
 
+    def body_named(self, name: str) -> Function:
+        """A function of the file by its name.
+
+        Raises:
+            UnsupportedOp: there is none.
+        """
+        return self._lifter.source_function(FunctionAttr(name))
+
     def made(self, function: Function) -> Attr:
         """A function written in TensorFlow's ops, for the new library."""
         name, count = function.name, 0
@@ -197,7 +215,7 @@ class Call:
         given = attrs | types_of(op, inputs)
         # Attributes given as None are left out.
         known = {key: attr for key, attr in given.items() if attr is not None}
-        node = self._lifter.graph.add(op, inputs, f"{self.node.name}/{op}", attrs=known)
+        node = self._lifter.graph.add(op, inputs, f"{self.name}/{op}", attrs=known)
         # Shape inference says nothing where it is at a loss; the type of the first input is the likeliest.
         node.output().spec = TensorSpec(element)
         for port, spec in enumerate(_inferred(node)):
@@ -258,24 +276,33 @@ class Lifter:
         """Functions that rules wrote."""
         self.effects: list[Node] = []
         """Writes to variables of the op that is being placed; its results wait for them."""
-        self.scope = scope
+        self.scope, self.prefix = scope, ""
+        self.calls: tuple[int, list[int]] = (0, [0])
+        """How deep this is inside functions put into the place of their calls; the nodes of all of those."""
         self._histories: dict[Attr, History] = {}
         self._source = source
-        self._values: dict[Value, Value] = {}
+        self._values: dict[Value, Value | None] = {}
         self._placed: set[Node] = set()
 
     def copy(self, node: Node) -> None:
         """Take over an input or a constant."""
         # Quantization parameters stay known by the source's node: in the new graph values are real numbers.
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("quantization_")}
-        copy = self.graph.add(node.op, [self._values[v] for v in node.inputs], node.name, attrs=attrs)
+        copy = self.graph.add(node.op, [self.of(v) for v in node.inputs], node.name, attrs=attrs)
         copy.output().spec = node.output().spec if copy.tensor is None else constant_spec(copy.tensor)
         self._values[node.output()] = copy.output()
         self._placed.add(copy)
 
+    def defines(self, op: str) -> bool:
+        """True if the model defines an op by a function of its own."""
+        function = self._source.functions.get(op)
+        return function is not None and "domain" in function.attrs
+
     def call(self, node: Node) -> Call:
         """An op with its operands in the new graph."""
-        return Call(self, node, [None if v is None else self._values[v] for v in foreign_values(node)])
+        return Call(
+            self, node, [None if v is None else self._values[v] for v in foreign.operands(node, node.inputs)]
+        )
 
     def place(self, node: Node, results: list[Value]) -> None:
         """Put what a rule made of an op into its place; the last node takes its name."""
@@ -287,13 +314,18 @@ class Lifter:
             results[0] = self.graph.add("Identity", [results[0]], node.name).output()
         else:
             self.graph.rename(results[0].node, node.name)
+        self.note(node, results)
         for port, value in enumerate(results):
             self._placed.add(value.node)
-            value.spec = _both(value.spec, node.output(port).spec)
-            self._values[node.output(port)] = value
             # Ports of the new op may be others; the name by which the file knows the value leads there.
             if value.name != node.output(port).name:
                 self.graph.aliases[node.output(port).name] = value.name
+
+    def note(self, node: Node, results: list[Value]) -> None:
+        """Let values stand for the outputs of an op."""
+        for port, value in enumerate(results):
+            value.spec = _both(value.spec, node.output(port).spec)
+            self._values[node.output(port)] = value
 
     def _after_effects(self, results: list[Value]) -> list[Value]:
         """The results, which come only once variables hold what the op leaves in them."""
@@ -373,13 +405,12 @@ class Lifter:
         return named
 
     def of(self, value: Value) -> Value:
-        """The new value that stands for one of the source."""
-        return self._values[value]
+        """The new value that stands for one of the source.
 
-
-def foreign_values(node: Node) -> list[Value | None]:
-    """The inputs of a node by the positions of its op's definition."""
-    absent = node.attrs.get("absent_inputs")
-    missing = set(absent) if isinstance(absent, tuple) else set()
-    left = iter(node.inputs)
-    return [None if i in missing else next(left) for i in range(len(node.inputs) + len(missing))]
+        Raises:
+            UnsupportedOp: it is absent, as an operand may be that a function leaves to its caller.
+        """
+        result = self._values[value]
+        if result is None:
+            raise UnsupportedOp(f"'{value.name}' is absent")
+        return result

@@ -49,6 +49,7 @@ class Entry:
 
 
 _registry: dict[str, Entry] = {}
+_defined: dict[str, Entry] = {}
 
 
 def lifts(*ops: str, ignores: Iterable[str] = (), unread: Iterable[int] = ()) -> Callable[[Rule], Rule]:
@@ -60,6 +61,19 @@ def lifts(*ops: str, ignores: Iterable[str] = (), unread: Iterable[int] = ()) ->
             if op in _registry:
                 raise RuntimeError(f"two rules lift {op}")
             _registry[op] = Entry(rule, frozenset(ignores), frozenset(unread))
+        return rule
+
+    return register
+
+
+def lifts_defined(prefix: str) -> Callable[[Rule], Rule]:
+    """Function decorator: the rule for ops of a vocabulary that have none, but are defined by simpler ones.
+
+    It reads all of the options and operands.
+    """
+
+    def register(rule: Rule) -> Rule:
+        _defined[prefix] = Entry(rule)
         return rule
 
     return register
@@ -112,6 +126,18 @@ def rules() -> dict[str, Entry]:
     """Op -> its rule."""
     _load_rules()
     return _registry
+
+
+def rule_for(op: str, *, is_own: bool = False) -> Entry | None:
+    """The rule for an op; None if there is none.
+
+    Args:
+        is_own: the model itself defines the op, whatever is known by that name.
+    """
+    vocabulary = vocabulary_of(op)
+    known = None if is_own else rules().get(op)
+    _load_rules()
+    return known or _defined.get(vocabulary.prefix if vocabulary is not None else "")
 
 
 def refuse_unread(call: Call, entry: Entry) -> None:

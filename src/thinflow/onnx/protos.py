@@ -49,7 +49,9 @@ GRAPH_FIELD, INITIALIZER_FIELD, RAW_DATA_FIELD = 7, 5, 9
 EXTERNAL = 1
 """TensorProto.data_location of a tensor whose bytes are in another file."""
 
-ATTRIBUTE_TYPES = {"f": 1, "i": 2, "s": 3, "t": 4, "g": 5, "floats": 6, "ints": 7, "strings": 8}
+ATTRIBUTE_TYPES = {
+    "f": 1, "i": 2, "s": 3, "t": 4, "g": 5, "floats": 6, "ints": 7, "strings": 8, "tensors": 9,
+}  # fmt: skip
 """AttributeProto field -> its AttributeType."""
 
 ELEMENT_TYPES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,25 @@ def opset(c: Call) -> int:
     # An entry that is a number alone is that of ONNX's own ops; others begin with their domain.
     entries = (entry.strip() for entry in c.facts.get("opset", "").split(","))
     return next((int(entry) for entry in entries if entry.isdecimal()), _NEWEST)
+
+
+NEWEST_OPSET = 28
+"""The newest version of ONNX's op set whose changes the rules know, that of ONNX 1.23."""
+
+
+def require_known_opset(facts: Mapping[str, str]) -> None:
+    """Refuse a model whose ops may mean something that is not known here.
+
+    Raises:
+        UnsupportedOp: names the version that it asks for.
+    """
+    entries = (entry.strip() for entry in facts.get("opset", "").split(","))
+    version = next((int(entry) for entry in entries if entry.isdecimal()), 0)
+    if version > NEWEST_OPSET:
+        raise UnsupportedOp(
+            f"the model asks for version {version} of ONNX's op set; versions up to {NEWEST_OPSET} are known",
+            hint=f"export it for version {NEWEST_OPSET} or older",
+        )
 
 
 def rank(c: Call, place: int = 0) -> int:

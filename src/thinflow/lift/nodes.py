@@ -1,0 +1,53 @@
+"""One node of a LiteRT or ONNX graph put into TensorFlow's ops by the rule of its op."""
+
+from __future__ import annotations
+
+import logging
+
+from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.vocabulary import vocabulary_of
+from thinflow.lift.lifter import Call, Lifter
+from thinflow.lift.rules import Entry, refuse_unread, rule_for
+from thinflow.lift.tflite.quantized import dequantized_operands, rounded_results
+from thinflow.ops.registry import RULE_ERRORS
+
+logger = logging.getLogger(__name__)
+
+
+def lift_node(lifter: Lifter, node: Node) -> None:
+    """Put what its op's rule makes of a node into the lifter's graph.
+
+    Raises:
+        UnsupportedOp: the op has no rule, or its rule refuses; names the node.
+    """
+    if vocabulary_of(node.op) is None:
+        lifter.copy(node)
+        return
+    entry = rule_for(node.op, is_own=lifter.defines(node.op))
+    if entry is None:
+        raise _refusal(node, f"{node.op} has no counterpart among TensorFlow's ops here")
+    try:
+        lifter.place(node, _results(lifter.call(node), entry))
+    except UnsupportedOp as error:
+        raise _refusal(node, error.problem, error.hint) from error
+    except (ThinflowError, *RULE_ERRORS) as error:
+        # A mistake in a rule looks like a damaged file, but for this.
+        logger.debug("the rule for %s failed", node.where, exc_info=True)
+        raise _refusal(node, "its inputs or options are not as its op demands") from error
+
+
+def _results(call: Call, entry: Entry) -> list[Value]:
+    """Results of an op by its rule, which gets real numbers and whose own are quantized behind it."""
+    # So rules need not know of quantization.
+    call.xs = dequantized_operands(call)
+    results = entry.rule(call)
+    refuse_unread(call, entry)
+    return rounded_results(call, results if isinstance(results, list) else [results])
+
+
+def _refusal(node: Node, problem: str, hint: str = "") -> UnsupportedOp:
+    vocabulary = vocabulary_of(node.op)
+    engine = vocabulary.engine if vocabulary is not None else ""
+    usual = f"run the file with its own engine: engine='{engine}'" if engine else "export the model otherwise"
+    return UnsupportedOp(problem, node.where, hint=hint or usual)
