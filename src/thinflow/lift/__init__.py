@@ -19,9 +19,10 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph
 from thinflow.ir.order import execution_order
 from thinflow.ir.types import BOOL
-from thinflow.lift.lifter import Lifter, types_of
+from thinflow.lift.lifter import Lifter
 from thinflow.lift.nodes import lift_node
 from thinflow.lift.onnx.values import require_known_opset
+from thinflow.lift.specs import types_of
 
 
 def lift(graph: Graph) -> Graph:

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis import foreign
-from thinflow.analysis.shapes import constant_spec, infer_node
-from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.analysis.shapes import constant_spec
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._operand_types import operand_types
-from thinflow.ops.traits import Trait, has
+from thinflow.lift.specs import both, inferred, types_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -218,41 +217,9 @@ class Call:
         node = self._lifter.graph.add(op, inputs, f"{self.name}/{op}", attrs=known)
         # Shape inference says nothing where it is at a loss; the type of the first input is the likeliest.
         node.output().spec = TensorSpec(element)
-        for port, spec in enumerate(_inferred(node)):
+        for port, spec in enumerate(inferred(node)):
             node.output(port).spec = spec
         return node
-
-
-def types_of(op: str, inputs: Sequence[Value]) -> dict[str, Attr]:
-    """Attributes of an op that repeat the types of its inputs, as far as those are known."""
-    types = operand_types(op, [v.dtype for v in inputs])
-    if types is not None:
-        return types
-    # An op of ours, such as one that TensorFlow has no more.
-    return {"T": inputs[0].dtype} if inputs and inputs[0].dtype is not None else {}
-
-
-def _inferred(node: Node) -> tuple[TensorSpec, ...]:
-    """Specs of the results by the op's shape rule; none where it has no rule, or its operands do not fit."""
-    # Their functions are lifted later; the file says what they give.
-    if has(node.op, Trait.IF | Trait.WHILE | Trait.CALL):
-        return ()
-    try:
-        return infer_node(node, [v.spec for v in node.inputs])
-    except ThinflowError:  # the run will say so, if it is so
-        return ()
-
-
-def _both(made: TensorSpec, stated: TensorSpec) -> TensorSpec:
-    """The spec that the file states for a value, filled up by what follows from its op."""
-    # The file's word goes first: rules infer less from operands whose sizes are open.
-    kind = stated.dtype or made.dtype
-    if stated.shape is None or made.shape is None or len(stated.shape) != len(made.shape):
-        shape = made.shape if stated.shape is None else stated.shape
-        return TensorSpec(kind, shape)
-    shape = tuple(m if n is None else n for m, n in zip(made.shape, stated.shape, strict=True))
-    # Elements were inferred for the inferred shape and mean nothing for another.
-    return TensorSpec(kind, shape, made.elements if shape == made.shape else None)
 
 
 @dataclass
@@ -324,7 +291,7 @@ class Lifter:
     def note(self, node: Node, results: list[Value]) -> None:
         """Let values stand for the outputs of an op."""
         for port, value in enumerate(results):
-            value.spec = _both(value.spec, node.output(port).spec)
+            value.spec = both(value.spec, node.output(port).spec)
             self._values[node.output(port)] = value
 
     def _after_effects(self, results: list[Value]) -> list[Value]:

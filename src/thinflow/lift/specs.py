@@ -1,0 +1,45 @@
+"""Types and shapes of lifted nodes: those that TensorFlow wants as attributes, and those that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from thinflow.analysis.shapes import infer_node
+from thinflow.errors import ThinflowError
+from thinflow.ir.attrs import Attr
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.types import TensorSpec
+from thinflow.ops._operand_types import operand_types
+from thinflow.ops.traits import Trait, has
+
+
+def types_of(op: str, inputs: Sequence[Value]) -> dict[str, Attr]:
+    """Attributes of an op that repeat the types of its inputs, as far as those are known."""
+    types = operand_types(op, [v.dtype for v in inputs])
+    if types is not None:
+        return types
+    # An op of ours, such as one that TensorFlow has no more.
+    return {"T": inputs[0].dtype} if inputs and inputs[0].dtype is not None else {}
+
+
+def inferred(node: Node) -> tuple[TensorSpec, ...]:
+    """Specs of the results by the op's shape rule; none where it has no rule, or its operands do not fit."""
+    # Their functions are lifted later; the file says what they give.
+    if has(node.op, Trait.IF | Trait.WHILE | Trait.CALL):
+        return ()
+    try:
+        return infer_node(node, [v.spec for v in node.inputs])
+    except ThinflowError:  # the run will say so, if it is so
+        return ()
+
+
+def both(made: TensorSpec, stated: TensorSpec) -> TensorSpec:
+    """The spec that the file states for a value, filled up by what follows from its op."""
+    # The file's word goes first: rules infer less from operands whose sizes are open.
+    kind = stated.dtype or made.dtype
+    if stated.shape is None or made.shape is None or len(stated.shape) != len(made.shape):
+        shape = made.shape if stated.shape is None else stated.shape
+        return TensorSpec(kind, shape)
+    shape = tuple(m if n is None else n for m, n in zip(made.shape, stated.shape, strict=True))
+    # Elements were inferred for the inferred shape and mean nothing for another.
+    return TensorSpec(kind, shape, made.elements if shape == made.shape else None)
