@@ -174,24 +174,54 @@ class _Builder:
         self._define(node, operator.outputs)
 
     def _attrs(self, operator: Operator) -> dict[str, Attr]:
-        from thinflow.tflite.schema import SUBGRAPH_OPTIONS
+        from thinflow.tflite.schema import SUBGRAPH_LISTS, SUBGRAPH_OPTIONS
 
         attrs: dict[str, Attr] = {}
         for key, value in operator.options.items():
             if key in SUBGRAPH_OPTIONS:
-                if not 0 <= value < len(self.functions):
-                    raise FormatError(f"{key} is {value}, there are {len(self.functions)} subgraphs")
-                attrs[key] = FunctionAttr(self.functions[value])
+                attrs[key] = self._function_named(key, value)
+            elif key in SUBGRAPH_LISTS:
+                attrs[key] = tuple(self._function_named(key, n) for n in value)
             else:
                 attrs[key] = normalize(_text_bytes(value))
         if operator.code == "CUSTOM" and operator.custom_options:
             attrs["custom_options"] = operator.custom_options
+            if operator.custom_code.startswith("Flex"):
+                attrs |= _flex_attrs(operator.custom_options)
         attrs["version"] = operator.version
         if operator.intermediates:
             attrs |= _intermediate_grids(operator.intermediates)
         for number, tensor in enumerate(operator.outputs):
             attrs |= _quantization(tensor, f"_{number}" if number else "")
         return attrs | stated([spec_of(t) for t in operator.outputs])
+
+    def _function_named(self, option: str, number: int) -> FunctionAttr:
+        if not 0 <= number < len(self.functions):
+            raise FormatError(f"{option} is {number}, there are {len(self.functions)} subgraphs")
+        return FunctionAttr(self.functions[number])
+
+
+def _flex_attrs(options: bytes) -> dict[str, Attr]:
+    """The attributes of an op that TensorFlow's own kernel runs, `flex.T`; its NodeDef is in the options.
+
+    Nothing if the options are something else.
+    """
+    from thinflow.formats._attrs import decode_attr
+    from thinflow.tflite.flexbuffer import decode
+    from thinflow.wire import protos
+
+    try:
+        content = decode(options)
+        # A vector of the op's name and its NodeDef.
+        if not isinstance(content, list) or len(content) != 2 or not isinstance(content[1], str | bytes):
+            return {}
+        raw = content[1]
+        node = protos.parse(
+            "NodeDef", raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogateescape")
+        )
+    except FormatError:
+        return {}
+    return {f"flex.{k}": decode_attr(node.attr[k]) for k in sorted(node.attr) if not k.startswith("_")}
 
 
 def _intermediate_grids(tensors: Sequence[FileTensor]) -> dict[str, Attr]:

@@ -179,6 +179,18 @@ class Call:
         self.read_options.add(option)
         return self._lifter.called(self.node.attrs.get(option))
 
+    def functions(self, option: str) -> tuple[FunctionAttr, ...]:
+        """An option that names several subgraphs, as TensorFlow's functions.
+
+        Raises:
+            UnsupportedOp: one of them is missing.
+        """
+        self.read_options.add(option)
+        named = self.node.attrs.get(option)
+        if not isinstance(named, tuple) or not named:
+            raise UnsupportedOp("the subgraphs that it chooses from are missing")
+        return tuple(self._lifter.called(n) for n in named if isinstance(n, FunctionAttr))
+
     def body(self, option: str) -> Function:
         """The function of the file behind such an option, as it is there.
 
@@ -305,7 +317,7 @@ class Lifter:
             node.output().spec = value.spec
         return [n.output() for n in waiting]
 
-    def called(self, function: Attr | None) -> Attr:
+    def called(self, function: Attr | None) -> FunctionAttr:
         """A function that an op calls, lifted into the new library.
 
         Raises:

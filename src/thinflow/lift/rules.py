@@ -67,7 +67,7 @@ def lifts(*ops: str, ignores: Iterable[str] = (), unread: Iterable[int] = ()) ->
 
 
 def lifts_defined(prefix: str) -> Callable[[Rule], Rule]:
-    """Function decorator: the rule for ops of a vocabulary that have none, but are defined by simpler ones.
+    """Function decorator: the rule for ops that begin so and have none, but are defined by simpler ones.
 
     It reads all of the options and operands.
     """
@@ -134,10 +134,9 @@ def rule_for(op: str, *, is_own: bool = False) -> Entry | None:
     Args:
         is_own: the model itself defines the op, whatever is known by that name.
     """
-    vocabulary = vocabulary_of(op)
     known = None if is_own else rules().get(op)
     _load_rules()
-    return known or _defined.get(vocabulary.prefix if vocabulary is not None else "")
+    return known or next((entry for prefix, entry in _defined.items() if op.startswith(prefix)), None)
 
 
 def refuse_unread(call: Call, entry: Entry) -> None:

@@ -19,6 +19,8 @@ class Kind(Enum):
     """Rows, the segment of each, and the number of segments."""
     SAME_OPERANDS = auto()
     """All operands in the same order, and no options; lowering has rules of its own for these."""
+    STABLEHLO = auto()
+    """Operators of StableHLO that are elementwise; files may hold them, and none is written."""
 
 
 # Operator -> ops of the same meaning, a blank between them; it is read as the first. A kernel that takes
@@ -107,6 +109,26 @@ _OPS: Mapping[Kind, Mapping[str, str]] = {
         "TRANSPOSE": "Transpose",
         "WHERE": "Where",
         "ZEROS_LIKE": "ZerosLike",
+    },
+    Kind.STABLEHLO: {
+        "STABLEHLO_ABS": "Abs",
+        "STABLEHLO_ADD": "AddV2",
+        "STABLEHLO_COSINE": "Cos",
+        "STABLEHLO_EXPONENTIAL": "Exp",
+        "STABLEHLO_FLOOR": "Floor",
+        "STABLEHLO_LOG": "Log",
+        "STABLEHLO_LOGISTIC": "Sigmoid",
+        "STABLEHLO_MAXIMUM": "Maximum",
+        "STABLEHLO_MINIMUM": "Minimum",
+        "STABLEHLO_MULTIPLY": "Mul",
+        "STABLEHLO_NEGATE": "Neg",
+        "STABLEHLO_POWER": "Pow",
+        # Both cut off towards zero.
+        "STABLEHLO_REMAINDER": "TruncateMod",
+        "STABLEHLO_RSQRT": "Rsqrt",
+        "STABLEHLO_SHIFT_LEFT": "LeftShift",
+        "STABLEHLO_SUBTRACT": "Sub",
+        "STABLEHLO_TANH": "Tanh",
     },
 }
 

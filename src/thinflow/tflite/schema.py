@@ -64,8 +64,14 @@ _OPTIONS = """
 _OPTION_NAMES = _OPTIONS.split()
 
 OPTION_NUMBERS = {name: number for number, name in enumerate(_OPTION_NAMES)}
-# The second union, for ops that came after the first was full; only these three have known fields here.
-OPTION_2_NUMBERS = {"StablehloDotGeneral": 12, "Dilate": 18, "ReduceWindow": 20, "StableHLOComposite": 21}
+_OPTIONS_2 = """
+    NONE StablehloConcatenate StablehloBroadcastInDim StablehloSlice StablehloConvolution StablehloCustomCall
+    StablehloReduce StablehloScatter StablehloCompare StablehloDynamicSlice StablehloPad StablehloIota
+    StablehloDotGeneral StablehloReduceWindow StablehloSort StablehloWhile StablehloGather StablehloTranspose
+    Dilate StablehloRngBitGenerator ReduceWindow StableHLOComposite StablehloShiftLeft StablehloCase
+"""
+# The second union, for ops that came after the first was full.
+OPTION_2_NUMBERS = {name: number for number, name in enumerate(_OPTIONS_2.split()) if number}
 
 # Ops whose option table is not called like the op; "" is no table at all.
 _OPTIONS_OF_OP = {
@@ -140,6 +146,33 @@ _FIELDS = {
     "ReduceWindow": "reduce_function:ReduceWindow",
     "StablehloDotGeneral": "lhs_batching_dimensions:[i64] rhs_batching_dimensions:[i64]"
     " lhs_contracting_dimensions:[i64] rhs_contracting_dimensions:[i64] precision_config:[u32]",
+    "StablehloConcatenate": "dimension:i64",
+    "StablehloBroadcastInDim": "broadcast_dimensions:[i64]",
+    "StablehloSlice": "start_indices:[i64] limit_indices:[i64] strides:[i64]",
+    "StablehloConvolution": "window_strides:[i64] padding:[i64] lhs_dilation:[i64] rhs_dilation:[i64]"
+    " window_reversal:[bool] input_batch_dimension:i64 input_feature_dimension:i64"
+    " input_spatial_dimensions:[i64] kernel_input_feature_dimension:i64 kernel_output_feature_dimension:i64"
+    " kernel_spatial_dimensions:[i64] output_batch_dimension:i64 output_feature_dimension:i64"
+    " output_spatial_dimensions:[i64] feature_group_count:i64 batch_group_count:i64 precision_config:[u32]",
+    "StablehloCustomCall": "call_target_name:str has_side_effect:bool backend_config:str"
+    " api_version:i32 called_computations:[i32] custom_attributes:[u8]",
+    "StablehloReduce": "dimensions:[i64] body_subgraph_index:i32",
+    "StablehloScatter": "indices_are_sorted:bool update_window_dims:[i64] inserted_window_dims:[i64]"
+    " scatter_dims_to_operand_dims:[i64] index_vector_dim:i64 unique_indices:bool"
+    " update_computation_subgraph_index:i32",
+    "StablehloCompare": "comparison_direction:Comparison compare_type:u32",
+    "StablehloDynamicSlice": "slice_sizes:[i64]",
+    "StablehloPad": "edge_padding_low:[i64] edge_padding_high:[i64] interior_padding:[i64]",
+    "StablehloIota": "iota_dimension:i64",
+    "StablehloReduceWindow": "window_dimensions:[i64] window_strides:[i64] base_dilations:[i64]"
+    " window_dilations:[i64] padding:[i64] body_subgraph_index:i32",
+    "StablehloSort": "dimension:i64 is_stable:bool comparator_subgraph_index:i32",
+    "StablehloWhile": "cond_subgraph_index:i32 body_subgraph_index:i32",
+    "StablehloGather": "offset_dims:[i64] collapsed_slice_dims:[i64] start_index_map:[i64]"
+    " index_vector_dim:i64 slice_sizes:[i64] indices_are_sorted:bool",
+    "StablehloTranspose": "permutation:[i64]",
+    "StablehloRngBitGenerator": "algorithm:RngAlgorithm",
+    "StablehloCase": "branch_subgraph_indices:[i32]",
     "ArgMax": "output_type:dtype",
     "ArgMin": "output_type:dtype",
     "Cast": "in_data_type:dtype out_data_type:dtype",
@@ -173,8 +206,10 @@ ENUMS = {
     "Combiner": ("SUM", "MEAN", "SQRTN"),
     "LSHProjection": ("UNKNOWN", "SPARSE", "DENSE"),
     "ReduceWindow": ("UNSUPPORTED", "ADD", "MUL", "MINIMUM", "MAXIMUM", "ALL", "ANY"),
+    "Comparison": ("EQ", "NE", "GE", "GT", "LE", "LT"),
+    "RngAlgorithm": ("DEFAULT", "PHILOX", "THREEFRY"),
 }
-_WIDE_ENUMS = {"ReduceWindow"}  # i32 in the file; the others are i8
+_WIDE_ENUMS = {"ReduceWindow": "i32", "Comparison": "u32"}  # the others are i8 in the file
 
 _TYPES = """
     float half int32 uint8 int64 string bool int16 complex64 int8 double complex128 uint64 resource variant
@@ -188,8 +223,11 @@ PACKED_BITS = {"int4": 4, "uint4": 4, "int2": 2}
 # The option that names other subgraphs of the program.
 SUBGRAPH_OPTIONS = frozenset(
     ("subgraph", "init_subgraph_index", "then_subgraph_index", "else_subgraph_index", "cond_subgraph_index",
-     "body_subgraph_index", "decomposition_subgraph_index")
+     "body_subgraph_index", "decomposition_subgraph_index", "update_computation_subgraph_index",
+     "comparator_subgraph_index")
 )  # fmt: skip
+SUBGRAPH_LISTS = frozenset(("branch_subgraph_indices",))
+"""Options that name several."""
 
 
 class OptionField(NamedTuple):
@@ -204,7 +242,7 @@ class OptionField(NamedTuple):
     def stored_as(self) -> str:
         """The number kind in the file."""
         if self.kind in ENUMS:
-            return "i32" if self.kind in _WIDE_ENUMS else "i8"
+            return _WIDE_ENUMS.get(self.kind, "i8")
         return "i8" if self.kind == "dtype" else self.kind
 
 

@@ -62,11 +62,24 @@ def _if(c: Call) -> list[Value]:
     return _results(c, "StatelessIf", [condition, *values], {k: v for k, v in attrs.items() if v is not None})
 
 
-@lifts("tfl.CALL")
-def _call(c: Call) -> list[Value]:
+def called(c: Call, option: str) -> list[Value]:
+    """What the subgraph behind an option makes of all operands."""
     values = _arguments(c, 0)
-    attrs = {"f": c.function("subgraph"), "Tin": _types(values), "Tout": _output_types(c)}
+    attrs = {"f": c.function(option), "Tin": _types(values), "Tout": _output_types(c)}
     return _results(c, "PartitionedCall", values, attrs)
+
+
+@lifts("tfl.STABLEHLO_CASE")
+def _case(c: Call) -> list[Value]:
+    """STABLEHLO_CASE: the last branch where the index is none of them, as TensorFlow's Case."""
+    values = _arguments(c, 1)
+    index = c.emit("Reshape", c[0], c.constant(()))
+    attrs: dict[str, Attr] = {"branches": c.functions("branch_subgraph_indices")}
+    attrs |= {"Tin": _types(values), "Tout": _output_types(c)}
+    return _results(c, "StatelessCase", [index, *values], attrs)
+
+
+lifts("tfl.CALL")(lambda c: called(c, "subgraph"))
 
 
 # --- variables ----------------------------------------------------------------------------------------------
@@ -106,7 +119,8 @@ def call_once(c: Call) -> list[Value]:
     """CALL_ONCE: what it does is in the handles; nothing is left to do, if it does nothing else."""
     # It may do no more than put constants into variables: only that is carried over, as their first values.
     inner = c.body("init_subgraph_index").graph
-    other = next((n for n in inner if n.op not in (_HANDLE, _ASSIGN, "Const")), None)
+    filling = (_HANDLE, _ASSIGN, "Const", "tfl.HASHTABLE", "tfl.HASHTABLE_IMPORT")
+    other = next((n for n in inner if n.op not in filling), None)
     if other is not None:
         raise UnsupportedOp(f"the subgraph that runs once has more to do than to fill variables: {other.op}")
     return []

@@ -75,13 +75,23 @@ def _depthwise(c: Call) -> Value:
     return _biased(c, y, 2)
 
 
+def _window_3d(c: Call) -> dict[str, Any]:
+    strides = (1, *(c.get(f"stride_{axis}", 1) for axis in "dhw"), 1)
+    dilations = (1, *(c.get(f"dilation_{axis}_factor", 1) for axis in "dhw"), 1)
+    return {"strides": strides, "padding": c.get("padding", "SAME"), "dilations": dilations}
+
+
 @lifts("tfl.CONV_3D")
 def _conv_3d(c: Call) -> Value:
     """CONV_3D: filter [kd, kh, kw, cin, cout], as TensorFlow's."""
-    strides = (1, *(c.get(f"stride_{axis}", 1) for axis in "dhw"), 1)
-    dilations = (1, *(c.get(f"dilation_{axis}_factor", 1) for axis in "dhw"), 1)
-    padding = c.get("padding", "SAME")
-    return _biased(c, c.emit("Conv3D", c[0], c[1], strides=strides, padding=padding, dilations=dilations), 2)
+    return _biased(c, c.emit("Conv3D", c[0], c[1], **_window_3d(c)), 2)
+
+
+@lifts("tfl.CONV_3D_TRANSPOSE")
+def _transpose_conv_3d(c: Call) -> Value:
+    """CONV_3D_TRANSPOSE: output sizes, filter as TensorFlow's, x, and perhaps a bias."""
+    y = c.emit("Conv3DBackpropInputV2", c[0], c[1], c[2], **_window_3d(c), T=c[2].dtype, Tshape=INT32)
+    return _biased(c, y, 3)
 
 
 @lifts("tfl.TRANSPOSE_CONV", unread=(0,))
@@ -121,6 +131,13 @@ def _pool(op: str) -> Rule:
         return activated(c, c.emit(op, c[0], ksize=ksize, **_window(c)))
 
     return rule
+
+
+@lifts("tfl.L2_POOL_2D")
+def _l2_pool(c: Call) -> Value:
+    """L2_POOL_2D: the root of the mean square of each window."""
+    ksize = (1, c.get("filter_height", 1), c.get("filter_width", 1), 1)
+    return activated(c, c.emit("Sqrt", c.emit("AvgPool", c.emit("Square", c[0]), ksize=ksize, **_window(c))))
 
 
 def _binary(op: str) -> Rule:
