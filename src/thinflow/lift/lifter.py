@@ -14,6 +14,7 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.types import TensorSpec
+from thinflow.lift.contents import Computed, compute, content_of
 from thinflow.lift.specs import both, inferred, types_of
 
 if TYPE_CHECKING:
@@ -124,15 +125,14 @@ class Call:
         Raises:
             UnsupportedOp: it is computed.
         """
-        import numpy as np
-
-        tensor, spec = self[place].node.tensor, self[place].spec
-        if tensor is not None:
-            return tensor.numpy()
-        if spec.ints is None or spec.shape is None:
+        content = self.content(self[place])
+        if content is None:
             raise UnsupportedOp(f"its operand {place} is computed, which only its own engine can follow")
-        # Sizes that are known although the model computes them: shape inference carries their elements along.
-        return np.array(spec.ints, np.int64)
+        return content
+
+    def content(self, value: Value) -> np.ndarray[Any, Any] | None:
+        """The elements of a value in the new graph; None if they depend on what is fed."""
+        return content_of(value, self._lifter.computed)
 
     def leave(self, place: int, value: Value) -> None:
         """Let the variable behind an operand hold a value from this op on, as the next run will find it.
@@ -231,6 +231,7 @@ class Call:
         node.output().spec = TensorSpec(element)
         for port, spec in enumerate(inferred(node)):
             node.output(port).spec = spec
+        compute(node, self._lifter.computed)
         return node
 
 
@@ -258,6 +259,8 @@ class Lifter:
         self.scope, self.prefix = scope, ""
         self.calls: tuple[int, list[int]] = (0, [0])
         """How deep this is inside functions put into the place of their calls; the nodes of all of those."""
+        self.computed: Computed = {}
+        """Values that follow from constants and sizes, see `contents`."""
         self._histories: dict[Attr, History] = {}
         self._source = source
         self._values: dict[Value, Value | None] = {}

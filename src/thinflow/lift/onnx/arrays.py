@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -17,7 +16,6 @@ from thinflow.lift.onnx.values import (
     like,
     numbers,
     rank,
-    text,
     transposed,
     typed,
 )
@@ -179,20 +177,6 @@ def _joined(c: Call, pieces: list[Value | int]) -> Value:
     return _one_vector(c, parts)
 
 
-@lifts("onnx.Gather")
-def _gather(c: Call) -> Value:
-    """Indices below zero count from the end."""
-    axis = c.get("axis", 0)
-    indices = c[1]
-    if indices.node.tensor is not None and (indices.node.tensor.numpy() >= 0).all():
-        return c.emit("GatherV2", c[0], indices, c.constant(axis), batch_dims=0, Tparams=c[0].dtype)
-    shape = c.emit("Shape", c[0], out_type=indices.dtype)
-    size = c.emit("GatherV2", shape, c.constant(axis % rank(c)), c.constant(0), Tparams=shape.dtype)
-    # TensorFlow's gathers take no negative indices.
-    places = c.emit("FloorMod", indices, size)
-    return c.emit("GatherV2", c[0], places, c.constant(axis), batch_dims=0, Tparams=c[0].dtype)
-
-
 @lifts("onnx.Squeeze")
 def _squeeze(c: Call) -> Value:
     return c.emit("Squeeze", c[0], squeeze_dims=numbers(c, "axes", 1) or ())
@@ -239,31 +223,6 @@ def _range(c: Call) -> Value:
     return c.emit("Range", c[0], c[1], c[2], Tidx=c[0].dtype)
 
 
-@lifts("onnx.OneHot")
-def _one_hot(c: Call) -> Value:
-    """Indices from -depth on count from the end, others beyond it give no 1; values are [off, on]."""
-    depth = c.emit("Reshape", typed(c, c[1], INT32), integers(c, ()))
-    raw = typed(c, c[0], INT64)
-    behind = c.emit("AddV2", raw, typed(c, depth, INT64))
-    indices = c.emit("SelectV2", c.emit("Less", raw, integers(c, 0)), behind, raw, T=INT64)
-    off, on = (c.emit("GatherV2", c[2], c.constant(i), c.constant(0), Tparams=c[2].dtype) for i in (0, 1))
-    return c.emit("OneHot", indices, depth, on, off, axis=c.get("axis", -1), T=c[2].dtype, TI=INT64)
-
-
-@lifts("onnx.TopK", ignores=("sorted",))
-def _top_k(c: Call) -> list[Value]:
-    """Along the last axis, to which another one is moved."""
-    if not c.get("largest", 1):
-        raise UnsupportedOp("it looks for the smallest")
-    axis, count = c.get("axis", -1) % rank(c), rank(c)
-    order = [*(i for i in range(count) if i != axis), axis]
-    k = c.emit("Reshape", typed(c, c[1], INT32), integers(c, ())) if c.has(1) else c.constant(c.get("k"))
-    node = c.many("TopKV2", transposed(c, c[0], order), k, sorted=True)
-    back = [order.index(i) for i in range(count)]
-    values, places = node.output(0), node.output(1)
-    return [transposed(c, values, back), transposed(c, typed(c, places, INT64), back)]
-
-
 @lifts("onnx.CumSum")
 def _cumsum(c: Call) -> Value:
     flags = {option: bool(c.get(option, 0)) for option in ("exclusive", "reverse")}
@@ -285,34 +244,6 @@ def _trilu(c: Call) -> Value:
     side = np.triu if c.get("upper", 1) else np.tril
     mask = c.constant(side(np.ones((height, width), bool), k))
     return c.emit("SelectV2", mask, c[0], like(c, 0, c[0]), T=c[0].dtype)
-
-
-@lifts("onnx.GatherElements")
-def _gather_elements(c: Call) -> Value:
-    """y[i, j] = x[index[i, j], j] for axis 0: places of all axes, stacked."""
-    axis, count = c.get("axis", 0) % rank(c), rank(c)
-    sizes = c.sizes(1)
-    bounded(math.prod(sizes))
-    wanted = c.emit("FloorMod", typed(c, c[1], INT64), integers(c, c.sizes(0)[axis]))
-    grids = np.meshgrid(*(np.arange(n, dtype=np.int64) for n in sizes), indexing="ij")
-    parts = [wanted if a == axis else c.constant(np.ascontiguousarray(grids[a])) for a in range(count)]
-    places = c.emit("Pack", *parts, N=count, axis=-1)
-    return c.emit("GatherNd", c[0], places, Tparams=c[0].dtype, Tindices=INT64)
-
-
-@lifts("onnx.GatherND")
-def _gather_nd(c: Call) -> Value:
-    if c.get("batch_dims", 0):
-        raise UnsupportedOp("it gathers batch by batch")
-    sizes = c.sizes(0)[: c.sizes(1)[-1]]
-    return c.emit("GatherNd", c[0], c.emit("FloorMod", c[1], integers(c, sizes)), Tparams=c[0].dtype)
-
-
-@lifts("onnx.ScatterND")
-def _scatter_nd(c: Call) -> Value:
-    if text(c, "reduction", "none") != "none":
-        raise UnsupportedOp("it combines what it writes with what is there")
-    return c.emit("TensorScatterUpdate", c[0], c[1], c[2], T=c[0].dtype, Tindices=INT64)
 
 
 lifts("onnx.Tile")(lambda c: c.emit("Tile", c[0], c[1], Tmultiples=INT64))

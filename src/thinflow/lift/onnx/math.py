@@ -189,17 +189,6 @@ def _log_sum_exp(c: Call) -> Value:
     return y if is_kept else c.emit("Sum", y, axes, keep_dims=False, Tidx=INT64)
 
 
-def _arg(op: str) -> Rule:
-    def rule(c: Call) -> Value:
-        if c.get("select_last_index", 0):
-            raise UnsupportedOp("it takes the last of equal values, TensorFlow the first")
-        axis = c.get("axis", 0)
-        y = c.emit(op, c[0], c.constant(axis), output_type=INT64, Tidx=INT32)
-        return c.emit("ExpandDims", y, c.constant(axis)) if c.get("keepdims", 1) else y
-
-    return rule
-
-
 def normalized(c: Call, x: Value, axes: Value, epsilon: float) -> Value:
     """x with mean 0 and variance 1 over axes."""
     centred = c.emit("Sub", x, c.emit("Mean", x, axes, keep_dims=True, Tidx=INT64))
@@ -239,8 +228,6 @@ lifts("onnx.ReduceL1")(_reduction("Sum", "Abs"))
 lifts("onnx.ReduceL2")(_reduction("Sum", "Square", "Sqrt"))
 lifts("onnx.ReduceSumSquare")(_reduction("Sum", "Square"))
 lifts("onnx.ReduceLogSum")(_reduction("Sum", "", "Log"))
-lifts("onnx.ArgMax")(_arg("ArgMax"))
-lifts("onnx.ArgMin")(_arg("ArgMin"))
 lifts_counterparts("onnx", same_in_tensorflow(Trait.UNARY), same)
 lifts_counterparts("onnx", same_in_tensorflow(Trait.BINARY), _binary)
 lifts_counterparts("onnx", same_in_tensorflow(Trait.REDUCTION), _reduction)

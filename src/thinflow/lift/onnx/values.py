@@ -11,6 +11,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, FLOAT, INT32, INT64, DType, dtype
 from thinflow.lift.lifter import Call
+from thinflow.typing import Array
 
 # `TensorProto.DataType` of onnx.proto. Complex numbers and strings are left out: no rule casts to them.
 NUMBERS: dict[int, DType] = {
@@ -94,7 +95,7 @@ def numbers(c: Call, option: str, place: int | None = None) -> tuple[int, ...] |
     return tuple(given) if isinstance(given, tuple) else (int(given),)
 
 
-def integers(c: Call, content: Sequence[int] | int) -> Value:
+def integers(c: Call, content: Sequence[int] | int | Array) -> Value:
     """A constant of int64, as ONNX's sizes and axes are."""
     return c.constant(np.array(content, np.int64))
 
