@@ -59,7 +59,8 @@ class Single:
             [helper.make_empty_tensor_value_info(y) for y in results],
             [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in inits.items()],
         )
-        imports = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
+        domains = {"com.microsoft", domain} - {""}
+        imports = [helper.make_opsetid("", self.opset), *(helper.make_opsetid(d, 1) for d in sorted(domains))]
         content: bytes = helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString()
         return content
 
