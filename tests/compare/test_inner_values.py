@@ -73,8 +73,10 @@ def test_inner_values_of_onnx_files_are_of_the_kernels_that_run_otherwise(
 
 
 def test_graphs_read_from_files_are_their_files(tmp_path: Path) -> None:
-    a, b = (thinflow.load(saved(t, tmp_path / n)) for t, n in ((GOOD, "a.tflite"), (OTHER, "b.tflite")))
-    assert thinflow.verify(a, b).first_divergence == "c"
+    a, b = saved(GOOD, tmp_path / "a.tflite"), saved(OTHER, tmp_path / "b.tflite")
+    for lift in (True, False):
+        graphs = [thinflow.load(path, lift=lift) for path in (a, b)]
+        assert thinflow.verify(*graphs).first_divergence == "c"
 
 
 def test_eight_bit_tensors_count_as_real_numbers(tmp_path: Path) -> None:

@@ -63,8 +63,6 @@ def test_commands_say_who_runs_it(refused: str, capsys: pytest.CaptureFixture[st
     assert "reference" in told
     assert "LiteRT refuses the model" in told
     assert main(["benchmark", refused, "--runs", "2", "--engines", "litert"]) == 1
-    assert main(["optimize", refused, refused + "_out"]) == 1
-    assert "give the TensorFlow model" in capsys.readouterr().err
 
 
 def test_what_nobody_runs_is_refused_as_before(tmp_path: Path) -> None:

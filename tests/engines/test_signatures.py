@@ -71,10 +71,15 @@ def test_other_sizes(path: Path) -> None:
 
 
 def test_a_loaded_signature_stays_chosen(path: Path) -> None:
-    graph = thinflow.load(path, signature="decode")
+    graph = thinflow.load(path, signature="decode", lift=False)
     assert graph.inputs[0].shape == (1, 3)
     assert thinflow.run(graph, {"code": C})["out"].tolist() == [[1, 2, 3]]
-    assert thinflow.load(path).inputs[0].shape == (1, 4)
+    assert thinflow.load(path, lift=False).inputs[0].shape == (1, 4)
+    lifted = thinflow.load(path, signature="decode")
+    assert lifted.source is not None
+    assert lifted.source.signature == "decode"
+    # Whatever its tensors are called, the signature's names lead to them.
+    assert thinflow.run(lifted, {"code": C}, ["out"])["out"].tolist() == [[1, 2, 3]]
 
 
 def test_a_signature_that_is_not_there(path: Path, tmp_path: Path) -> None:
@@ -94,7 +99,9 @@ def test_none_is_taken_by_chance(path: Path, tmp_path: Path, engine: str) -> Non
         thinflow.Session(path, engine)
     assert error.value.hint == "choose one with --signature: encode, decode"
     with pytest.raises(GraphError, match="none is called serving_default"):
-        thinflow.Session(thinflow.load(path), engine)
+        thinflow.Session(thinflow.load(path, lift=False), engine)
+    with pytest.raises(GraphError, match="none is called serving_default"):
+        thinflow.load(path)
     program = read_program(path.read_bytes(), losses=[])
     program.signatures = {
         {"decode": "serving_default"}.get(key, key): given for key, given in program.signatures.items()
@@ -102,6 +109,7 @@ def test_none_is_taken_by_chance(path: Path, tmp_path: Path, engine: str) -> Non
     (tmp_path / "default.tflite").write_bytes(to_bytes(program))
     (found,) = thinflow.Session(tmp_path / "default.tflite", engine).run(["out"], {"code": C})
     assert found.tolist() == [[1, 2, 3]]
+    assert thinflow.load(tmp_path / "default.tflite").inputs[0].shape == (1, 3)
 
 
 def test_onnx_files_have_none(tmp_path: Path) -> None:

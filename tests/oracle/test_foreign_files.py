@@ -70,7 +70,7 @@ def test_control_flow(tmp_path: Path) -> None:
 
     converter = tf.lite.TFLiteConverter.from_concrete_functions([double.get_concrete_function()])
     (tmp_path / "m.tflite").write_bytes(converter.convert())
-    graph = thinflow.load(tmp_path / "m.tflite")
+    graph = thinflow.load(tmp_path / "m.tflite", lift=False)
     (loop,) = [n for n in graph if n.op == "tfl.WHILE"]
     assert loop.attrs["body_subgraph_index"].name in graph.functions  # type: ignore[union-attr]
     for function in graph.functions.values():

@@ -200,16 +200,16 @@ def diff(
 
     options = opening(tags, signature, checkpoint)
     key = _signature(options, a, b)
-    first = load(a, inputs=inputs, outputs=outputs, **_openings(a, options))
+    first = load(a, inputs=inputs, outputs=outputs, lift=False, **_openings(a, options))
     names = [None if n is None else list(n) for n in (inputs, outputs)]
     chosen: dict[str, Any] = {"signature": key} if has_signature(b, key) else {}
-    second = load(b, **chosen)
+    second = load(b, lift=False, **chosen)
     if any(names):
         # Names of `a` count in `b` only if it has them all; else its own ends are taken.
         present = [
             None if n is None or any(x.partition(":")[0] not in second for x in n) else n for n in names
         ]
-        second = load(second, inputs=present[0], outputs=present[1])
+        second = load(second, inputs=present[0], outputs=present[1], lift=False)
     small = max(len(first), len(second)) <= MOST_NODES_TO_RUN
     # Two files of one vocabulary in the same numbers are graphs that can be matched node by node.
     crossing = is_file(first) or is_file(second)
@@ -294,7 +294,8 @@ def compare(
     defaults = defaults_of if ignore_defaults else None
     rules = Rules(functions, versions, internal_attrs, defaults, rtol, atol)
     # No ends: nothing is to be guessed, and nodes that lead nowhere count, too.
-    return graph_differences(load(a, inputs=[], outputs=[]), load(b, inputs=[], outputs=[]), rules)
+    one, other = (load(m, inputs=[], outputs=[], lift=False) for m in (a, b))
+    return graph_differences(one, other, rules)
 
 
 def structure_lines(graph: Graph) -> list[str]:

@@ -16,7 +16,6 @@ from thinflow.load.graphs import (
     load_for_inference,
     opening,
     require_outputs,
-    require_tensorflow,
 )
 from thinflow.typing import Shapes
 
@@ -60,8 +59,8 @@ def convert(
         EngineCrashed: running it crashed or took too long; nothing is written.
     """
     kept = state_for(state, os.fspath(path))
-    if not _is_run(path) or _is_of_a_runtime(source):
-        # The same nodes in other letters, or a file's bytes as they were.
+    if not _is_run(path):
+        # The same nodes in other letters.
         options = {"state": kept, **opening(tags, signature, checkpoint)}
         return save(load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options), path)
     try:
@@ -92,9 +91,18 @@ def _is_run(path: FilePath) -> bool:
     return target is not None and target.has_runtime
 
 
-def _is_of_a_runtime(source: Source) -> bool:
-    """True if a model is a .tflite or .onnx file, or a graph in the words of one."""
-    return bool(source.vocabulary if isinstance(source, Graph) else runtime_format(source))
+def _copied(source: Source, path: str) -> int | None:
+    """The bytes written where a .tflite or .onnx file is wanted in its own format; None if it is not."""
+    from thinflow.formats import format_for
+    from thinflow.formats import save as save_file
+    from thinflow.formats.foreign import is_as_read
+    from thinflow.load.sources import open_model
+
+    kind = source.vocabulary if isinstance(source, Graph) else runtime_format(source)
+    if not kind or format_for(path).name != kind:
+        return None
+    graph = source if isinstance(source, Graph) else open_model(source)
+    return save_file(graph, path) if is_as_read(graph) else None
 
 
 def convert_verified(
@@ -160,9 +168,11 @@ def convert_verified(
     seconds = checked_timeout(timeout)
     options = opening(tags, signature, checkpoint)
     names = {"inputs": inputs, "outputs": outputs, "state": state_for(state, target)} | options
+    nothing_asked = not any((shapes, inputs, outputs, options, opset, external_data, state))
+    if nothing_asked and (copied := _copied(source, target)) is not None:
+        return Conversion(target, copied, "a copy of the file, byte for byte")
     if not _is_run(target):
         graph = load(source, shapes=shapes, **names)
-        require_tensorflow(graph, "converted")
         size = save(graph, target)
         is_lowered = target_for(target) is not None
         proof = "nothing here runs it" if is_lowered else "every node and weight kept as it was"
@@ -209,7 +219,6 @@ def _kept_else_frozen(
     from thinflow.load.frozen import AUTO, FREEZE, tell_unkept
 
     graph, settings = load_for_inference(source, shapes=shapes, **names)
-    require_tensorflow(graph, "converted")
     require_outputs(graph)
     try:
         return write(graph), graph, settings

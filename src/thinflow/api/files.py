@@ -40,7 +40,8 @@ def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str |
     """Write a graph; the format goes by the suffix. Returns the bytes written.
 
     A file for a runtime, such as .tflite or .onnx, is made from the graph as it is, node by node, and not
-    run: `convert` proves what it writes, and `Session` runs the same program.
+    run: `convert` proves what it writes, and `Session` runs the same program. A graph of a file's own ops
+    that is written in the same format is that file, byte for byte.
 
     Args:
         graph: what to write; a quantized model goes to the format it was made for.
@@ -55,9 +56,14 @@ def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str |
     if not isinstance(graph, Graph):
         return graph.save(path)
     if graph.vocabulary:
+        from thinflow.formats import format_for
         from thinflow.formats import save as save_file
+        from thinflow.formats.foreign import is_as_read
+        from thinflow.load.graphs import load
 
-        return save_file(graph, path, format=format)
+        if format_for(path, format).name == graph.vocabulary and is_as_read(graph):
+            return save_file(graph, path, format=format)
+        graph = load(graph)
     from thinflow.lower.targets import target_for
 
     if (target := target_for(path, format)) is not None:

@@ -69,7 +69,7 @@ def failure(source: Source, **options: Any) -> str:
     """How a graph fails, "" if it does not. Options: as for `reduce`."""
     from thinflow.compare.reducing.search import Search, start_of
 
-    names = {k: options.get(k) for k in ("inputs", "outputs", "shapes")}
+    names: dict[str, Any] = {k: options.get(k) for k in ("inputs", "outputs", "shapes")}
     graph = load(source, **names)
     kinds = [options.get(k) for k in ("transforms", "engine", "command", "tolerance")]
     search = Search(_property(*kinds), _positive(options.get("timeout", 60.0), "timeout"))

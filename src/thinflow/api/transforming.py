@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from thinflow.ir.graph import Graph
-from thinflow.load.graphs import Source, load, opening, require_tensorflow
+from thinflow.load.graphs import Source, load, opening
 from thinflow.typing import Progress, Shapes
 
 if TYPE_CHECKING:
@@ -102,7 +102,6 @@ def transform_with_ledger(
         steps = [replace(step, ignore_errors=True) for step in steps]
     options = opening(tags, signature, checkpoint)
     graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options)
-    require_tensorflow(graph, "transformed")
     comparer = OutputComparer(_named_feeds(graph, feeds), seed=seed) if verify else None
     result = run_steps(
         graph, steps, comparer=comparer, port_count=port_count, size_of=serialized_size, progress=progress
@@ -209,7 +208,6 @@ def measure_batch_norms(
     from thinflow.transforms.fold.batch_norms import save_statistics
 
     graph = load(source, **names)
-    require_tensorflow(graph, "measured so")
     statistics = measure(graph, samples_for(graph, calibration, limit=samples))
     save_statistics(path, statistics)
     return len(statistics)
@@ -241,7 +239,6 @@ def measure_ranges(
     from thinflow.transforms.quantized.freeze_requantization_ranges import log_ranges
 
     graph = load(source, **names)
-    require_tensorflow(graph, "measured so")
     log = log_ranges(graph, samples_for(graph, calibration, limit=samples))
     write_file(path, [log.encode()])
     return log.count("\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -187,10 +187,25 @@ def find_divergence(
     wanted = {v: w for v in _values(a) if (w := outputs.pairs.get(v) or nodes.value(v)) is not None}
     states = _compare_inside((a, b), feeds, outputs, wanted)
     blamed = _above_bad_outputs(states, list(outputs.pairs), tolerance)
-    for value, found in states.items():  # in running order
-        if value in blamed and found.relative > tolerance:
-            return _divergence(value, wanted[value], found)
-    return None
+    apart = [v for v, found in states.items() if v in blamed and found.relative > tolerance]
+    if not apart:
+        return None
+    # In running order. What was lifted prepares constants in nodes of which the file knows nothing.
+    known = set(apart) if a.source is None else _computed_from(feeds[0])
+    first = next((v for v in apart if v in known), apart[0])
+    return _divergence(first, wanted[first], states[first])
+
+
+def _computed_from(values: Iterable[Value]) -> set[Value]:
+    """The values and all that is computed from them. O(nodes + edges)."""
+    found: set[Value] = set()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if value not in found:
+            found.add(value)
+            pending += [out for reader in value.readers for out in reader.outputs]
+    return found
 
 
 def _values(graph: Graph) -> list[Value]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from thinflow.errors import FormatError, ParameterError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
-from thinflow.load.graphs import Source, load, require_tensorflow
+from thinflow.ir.vocabulary import vocabulary_named
+from thinflow.load.graphs import Source, load
 
 if TYPE_CHECKING:
     from thinflow.compat.registration import Need
@@ -90,8 +91,13 @@ def _needs(
             f"--proto_fileformat={file_format}", hint="choose rawproto, textproto or ops_list"
         )
     # Of a model with variables only what outputs need is kept: there they must be looked for.
-    graph = load(path) if holds_variables(path) else load(path, inputs=[], outputs=[])
-    require_tensorflow(graph, "built into TensorFlow")
+    graph = load(path) if holds_variables(path) else load(path, inputs=[], outputs=[], lift=False)
+    if (vocabulary := vocabulary_named(graph.vocabulary)) is not None:
+        raise ParameterError(
+            f"{graph.path} is {vocabulary.title}, which cannot be built into TensorFlow:"
+            " its ops are kernels of another runtime",
+            hint="give the TensorFlow model (.pb, SavedModel) that it was made from",
+        )
     return registration.needs_of(graph, release=release, ops_only=ops_only)
 
 
@@ -146,7 +152,6 @@ def _optimised(source: Source, runtime: str) -> Graph:
     from thinflow.optimize.float_graph import float_graph
 
     graph = load(source)
-    require_tensorflow(graph, "converted")
     # Only the ops are wanted, so that nothing needs to run.
     return float_graph(graph, verify=False, runtime=runtime).graph
 

@@ -71,7 +71,7 @@ def convert_as_before(wanted: OldConversion) -> Conversion:
         ParameterError: settings that contradict each other, or that this conversion does not have.
         ThinflowError: the model cannot be read, converted or written.
     """
-    from thinflow.load.graphs import load, require_tensorflow
+    from thinflow.load.graphs import load
 
     kind = _kind(wanted.inference_type, "inference_type")
     if kind and wanted.weights:
@@ -81,13 +81,17 @@ def convert_as_before(wanted: OldConversion) -> Conversion:
         )
     opening = {"tags": wanted.tags, "signature": wanted.signature} if os.path.isdir(wanted.source) else {}
     shapes = _shapes(wanted.input_arrays, wanted.input_shapes)
+    # What is drawn of a .tflite file are its own ops.
     graph = load(
-        wanted.source, inputs=wanted.input_arrays, outputs=wanted.output_arrays, shapes=shapes, **opening
+        wanted.source,
+        inputs=wanted.input_arrays,
+        outputs=wanted.output_arrays,
+        shapes=shapes,
+        lift=wanted.output_format != "GRAPHVIZ_DOT",
+        **opening,
     )
     if wanted.output_format == "GRAPHVIZ_DOT":
         return Conversion(wanted.target, write_dot(graph, wanted.target), "a drawing of the graph, in DOT")
-    # A .tflite file may be drawn, not converted again.
-    require_tensorflow(graph, "converted")
     if wanted.output_format != "TFLITE":
         return _another_format(graph, wanted)
     if wanted.batch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from thinflow.engines._files import ModelFile, engine_of, open_file, path_of, signature_to_run
@@ -56,13 +56,10 @@ def open_for_engine(
     # A second opinion, whether the file's own engine would run it or not.
     if own and engine == "reference":
         return _lifted(model, signature)
+    # Another engine runs what the file says, in the ops that all engines are given.
+    if own and engine not in ("auto", own):
+        return replace(_lifted(model, signature), is_lifted=False)
     if own:
-        if engine not in ("auto", own):
-            raise EngineUnavailable(
-                f"this file runs on the engine '{own}' only",
-                path_of(model),
-                hint=f"give the .pb for engine='{engine}'",
-            )
         return _opened_file(model, own, engine, threads, inter_op_threads, signature)
     if isinstance(model, str | os.PathLike):
         from thinflow.load.graphs import load
@@ -111,17 +108,13 @@ def _lifted(model: str | os.PathLike[str] | Graph, signature: str | None = None)
         UnsupportedOp: it has an op that cannot be said so.
     """
     from thinflow import formats
-    from thinflow.analysis.shapes import infer_shapes
-    from thinflow.lift import lift
+    from thinflow.load.lifted import in_tensorflow
 
     if signature is None and engine_of(model) == "litert":
         signature = signature_to_run(model)
     chosen = {} if signature is None else {"signature": signature}
     source = formats.load(model, **chosen) if isinstance(model, str | os.PathLike) else model.clone()
-    # Lifting asks for ranks and sizes, which many files state for their inputs and outputs only.
-    infer_shapes(source)
-    graph = lift(source)
-    infer_shapes(graph)
+    graph = in_tensorflow(source)
     _check(graph)
     return OpenModel(graph, is_lifted=True, codes=_codes(source, graph))
 

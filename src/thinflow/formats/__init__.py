@@ -94,18 +94,27 @@ def save(graph: Graph, path: str | os.PathLike[str], *, format: str | None = Non
         ParameterError: unknown format, or one that cannot be written.
         WriteError: the file cannot be written.
     """
-    chosen = named(format) if format is not None else _by_suffix(os.fspath(path))
+    chosen = format_for(path, format)
     if graph.vocabulary and chosen.name != graph.vocabulary:
         own = named(graph.vocabulary)
         raise ParameterError(
             f"{own.title} cannot become {chosen.title}",
             graph.path,
-            hint="convert the TensorFlow model that it was made from"
+            hint="load it in TensorFlow's ops, without lift=False"
             + (f"; end the name in {own.suffixes[0]} for a copy" if own.suffixes else ""),
         )
     if chosen.save is None:
         raise ParameterError(f"a graph cannot be written as {chosen.title}", hint="choose .pb or .pbtxt")
     return chosen.save(graph, path)
+
+
+def format_for(path: str | os.PathLike[str], format: str | None = None) -> Format:
+    """The format to write a file in: as named, else by its suffix, else a binary GraphDef.
+
+    Raises:
+        ParameterError: there is no format of that name.
+    """
+    return named(format) if format is not None else _by_suffix(os.fspath(path))
 
 
 def _by_suffix(path: str) -> Format:

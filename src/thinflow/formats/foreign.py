@@ -95,7 +95,7 @@ def copy_file(graph: Graph, path: str | os.PathLike[str], vocabulary: Vocabulary
         raise GraphError(
             f"the graph was changed since it was read; a changed {vocabulary.label} graph cannot be written",
             graph.path,
-            hint="change the TensorFlow model it was made from, and convert that",
+            hint="load it in TensorFlow's ops, without lift=False, change that, and convert it",
         )
     return write_file(path, [bytes_of(graph.path)])
 

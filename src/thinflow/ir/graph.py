@@ -12,6 +12,7 @@ from thinflow.ir.attrs import Attr, filled, has_placeholder
 from thinflow.ir.metadata import Passenger, Problem, StateVariable, Versions
 from thinflow.ir.names import parse_value_name
 from thinflow.ir.node import Node, NodeSource, Use, Value, make_use
+from thinflow.ir.source_file import SourceFile
 from thinflow.ir.structure import Structure
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType
@@ -48,7 +49,9 @@ class Graph(Structure):
         problems: what only the file's spelling shows to be broken (a data input after a control input...).
         aliases: other names of values, such as those a signature renamed: old name -> name.
         vocabulary: whose ops these are: "" TensorFlow's, "tflite" or "onnx". Ops of others begin with `tfl.`
-            or `onnx.`; such a graph is for looking at and for running its file, not for transforming.
+            or `onnx.`; such a graph is for looking at and for running its file, and is lifted to be changed.
+        source: the file that it was made from, where that speaks of other ops; it stays the same whatever
+            becomes of the graph.
         facts: what the file says of itself (producer, version, signatures...): topic -> text.
         states: what is kept from one run to the next; each is an input and an output, too. See `ir.states`.
     """
@@ -62,6 +65,7 @@ class Graph(Structure):
         self.problems: list[Problem] = []
         self.aliases: dict[str, str] = {}
         self.vocabulary = ""
+        self.source: SourceFile | None = None
         self.facts: dict[str, str] = {}
         self.states: tuple[StateVariable, ...] = ()
 
@@ -129,7 +133,7 @@ def copy_into(copy: Graph, graph: Graph) -> None:
     copy.versions, copy.passenger, copy.path = graph.versions, graph.passenger, graph.path
     # Functions are views that nobody edits in place, so both graphs may hold the same library.
     copy.functions, copy.aliases = graph.functions, dict(graph.aliases)
-    copy.vocabulary, copy.facts = graph.vocabulary, dict(graph.facts)
+    copy.vocabulary, copy.source, copy.facts = graph.vocabulary, graph.source, dict(graph.facts)
     copy.problems, copy.states = list(graph.problems), graph.states
     # All twins before any edge: a loop's Merge reads a NextIteration that stands later in the file.
     twins: dict[Node, Node] = {}

@@ -18,7 +18,8 @@ class Vocabulary:
         prefix: how its ops begin.
         label: how people call it in a sentence.
         title: how people call a file of it, with an article.
-        engine: what runs its files as they are; "" if nothing here does.
+        runtime: what people run such files with.
+        engine: our name of that; "" if it is not run here.
         idle_options: options of any op that do not bear on results: they repeat types and shapes, or say how
             kernels compute.
     """
@@ -27,6 +28,7 @@ class Vocabulary:
     prefix: str
     label: str
     title: str
+    runtime: str
     engine: str = ""
     idle_options: frozenset[str] = frozenset()
 
@@ -36,6 +38,7 @@ LITERT = Vocabulary(
     "tfl.",
     "LiteRT",
     "a LiteRT model",
+    "LiteRT",
     "litert",
     frozenset(
         {
@@ -46,7 +49,9 @@ LITERT = Vocabulary(
     ),
 )
 # consumed_inputs: memory that version 1 of ops reused.
-ONNX = Vocabulary("onnx", "onnx.", "ONNX", "an ONNX model", "onnxruntime", frozenset({"consumed_inputs"}))
+ONNX = Vocabulary(
+    "onnx", "onnx.", "ONNX", "an ONNX model", "ONNX Runtime", "onnxruntime", frozenset({"consumed_inputs"})
+)
 VOCABULARIES = (LITERT, ONNX)
 PREFIXES = tuple(v.prefix for v in VOCABULARIES)
 

@@ -7,5 +7,6 @@
     graphs.load                   frozen       yes             yes       stay
     graphs.load_for_inference     frozen       yes             yes       set
 
-`freezing` does the work for all but the first, on a graph and the checkpoint beside it.
+`freezing` does the work for all but the first, on a graph and the checkpoint beside it; `lifted` puts
+what other vocabularies say in TensorFlow's words, for the last two.
 """

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.errors import GraphError, ParameterError
+from thinflow.errors import GraphError
 from thinflow.ir.graph import Graph, Value, paused_gc
 from thinflow.ir.interface import declare_states
 
@@ -39,10 +39,13 @@ def load(
     signature: str | None = None,
     checkpoint: FilePath | None = None,
     state: str | None = None,
+    lift: bool = True,
 ) -> Graph:
-    """A graph from a file of any supported format, told by its content; a Graph is copied.
+    """A graph of TensorFlow's ops from a file of any supported format, told by its content; a Graph is
+    copied.
 
-    Weights stay in the file's mapping until somebody reads them.
+    Weights stay in the file's mapping until somebody reads them. What the ops of a .tflite or .onnx file
+    become keeps their names, and `source` of the graph tells of the file.
 
     Args:
         source: path of a model (a GraphDef in .pb or .pbtxt, gzip or not, a SavedModel's folder, a MetaGraph,
@@ -60,6 +63,8 @@ def load(
         state: what becomes of variables that runs change: "freeze" (default: every run begins with what was
             saved), "keep" (see `Graph.states`), "inputs" (inputs and outputs, for the caller to hand on), or
             "auto": kept if that is possible.
+        lift: whether ops of .tflite and .onnx files become TensorFlow's; else they stay as they are, such as
+            `tfl.CONV_2D`, to be looked at.
 
     Returns:
         The graph, its `inputs` and `outputs` set and all shapes inferred.
@@ -68,9 +73,10 @@ def load(
         FormatError: no such file, or not a model; says what it is instead.
         GraphError: a name does not exist; the closest is offered.
         ParameterError: the format has no tags, signature or checkpoint.
+        UnsupportedOp: an op of a file has no counterpart among TensorFlow's.
     """
     options = {**opening(tags, signature, checkpoint), "state": state or "freeze"}
-    return _opened(source, inputs, outputs, shapes, options)[0]
+    return _opened(source, inputs, outputs, shapes, options, lift)[0]
 
 
 def load_for_inference(
@@ -111,6 +117,7 @@ def _opened(
     outputs: Sequence[str] | None,
     shapes: Shapes | None,
     options: dict[str, Any],
+    lift: bool = True,
 ) -> tuple[Graph, bool]:
     """The graph, and whether its inputs are guessed."""
     from thinflow.load.sources import open_model
@@ -119,6 +126,12 @@ def _opened(
         graph = (
             source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
         )
+        if graph.vocabulary and lift:
+            from thinflow.load.lifted import default_signature, in_tensorflow
+
+            if "signature" not in options and (key := default_signature(graph)) is not None:
+                graph = open_model(graph.path, **options, signature=key)
+            return in_tensorflow(graph, inputs, outputs, shapes), False
         return graph, declare_interface(graph, inputs, outputs, shapes)
 
 
@@ -246,22 +259,6 @@ def _own(graph: Graph, role: str) -> str:
     shown = ", ".join(v.name for v in values[:_SHOWN_NAMES])
     more = f" and {len(values) - _SHOWN_NAMES} more" if len(values) > _SHOWN_NAMES else ""
     return f"its {role}s seem to be {shown}{more}" if values else ""
-
-
-def require_tensorflow(graph: Graph, what: str) -> None:
-    """Refuse a graph that was read from a .tflite or .onnx file.
-
-    Raises:
-        ParameterError: it was.
-    """
-    from thinflow.formats import named
-
-    if graph.vocabulary:
-        title = named(graph.vocabulary).title
-        raise ParameterError(
-            f"{graph.path or 'the graph'} is {title}, which cannot be {what}: only TensorFlow models can",
-            hint="give the TensorFlow model (.pb, SavedModel) that it was made from",
-        )
 
 
 def require_outputs(graph: Graph) -> None:

@@ -17,7 +17,7 @@ from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import shape_text
 from thinflow.load.frozen import AUTO, tell_unkept
-from thinflow.load.graphs import load_for_inference, require_tensorflow
+from thinflow.load.graphs import load_for_inference
 from thinflow.ops.traits import Trait, has
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples
 from thinflow.quantize.recipe import Recipe, chosen_recipe
@@ -118,7 +118,6 @@ def open_inputs(
     ends = {"inputs": options.inputs, "outputs": options.outputs}
     names = {**ends, "shapes": options.shapes, "state": state, **options.opening}
     graph, settings = load_for_inference(source, **names)
-    require_tensorflow(graph, "optimized")
     require_valid(graph)
     _require_frozen(graph)
     if not graph.outputs:

@@ -13,7 +13,7 @@ from thinflow.errors import ParameterError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.load.frozen import opening_notes
-from thinflow.load.graphs import load_for_inference, require_tensorflow
+from thinflow.load.graphs import load_for_inference
 from thinflow.onnx.program import DEFAULT_OPSET
 from thinflow.optimize.float_graph import float_graph, reopened
 from thinflow.optimize.litert import FloatModel, LiteRTMaker
@@ -124,7 +124,6 @@ class _Inputs:
 def _opened(source: Any, order: str, options: QuantizeOptions) -> _Inputs:
     """The model opened for inference, optimized for a runtime, with its samples."""
     graph, settings = load_for_inference(source, **options.names)
-    require_tensorflow(graph, "quantized")
     data, tested = both_samples(graph, options)
     optimized = float_graph(graph, samples=data, progress=options.progress, runtime=order).graph
     return _Inputs(graph, settings, optimized, data, tested)

@@ -1,0 +1,272 @@
+"""Graphs of LiteRT's and ONNX's ops on their way to graphs of TensorFlow's: cut, given sizes, and lifted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from thinflow.analysis.foreign import is_foreign, stated
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.errors import GraphError, UnsupportedOp, closest
+from thinflow.formats.foreign import is_as_read
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.function import Function
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.order import ancestors
+from thinflow.ir.source_file import SourceFile
+from thinflow.ir.types import TensorSpec
+from thinflow.ir.vocabulary import Vocabulary, vocabulary_named
+from thinflow.lift import lift
+
+Names = Sequence[str] | str
+Shapes = Mapping[str, Sequence[int | None]]
+
+_SHOWN_TEXT = 60
+"""Characters of a producer's name in the line about a file."""
+
+
+def in_tensorflow(
+    graph: Graph, inputs: Names | None = None, outputs: Names | None = None, shapes: Shapes | None = None
+) -> Graph:
+    """A graph of a file's own ops in TensorFlow's; names of nodes and tensors are kept.
+
+    What the outputs do not need is left out before anything is lifted, so that an op that has no counterpart
+    is in nobody's way there.
+
+    Args:
+        graph: as it was read from its file; edited.
+        inputs, outputs: names of tensors of the file to feed and to compute, inner ones too.
+        shapes: input name -> shape to assume. Lifting rules read sizes, so it is known to them.
+
+    Raises:
+        UnsupportedOp: an op has no counterpart; names the node and what to do.
+        GraphError: a name does not exist; the closest is offered.
+        FeedError: a shape for something that is no input.
+    """
+    vocabulary = vocabulary_named(graph.vocabulary)
+    assert vocabulary is not None, "it speaks TensorFlow's already"
+    # A graph that somebody changed is no longer what its file computes.
+    source = source_of(graph, vocabulary) if graph.path and is_as_read(graph) else None
+    infer_shapes(graph)
+    if outputs is not None:
+        graph.outputs = _named(graph, outputs, "output")
+    if inputs is not None:
+        fed = _named(graph, inputs, "input")
+        _learn_sizes(graph, fed)
+        _feed(graph, fed)
+    if inputs is not None or outputs is not None:
+        _leave_out_unneeded(graph)
+    if shapes:
+        _assume(graph, {_own_name(graph, name): shape for name, shape in shapes.items()})
+    operators = sum(is_foreign(n.op) for n in graph)
+    lifted, assumed = _lifted(graph)
+    infer_shapes(lifted)
+    lifted.facts = dict(graph.facts)
+    if source is not None:
+        nodes = sum(n.tensor is None and not n.op.startswith("Placeholder") for n in lifted)
+        lifted.source = replace(source, operators=operators, nodes=nodes, assumed=assumed)
+    return lifted
+
+
+def source_of(graph: Graph, vocabulary: Vocabulary) -> SourceFile:
+    """The record of the file that a graph was read from."""
+    facts = graph.facts
+    words = [vocabulary.label]
+    if "opset" in facts:
+        words.append(f"opset {facts['opset']}")
+    if "producer" in facts:
+        words.append(f"from {facts['producer'][:_SHOWN_TEXT]}")
+    return SourceFile(
+        graph.path, " ".join(words), vocabulary.runtime, vocabulary.engine, facts.get("signature")
+    )
+
+
+def default_signature(graph: Graph) -> str | None:
+    """The signature to open instead of a .tflite file's first graph, where none was named; None if there is
+    nothing to choose.
+
+    Raises:
+        GraphError: the file has several, and none is the default.
+    """
+    if "," not in graph.facts.get("signatures", "") or "signature" in graph.facts:
+        return None
+    # Imported late: most files have one.
+    from thinflow.formats import tflite
+    from thinflow.formats.packed_bytes import bytes_of
+
+    try:
+        return tflite.default_signature(bytes_of(graph.path))
+    except GraphError as error:
+        raise GraphError(error.problem, graph.path, error.hint) from error
+
+
+def _lifted(graph: Graph) -> tuple[Graph, tuple[str, ...]]:
+    """The graph lifted, and what was assumed for it: a batch of one, where rules need to know it."""
+    try:
+        return lift(graph), ()
+    except UnsupportedOp as error:
+        batches = _open_batches(graph)
+        if not batches:
+            raise
+        first = error
+    _assume(graph, batches)
+    infer_shapes(graph)
+    try:
+        return lift(graph), ("batch assumed 1",)
+    except UnsupportedOp as error:
+        # What the second try says is of no use where the batch made no difference.
+        raise (error if (error.problem, error.where) != (first.problem, first.where) else first) from None
+
+
+def _open_batches(graph: Graph) -> dict[str, tuple[int | None, ...]]:
+    """The shapes of all inputs with a batch of one; none if no batch is open."""
+    found: dict[str, tuple[int | None, ...]] = {}
+    for value in graph.inputs:
+        shape = value.spec.shape
+        if shape and shape[0] is None:
+            found[value.name] = (1, *shape[1:])
+    return found
+
+
+def _named(graph: Graph, names: Names, role: str) -> list[Value]:
+    """Values by the names that the file gives them.
+
+    Raises:
+        GraphError: there is none of such a name, or it is given twice.
+    """
+    found: list[Value] = []
+    for text in names.split(",") if isinstance(names, str) else names:
+        if not (name := text.strip()):
+            continue
+        value = graph.value(_own_name(graph, name, role))
+        if value in found:
+            raise GraphError(f"the {role} '{name}' is given twice", hint="give each once")
+        found.append(value)
+    return found
+
+
+def _own_name(graph: Graph, name: str, role: str = "input") -> str:
+    """The name in the graph of what the file, or the graph, calls so.
+
+    Raises:
+        GraphError: nothing is called so.
+    """
+    plain = name.strip().removesuffix(":0")
+    # A node that is there is meant by its name. The file's names may have letters that ours cannot have.
+    own = plain if plain in graph else graph.aliases.get(plain, plain)
+    try:
+        value = graph.value(own)
+    except GraphError as error:
+        near = closest(plain, [*(n.name for n in graph), *graph.aliases])
+        ends = graph.inputs if role == "input" else graph.outputs
+        listed = f"its {role}s are {', '.join(v.name for v in ends[:4])}" if ends else error.hint
+        raise GraphError(f"there is no {role} '{name}' in the graph", graph.path, near or listed) from error
+    if value.port and value not in value.node.outputs:
+        raise GraphError(f"there is no {role} '{name}' in the graph", graph.path, f"see '{value.node.name}'")
+    return value.name
+
+
+def _learn_sizes(graph: Graph, values: Sequence[Value]) -> None:
+    """Find the sizes of inner values that the file does not state, from what leads to them."""
+    unknown = [v for v in values if v.spec.shape is None or v.dtype is None]
+    if not unknown:
+        return
+    part = graph.clone()
+    part.outputs = [part.value(v.name) for v in unknown]
+    _leave_out_unneeded(part)
+    try:
+        lifted = _lifted(part)[0]
+    except UnsupportedOp:  # what leads there has no counterpart: nothing more is known
+        return
+    infer_shapes(lifted)
+    for value, found in zip(unknown, lifted.outputs, strict=True):
+        value.spec = found.spec
+
+
+def _feed(graph: Graph, values: Sequence[Value]) -> None:
+    """Let values be fed, whatever computes them."""
+    fed: list[Value] = []
+    for value in values:
+        if not value.node.op.startswith("Placeholder"):
+            value = _place_for(graph, value)
+        fed.append(value)
+    graph.inputs = fed
+
+
+def _place_for(graph: Graph, value: Value) -> Value:
+    """An input in the place of an inner value, under its name."""
+    spec, node, name = value.spec, value.node, value.name
+    attrs = {k: v for k, v in node.attrs.items() if k.startswith("quantization_")} if not value.port else {}
+    attrs |= {"shape": ShapeAttr(spec.shape)} | ({"dtype": spec.dtype} if spec.dtype is not None else {})
+    plain = node.name if not value.port else graph.unique_name(name.replace(":", "_"))
+    if not value.port:
+        graph.rename(node, graph.unique_name(f"{plain}/computed"))
+    place = graph.add("Placeholder", [], plain, attrs=attrs, before=node).output()
+    place.spec = spec
+    value.replace_uses(place)
+    graph.outputs = [place if v is value else v for v in graph.outputs]
+    for other, own in list(graph.aliases.items()):
+        if own == name:
+            graph.aliases[other] = place.name
+    if value.port:
+        graph.aliases[name] = place.name
+    return place
+
+
+def _leave_out_unneeded(graph: Graph) -> None:
+    """Take out what the outputs do not need; writes to variables that they read are needed."""
+    needed = ancestors([v.node for v in graph.outputs])
+    writers = [n for n in graph if is_foreign(n.op) and n.inputs and not stated(n)]
+    while late := [n for n in writers if n not in needed and n.inputs[0].node in needed]:
+        needed |= ancestors(late)
+    if any(n in needed for n in graph if n.op == "tfl.VAR_HANDLE"):
+        needed |= {n for n in graph if n.op == "tfl.CALL_ONCE"}
+    going = [n for n in graph if n not in needed]
+    graph.inputs = [v for v in graph.inputs if v.node in needed]
+    graph.remove(*going)
+    known = {n.name for n in graph}
+    graph.aliases = {o: name for o, name in graph.aliases.items() if name.partition(":")[0] in known}
+
+
+def _assume(graph: Graph, shapes: Shapes) -> None:
+    """Give inputs sizes; what the file says of values behind them holds no more where it says other sizes.
+
+    Raises:
+        FeedError: a shape for something that is no input.
+    """
+    from thinflow.synthetic import override_shapes
+
+    specs = override_shapes(graph.inputs, shapes)
+    contradicts = any(_contradicts(value.spec, spec) for value, spec in specs.items())
+    for value, spec in specs.items():
+        value.node.attrs["shape"] = ShapeAttr(spec.shape)
+    if contradicts:
+        _forget_sizes(graph)
+        graph.functions = {name: _without_sizes(f) for name, f in graph.functions.items()}
+    infer_shapes(graph, specs)
+
+
+def _contradicts(declared: TensorSpec, given: TensorSpec) -> bool:
+    if declared.shape is None or given.shape is None:
+        return False
+    if len(declared.shape) != len(given.shape):
+        return True
+    return any(None not in (a, b) and a != b for a, b in zip(declared.shape, given.shape, strict=True))
+
+
+def _forget_sizes(graph: Graph) -> None:
+    """Leave of what the file states of results only their types."""
+    for node in graph:
+        known = node.attrs_view.get("_output_shapes")
+        if isinstance(known, tuple):
+            node.attrs["_output_shapes"] = tuple(ShapeAttr(None) for _ in known)
+            for value in node.outputs:
+                value.spec = TensorSpec(value.spec.dtype, None)
+
+
+def _without_sizes(function: Function) -> Function:
+    """A function that states no sizes; a copy, as others may hold the same library."""
+    body = function.graph.clone()
+    _forget_sizes(body)
+    ends = ([body.value(v.name) for v in side] for side in (function.inputs, function.outputs))
+    return replace(function, graph=body, inputs=next(ends), outputs=next(ends))

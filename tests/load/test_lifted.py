@@ -1,0 +1,179 @@
+"""Models of other ops than TensorFlow's, opened as graphs of TensorFlow's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thinflow
+from tests.transforms.golden import parse_graph
+from thinflow.errors import FeedError, GraphError, UnsupportedOp
+
+pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx")
+helper, numpy_helper = onnx.helper, onnx.numpy_helper
+
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((1, 3, 6, 6)).astype(np.float32)
+
+
+def net(*, batch: int | str = "n", unknown: bool = False) -> bytes:
+    """conv -> relu -> split -> one half flattened and multiplied; the other goes out, or into an odd op."""
+    node = helper.make_node
+    odd = node("Odd", ["right"], ["z"], name="odd", domain="acme") if unknown else None
+    nodes = [
+        node("Conv", ["x", "w"], ["/m/conv"], pads=[1, 1, 1, 1]),
+        node("Relu", ["/m/conv"], ["/m/relu;1"]),
+        node("Split", ["/m/relu;1", "halves"], ["left", "right"], axis=1),
+        node("Flatten", ["left"], ["flat"]),
+        node("MatMul", ["flat", "m"], ["y"]),
+        *([odd] if odd else [node("Neg", ["right"], ["z"])]),
+    ]
+    weights = {
+        "w": RNG.standard_normal((4, 3, 3, 3)).astype(np.float32),
+        "m": RNG.standard_normal((72, 5)).astype(np.float32),
+        "halves": np.int64([2, 2]),
+    }
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [info("x", 1, [batch, 3, 6, 6])],
+        [info("y", 1, [batch, 5]), info("z", 1, [batch, 2, 6, 6])],
+        [numpy_helper.from_array(a, name) for name, a in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
+    made = helper.make_model(graph, opset_imports=opsets, producer_name="hand", producer_version="1")
+    made.ir_version = 8
+    return bytes(made.SerializeToString())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "m.onnx").write_bytes(net())
+    return tmp_path / "m.onnx"
+
+
+def test_a_file_is_a_graph_of_tensorflows_ops(path: Path) -> None:
+    graph = thinflow.load(path)
+    assert graph.vocabulary == ""
+    assert {"Conv2D", "Relu", "Neg"} <= {n.op for n in graph}
+    assert [v.name for v in graph.inputs + graph.outputs] == ["x", "y", "z"]
+    assert graph.inputs[0].shape == (None, 3, 6, 6)
+    source = graph.source
+    assert source is not None
+    assert (source.name, source.engine, source.runtime, source.operators) == (
+        *("m.onnx", "onnxruntime", "ONNX Runtime"),
+        6,
+    )
+    assert source.line.startswith("m.onnx is ONNX opset 17, acme 1 from hand 1, 6 operators lifted to ")
+    assert thinflow.verify(path, graph).ok
+    own = thinflow.load(path, lift=False)
+    assert own.vocabulary == "onnx"
+    assert [n.op for n in own if n.op.startswith("onnx.")][:2] == ["onnx.Conv", "onnx.Relu"]
+    assert own.source is None
+
+
+def test_the_source_stays_through_copies_and_transforms(path: Path) -> None:
+    graph = thinflow.load(path)
+    made = thinflow.transform(graph, "fold_constants remove_nodes(op=Identity)")
+    assert made.source == graph.source == graph.clone().source == thinflow.load(graph).source
+
+
+def test_names_of_tensors_lead_to_values_however_they_are_spelled(path: Path) -> None:
+    graph = thinflow.load(path)
+    runtime = thinflow.Session(path).run(["z"], {"x": X})[0]
+    for name in ("/m/relu;1", "m/relu", "right"):
+        assert graph.value(name) is not None
+    (right,) = thinflow.Session(graph, "reference").run(["right"], {"x": X})
+    np.testing.assert_allclose(-right, runtime, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("given", "own"), [("/m/relu;1", "m/relu"), ("left", None), ("/m/conv", None)])
+def test_a_part_is_cut_out_by_the_files_names(path: Path, given: str, own: str | None) -> None:
+    graph = thinflow.load(path, inputs=[given], outputs=["y"])
+    assert len(graph.inputs) == 1
+    assert own is None or graph.inputs[0].name == own
+    assert "Conv2D" not in {n.op for n in graph}
+    whole = thinflow.load(path)
+    session = thinflow.Session(whole, "reference")
+    inner, y = session.run([given, "y"], {"x": X})
+    (found,) = thinflow.Session(graph, "reference").run(["y"], {given: inner})
+    np.testing.assert_allclose(found, y, rtol=1e-5, atol=1e-6)
+
+
+def test_an_op_that_nobody_knows_is_in_the_way_of_what_needs_it_only(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(net(unknown=True))
+    with pytest.raises(UnsupportedOp, match=r"node 'z' \(onnx.acme.Odd\): .*no counterpart") as error:
+        thinflow.load(tmp_path / "m.onnx")
+    assert "engine='onnxruntime'" in error.value.hint
+    graph = thinflow.load(tmp_path / "m.onnx", outputs=["y"])
+    assert [v.name for v in graph.outputs] == ["y"]
+    assert [v.name for v in thinflow.load(tmp_path / "m.onnx", outputs=["right"]).inputs] == ["x"]
+
+
+def test_sizes_reach_the_placeholders_and_all_behind_them(path: Path, tmp_path: Path) -> None:
+    graph = thinflow.load(path, shapes={"x": (2, 3, 6, 6)})
+    assert graph.inputs[0].node.get("shape") == (2, 3, 6, 6)
+    assert [v.shape for v in graph.outputs] == [(2, 5), (2, 2, 6, 6)]
+    thinflow.convert(path, tmp_path / "m.tflite", shapes={"x": (2, 3, 6, 6)})
+    assert thinflow.Session(tmp_path / "m.tflite").inputs["x"].shape == (2, 3, 6, 6)
+
+
+def test_a_fixed_batch_can_be_another(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(net(batch=1))
+    graph = thinflow.load(tmp_path / "m.onnx", shapes={"x": (3, 3, 6, 6)})
+    assert [v.shape for v in graph.outputs] == [(3, 5), (3, 2, 6, 6)]
+    session, one = thinflow.Session(graph), thinflow.Session(tmp_path / "m.onnx")
+    y, z = session.run(["y", "z"], {"x": np.concatenate([X, -X, X])})
+    first = one.run(["y", "z"], {"x": X})
+    np.testing.assert_allclose(y[2:], first[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(z[2:], first[1], rtol=1e-4, atol=1e-5)
+
+
+def test_a_batch_is_assumed_where_rules_need_sizes(tmp_path: Path) -> None:
+    info = helper.make_tensor_value_info
+    nodes = [helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=2)]
+    nodes.append(helper.make_node("GatherElements", ["y", "i"], ["z"], axis=0))
+    ends = [info("x", 1, ["n", 4, 2, 2])], [info("z", 1, ["n", 1, 4, 4])]
+    index = numpy_helper.from_array(np.zeros((1, 1, 4, 4), np.int64), "i")
+    made = helper.make_model(
+        helper.make_graph(nodes, "net", *ends, [index]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    made.ir_version = 8
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    graph = thinflow.load(tmp_path / "m.onnx")
+    assert graph.source is not None
+    if graph.inputs[0].shape == (1, 4, 2, 2):
+        assert graph.source.line.endswith("; batch assumed 1")
+    assert thinflow.verify(tmp_path / "m.onnx", graph).ok
+
+
+@pytest.mark.parametrize(
+    ("names", "problem", "hint"),
+    [
+        ({"inputs": ["lefd"]}, "there is no input 'lefd' in the graph", "did you mean 'left'"),
+        ({"outputs": ["qqqqqq"]}, "there is no output 'qqqqqq' in the graph", "its outputs are y, z"),
+        ({"outputs": ["y", "y"]}, "the output 'y' is given twice", "give each once"),
+    ],
+)
+def test_wrong_names(path: Path, names: dict, problem: str, hint: str) -> None:
+    with pytest.raises(GraphError, match=problem) as error:
+        thinflow.load(path, **names)
+    assert hint in error.value.hint
+
+
+def test_a_shape_for_no_input(path: Path) -> None:
+    with pytest.raises(FeedError, match="'left' is not an input"):
+        thinflow.load(path, shapes={"left": (1, 2)})
+
+
+def test_shapes_go_by_the_names_of_the_file(tmp_path: Path) -> None:
+    graph = parse_graph(
+        "x = Placeholder() {dtype=float, shape=shape[?,4]}\ny = Relu(x) {T=float}\ninputs: x\noutputs: y\n"
+    )
+    thinflow.save(graph, tmp_path / "m.tflite")
+    opened = thinflow.load(tmp_path / "m.tflite", shapes={"x:0": (5, 4)})
+    assert opened.outputs[0].shape == (5, 4)
