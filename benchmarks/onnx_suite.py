@@ -86,7 +86,7 @@ def _node_cases() -> Iterator[Case]:
     import onnx
 
     # The package computes them anew, all of them, which takes longer than to run most selections.
-    cache = Path(tempfile.gettempdir()) / f"onnx-suite-{os.getuid()}-{onnx.__version__}.pickle"
+    cache = Path(tempfile.gettempdir()) / f"onnx-suite-{os.getuid()}-{onnx.__version__}-arrays.pickle"
     if not cache.exists():
         aside = cache.with_suffix(f".{os.getpid()}")
         aside.write_bytes(pickle.dumps(_computed_node_cases()))
@@ -102,7 +102,18 @@ def _computed_node_cases() -> list[tuple[str, bytes, Sequence[Any], Sequence[Any
         # The suite computes overflows on purpose.
         warnings.simplefilter("ignore")
         loaded = load_model_tests(kind="node")
-    return [(t.name, t.model.SerializeToString(), *t.data_sets[0], t.rtol, t.atol) for t in loaded]
+    rows = []
+    for test in loaded:
+        fed, given = ([_array(x) for x in side] for side in test.data_sets[0])
+        rows.append((test.name, test.model.SerializeToString(), fed, given, test.rtol, test.atol))
+    return rows
+
+
+def _array(value: Any) -> Any:
+    """Cases of types that numpy lacks come as messages."""
+    import onnx
+
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
 def _stored_cases() -> Iterator[Case]:
