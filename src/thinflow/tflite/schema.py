@@ -206,7 +206,8 @@ ENUMS = {
     "Combiner": ("SUM", "MEAN", "SQRTN"),
     "LSHProjection": ("UNKNOWN", "SPARSE", "DENSE"),
     "ReduceWindow": ("UNSUPPORTED", "ADD", "MUL", "MINIMUM", "MAXIMUM", "ALL", "ANY"),
-    "Comparison": ("EQ", "NE", "GE", "GT", "LE", "LT"),
+    # By the operators that compare so.
+    "Comparison": ("EQUAL", "NOT_EQUAL", "GREATER_EQUAL", "GREATER", "LESS_EQUAL", "LESS"),
     "RngAlgorithm": ("DEFAULT", "PHILOX", "THREEFRY"),
 }
 _WIDE_ENUMS = {"ReduceWindow": "i32", "Comparison": "u32"}  # the others are i8 in the file

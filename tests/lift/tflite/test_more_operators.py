@@ -473,6 +473,6 @@ def test_stablehlo_arrays(tmp_path: Path) -> None:
     y = floats(np.random.default_rng(1), 4, 3)
     dot = {"lhs_contracting_dimensions": (1,), "rhs_contracting_dimensions": (1,)}
     np.testing.assert_allclose(of("DOT_GENERAL", ((2, 4), FLOAT), dot, y), x @ y.T, rtol=1e-5)
-    assert (of("COMPARE", ((2, 3), BOOL), {"comparison_direction": "GE"}, -x) == (x >= -x)).all()
+    assert (of("COMPARE", ((2, 3), BOOL), {"comparison_direction": "GREATER_EQUAL"}, -x) == (x >= -x)).all()
     part = of("DYNAMIC_SLICE", ((1, 2), FLOAT), {"slice_sizes": (1, 2)}, np.int32(1), np.int32(5))
     assert (part == x[1:, 1:]).all()

@@ -15,6 +15,7 @@ from thinflow.ir.types import INT32
 from thinflow.lift.lifter import Call
 from thinflow.lift.rules import lifts
 from thinflow.lift.tflite.hlo_windows import computed_by
+from thinflow.ops import registry
 
 
 def _moved(c: Call, x: Value, order: Sequence[int]) -> Value:
@@ -85,13 +86,6 @@ def gather(c: Call) -> Value:
     return c.emit("Identity", _moved(c, found, order))
 
 
-_SCATTERS = {
-    "AddV2": "TensorScatterAdd",
-    "Maximum": "TensorScatterMax",
-    "Minimum": "TensorScatterMin",
-}
-
-
 @lifts("tfl.STABLEHLO_SCATTER", ignores=("indices_are_sorted", "unique_indices"))
 def scatter(c: Call) -> Value:
     """STABLEHLO_SCATTER: of single places in some axes and whole ones in the others."""
@@ -105,12 +99,12 @@ def scatter(c: Call) -> Value:
     body = c.body("update_computation_subgraph_index")
     # The update itself, whatever was there.
     replaces = len(body.inputs) == 2 and body.outputs[:1] == [body.inputs[1]]
-    op = (
-        "TensorScatterUpdate"
-        if replaces
-        else _SCATTERS.get(computed_by(c, "update_computation_subgraph_index"), "")
-    )
-    if not op:
+    op = "TensorScatterUpdate"
+    if not replaces:
+        # TensorFlow's names: AddV2 becomes TensorScatterAdd, Maximum TensorScatterMax.
+        step = computed_by(c, "update_computation_subgraph_index")
+        op = f"TensorScatter{step.removesuffix('V2').removesuffix('imum')}"
+    if registry.find(op) is None:
         raise UnsupportedOp("its subgraph is not one of the updates that are known here")
     indices, batch = _vectors(c, 1)
     others = [n for n in range(rank) if n not in mapped]

@@ -152,20 +152,12 @@ def reduce_window(c: Call) -> Value:
     return _spread(c, reduced(c, op, x, window, strides, steps), op, init)
 
 
-_FUNCTIONS = {
-    "ADD": "AddV2",
-    "MUL": "Mul",
-    "MINIMUM": "Minimum",
-    "MAXIMUM": "Maximum",
-    "ALL": "LogicalAnd",
-    "ANY": "LogicalOr",
-}
-
-
 @lifts("tfl.REDUCE_WINDOW")
 def own_reduce_window(c: Call) -> Value:
     """REDUCE_WINDOW: x, the first value, and windows, strides and dilations as operands."""
-    op = _FUNCTIONS.get(c.get("reduce_function", "UNSUPPORTED"))
+    function = c.get("reduce_function", "UNSUPPORTED")
+    code = {"ALL": "LOGICAL_AND", "ANY": "LOGICAL_OR"}.get(function, function)
+    op = same_in_tensorflow(Kind.BINARY).get(code)
     if op is None:
         raise UnsupportedOp("how it reduces is not known")
     window, strides, steps = (c.known(n).ravel().tolist() for n in (2, 3, 4))

@@ -17,15 +17,6 @@ from thinflow.lift.rules import Rule, lifts, lifts_counterparts, same
 from thinflow.lift.tflite.control import called
 from thinflow.tflite.counterparts import Kind, same_in_tensorflow
 
-_COMPARISONS = {
-    "EQ": "Equal",
-    "NE": "NotEqual",
-    "GE": "GreaterEqual",
-    "GT": "Greater",
-    "LE": "LessEqual",
-    "LT": "Less",
-}
-
 
 def result_sizes(c: Call) -> tuple[int, ...]:
     """The sizes of the result.
@@ -58,7 +49,7 @@ def _clamp(c: Call) -> Value:
 
 @lifts("tfl.STABLEHLO_COMPARE", ignores=("compare_type",))
 def _compare(c: Call) -> Value:
-    op = _COMPARISONS.get(c.get("comparison_direction", "EQ"))
+    op = same_in_tensorflow(Kind.BINARY).get(c.get("comparison_direction", "EQUAL"))
     if op is None:
         raise UnsupportedOp("the kind of its comparison is not known")
     return c.emit(op, c[0], c[1])

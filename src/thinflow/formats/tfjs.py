@@ -1,0 +1,230 @@
+"""TensorFlow.js models: model.json, a GraphDef in JSON, and the files of weights beside it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from thinflow.errors import FormatError
+from thinflow.formats import graphdef
+from thinflow.formats._tfjs_nodes import Unfuser
+from thinflow.formats._tfjs_weights import as_type, constants, read_weights
+from thinflow.formats.files import map_file
+from thinflow.formats.foreign import beside
+from thinflow.formats.format import HEAD_BYTES, Format, Sample
+from thinflow.ir.graph import Graph
+from thinflow.ir.tensor import Tensor
+from thinflow.ir.types import DType, dtype
+from thinflow.wire import protos
+
+NAME = "model.json"
+_KEYS = (b'"modelTopology"', b'"weightsManifest"', b'"tfjs-')
+_MOST_BYTES = 1 << 29
+"""Of the JSON, which holds no weights: half a gigabyte is far beyond any model."""
+_HINT = "the file is damaged, or not all of it is there; fetch the model again"
+
+
+def load(path: str | os.PathLike[str]) -> Graph:
+    """The graph of a TensorFlow.js graph model; weights are views of their files where they can be.
+
+    Args:
+        path: model.json, or the folder that holds it.
+
+    Raises:
+        FormatError: a damaged model, weights that are missing or elsewhere, or a model of layers.
+    """
+    file = _file(Path(path))
+    try:
+        graph = _graph(_content(file), file)
+    except FormatError as error:
+        placed = error if error.where.startswith(os.fspath(file)) else error.at(os.fspath(file))
+        raise FormatError(placed.problem, placed.where, placed.hint or _HINT) from error
+    graph.path = os.fspath(path)
+    return graph
+
+
+def _file(path: Path) -> Path:
+    return path / NAME if path.is_dir() else path
+
+
+def _content(file: Path) -> dict[str, Any]:
+    data = map_file(file)
+    if data.nbytes > _MOST_BYTES:
+        raise FormatError(f"its JSON has {data.nbytes} bytes, which is too much")
+    try:
+        content = json.loads(bytes(data))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"not valid JSON: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("modelTopology"), dict):
+        raise FormatError("there is no 'modelTopology' in it")
+    return content
+
+
+def _graph(content: dict[str, Any], file: Path) -> Graph:
+    topology = content["modelTopology"]
+    if not isinstance(topology.get("node"), list):
+        raise FormatError(
+            "this is a TensorFlow.js model of Keras layers, not of a graph",
+            hint="convert it with tensorflowjs_converter --input_format tfjs_layers_model"
+            " --output_format tfjs_graph_model",
+        )
+    start = content.get("modelInitializer")
+    if isinstance(start, dict) and start.get("node"):
+        try:
+            topology = _with_initializer(content, topology, start)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise FormatError("its initializer, or the signature of that, is damaged") from error
+    weights = read_weights(
+        content.get("weightsManifest", []), lambda name: map_file(beside(file, name), unpack=False)
+    )
+    graph = graphdef.from_message(_message(topology, weights))
+    for node in graph:
+        if node.op == "Const" and node.name in weights:
+            node.attrs["value"] = weights[node.name]
+    _sign(graph, content)
+    return graph
+
+
+def _message(topology: dict[str, Any], weights: dict[str, Tensor]) -> Any:
+    """The GraphDef, with the weights of functions in it; those of the graph itself stay in `weights`."""
+    from google.protobuf import json_format
+
+    library = topology.get("library")
+    functions = library.get("function") if isinstance(library, dict) else None
+    parts = [topology, *(functions if isinstance(functions, list) else [])]
+    for key, part in zip(["node", *["nodeDef"] * (len(parts) - 1)], parts, strict=True):
+        nodes = part.get(key) if isinstance(part, dict) else None
+        if not isinstance(nodes, list) or not all(isinstance(n, dict) for n in nodes):
+            raise FormatError("its nodes are no list of objects")
+        part[key] = Unfuser(nodes).nodes()
+        for node in constants(part[key]):
+            _fill(node, weights, in_function=key != "node")
+    try:
+        return json_format.ParseDict(topology, protos.message("GraphDef")(), ignore_unknown_fields=True)
+    except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise FormatError(f"its topology is no GraphDef: {str(error)[:200]}") from error
+
+
+def _fill(node: dict[str, Any], weights: dict[str, Tensor], *, in_function: bool) -> None:
+    """Give a constant its weight, in the type that it states."""
+    name = str(node.get("name"))
+    value = _inner(node, "attr", "value", "tensor")
+    content = set(value) - {"dtype", "tensorShape", "versionNumber"}
+    # Elements in the JSON itself, which some writers leave there.
+    if content:
+        return
+    if name not in weights:
+        raise FormatError("its manifest of weights does not have it", f"constant '{name}'")
+    stated = value.get("dtype", "DT_INVALID")
+    try:
+        weights[name] = tensor = as_type(weights[name], _type(stated))
+    except FormatError as error:
+        raise error.at(f"constant '{name}'") from error
+    if not in_function:
+        return
+    if tensor.dtype.name == "string":
+        texts = [base64.b64encode(t).decode() for t in tensor.numpy().ravel().tolist()]
+        value["stringVal"] = texts
+    else:
+        value["tensorContent"] = base64.b64encode(tensor.numpy().tobytes()).decode()
+
+
+def _inner(node: dict[str, Any], *keys: str) -> dict[str, Any]:
+    """An object inside of others, made where it is missing."""
+    for key in keys:
+        inner = node.setdefault(key, {})
+        if not isinstance(inner, dict):
+            raise FormatError(f"'{key}' of a constant is no object")
+        node = inner
+    return node
+
+
+def _type(stated: Any) -> DType:
+    from google.protobuf.descriptor import EnumDescriptor
+
+    kinds: EnumDescriptor = protos.message("AttrValue").DESCRIPTOR.fields_by_name["type"].enum_type
+    number = kinds.values_by_name.get(str(stated))
+    if number is None:
+        raise FormatError(f"{stated!s:.40} is no element type")
+    return dtype(number.number)
+
+
+def _with_initializer(
+    content: dict[str, Any], topology: dict[str, Any], start: dict[str, Any]
+) -> dict[str, Any]:
+    """The graph and the one that fills its tables, which the converter kept apart, as one.
+
+    Inputs of the graph that stand for a table have its number, and so have outputs of the other.
+    """
+    made = content.get("initializerSignature") or {}
+    tables = {v.get("resourceId"): v.get("name") for v in (made.get("outputs") or {}).values()}
+    asked = (content.get("signature") or {}).get("inputs") or {}
+    numbers = {key: v.get("resourceId") for key, v in asked.items() if v.get("resourceId") is not None}
+    if any(tables.get(n) is None for n in numbers.values()):
+        raise FormatError("an input is a table that nothing fills")
+    stands = {asked[k]["name"].removesuffix(":0"): tables[n].removesuffix(":0") for k, n in numbers.items()}
+    for key in numbers:
+        del asked[key]
+    own = [n for n in topology["node"] if n.get("name") not in stands]
+    taken = {n.get("name") for n in own}
+    others = [n for n in start["node"] if isinstance(n, dict)]
+    if any(n.get("name") in taken for n in others):
+        raise FormatError("its initializer has names that its graph has, too")
+    for node in own:
+        node["input"] = [_instead(name, stands) for name in node.get("input") or []]
+    return topology | {"node": [*others, *own]}
+
+
+def _instead(name: str, stands: dict[str, str]) -> str:
+    plain, mark = name.removeprefix("^").removesuffix(":0"), "^" if name.startswith("^") else ""
+    return mark + stands[plain] if plain in stands else name
+
+
+def _sign(graph: Graph, content: dict[str, Any]) -> None:
+    """Set inputs and outputs by the model's signature, and its names for them."""
+    kept = content.get("userDefinedMetadata")
+    older = kept.get("signature") if isinstance(kept, dict) else None
+    signature = content.get("signature") or older
+    if not isinstance(signature, dict):
+        return
+    sides = []
+    for side in ("inputs", "outputs"):
+        entries = signature.get(side)
+        values = []
+        for key, entry in entries.items() if isinstance(entries, dict) else ():
+            name = entry.get("name") if isinstance(entry, dict) else None
+            plain = str(name).removesuffix(":0")
+            node = graph.find(plain.partition(":")[0])
+            if node is None or node.is_missing:
+                raise FormatError(f"its signature names '{name}', which is not in the graph")
+            values.append(graph.value(plain))
+            if key != plain:
+                graph.aliases.setdefault(key, plain)
+        sides.append(list(dict.fromkeys(values)))
+    graph.inputs, graph.outputs = sides
+
+
+def _recognise(sample: Sample) -> bool:
+    if sample.is_folder:
+        file = sample.path / NAME
+        if not file.is_file():
+            return False
+        with file.open("rb") as opened:
+            head = opened.read(HEAD_BYTES)
+    else:
+        head = sample.head + sample.tail
+    # A byte order mark, which some editors put in front, and blanks.
+    is_json = head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+    return is_json and any(key in head for key in _KEYS)
+
+
+FORMAT = Format(
+    name="tfjs",
+    title="a TensorFlow.js model",
+    recognise=_recognise,
+    load=load,
+    rank=15,
+)
