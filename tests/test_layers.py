@@ -23,7 +23,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "errors",
         "wire ir",
         "ops program",
-        "tflite onnx",
+        "tflite onnx keras",
         "rewrite control_flow formats",
         "analysis interpreter",
         "decompose",

@@ -57,7 +57,7 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
     "jpeg": (b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(50), "a JPEG picture"),
     "png": (b"\x89PNG\r\n\x1a\n" + bytes(50), "a PNG picture"),
     "zip": (b"PK\x03\x04" + bytes(50), "a damaged zip archive"),
-    "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(50), "a Keras HDF5 file"),
+    "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(50), "the HDF5 data cannot be read"),
     "web-page": (b"<!DOCTYPE html><html>404</html>", "a web page"),
     "lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a Git LFS pointer"),
     "pickle": (b"\x80\x04\x95" + bytes(50), "a Python pickle"),

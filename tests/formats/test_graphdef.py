@@ -462,7 +462,7 @@ def test_places_that_cannot_be_written(
 
 OTHERS = {
     "flat.tflite": (b"\x1c\0\0\0TFL3" + b"\0" * 20, "a LiteRT"),
-    "model.h5": (b"\x89HDF\r\n\x1a\n" + b"\0" * 20, "Keras HDF5"),
+    "model.h5": (b"\x89HDF\r\n\x1a\n" + b"\0" * 20, "HDF5 data cannot be read"),
     "model.keras": (b"PK\x03\x04" + b"\0" * 20, "zip archive"),
     "cat.jpg": (b"\xff\xd8\xff\xe0" + b"\0" * 20, "JPEG"),
     "cat.png": (b"\x89PNG\r\n\x1a\n" + b"\0" * 20, "PNG"),

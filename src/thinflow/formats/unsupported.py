@@ -13,13 +13,11 @@ from thinflow.formats.format import Format, Sample
 from thinflow.wire.fields import read_varint
 
 _GIVE = "give the model file"
-_EXPORT = "export it with TensorFlow: model.export('dir')"
 _UNPACK = "unpack it and give the model in it"
 _TORCH = "convert it with the tools it was made with; thinflow reads TensorFlow, LiteRT and ONNX models"
 
 # (bytes, at, what it is, what to do). Checked in order, so the specific ones stand first.
 _MAGIC = [
-    (b"\x89HDF", 0, "a Keras HDF5 file", _EXPORT),
     (b"\xff\xd8\xff", 0, "a JPEG picture", _GIVE),
     (b"\x89PNG", 0, "a PNG picture", _GIVE),
     (b"GIF8", 0, "a GIF picture", _GIVE),
@@ -50,7 +48,6 @@ _MAGIC = [
 
 # What is in a zip archive -> what it is. Checked in order.
 _ZIPS: list[tuple[Callable[[str], bool], str, str]] = [
-    (lambda name: name.endswith("model.weights.h5"), "a .keras file", _EXPORT),
     (lambda name: name.endswith("data.pkl"), "a PyTorch file", _TORCH),
     (lambda name: name == "AndroidManifest.xml", "an Android app", "unzip it and give the model in assets/"),
     (lambda name: name.endswith("saved_model.pb"), "a zip archive with a SavedModel in it", _UNPACK),

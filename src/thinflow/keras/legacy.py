@@ -1,0 +1,92 @@
+"""Layers of Keras 1 by the names that their classes and options have had since Keras 2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from thinflow.errors import UnsupportedOp
+
+_CLASSES: Mapping[str, str] = {
+    **{f"Convolution{n}D": f"Conv{n}D" for n in (1, 2, 3)},
+    "AtrousConvolution1D": "Conv1D",
+    "AtrousConvolution2D": "Conv2D",
+    "Deconvolution2D": "Conv2DTranspose",
+    "SeparableConvolution2D": "SeparableConv2D",
+}
+_MERGES: Mapping[str, str] = {
+    "sum": "Add",
+    "mul": "Multiply",
+    "concat": "Concatenate",
+    "ave": "Average",
+    "max": "Maximum",
+    "dot": "Dot",
+    "cos": "Dot",
+}
+_OPTIONS: Mapping[str, str] = {
+    "nb_filter": "filters",
+    "border_mode": "padding",
+    "subsample": "strides",
+    "bias": "use_bias",
+    "atrous_rate": "dilation_rate",
+    "dim_ordering": "data_format",
+    "output_dim": "units",
+    "inner_activation": "recurrent_activation",
+    "p": "rate",
+    "sigma": "stddev",
+    "mode": "mode",
+    "dropout_W": "dropout",
+    "dropout_U": "recurrent_dropout",
+    "filter_length": "kernel_size",
+    "subsample_length": "strides",
+    "pool_length": "pool_size",
+    "stride": "strides",
+    "length": "size",
+    "inner_init": "recurrent_initializer",
+    "forget_bias_init": "bias_initializer",
+    "nb_feature": "nb_feature",
+    "shape": "shape",
+}
+_VALUES: Mapping[str, Mapping[object, object]] = {
+    "data_format": {"tf": "channels_last", "th": "channels_first", "default": "channels_last"},
+}
+_SIDES = ("nb_row", "nb_col")
+_SIDES_3D = ("kernel_dim1", "kernel_dim2", "kernel_dim3")
+
+
+def renamed(kind: str, options: Mapping[str, object]) -> tuple[str, dict[str, object]]:
+    """A layer's class and options as Keras 2 would have written them.
+
+    Raises:
+        UnsupportedOp: a way of Keras 1 that later ones do not have.
+    """
+    new: dict[str, object] = {}
+    for key, value in options.items():
+        name = "output_dim" if kind == "Embedding" and key == "output_dim" else _OPTIONS.get(key, key)
+        new[name] = _VALUES.get(name, {}).get(value, value) if isinstance(value, str) else value
+    for sides in (_SIDES, _SIDES_3D):
+        if sides[0] in new:
+            new["kernel_size"] = [new.pop(side) for side in sides if side in new]
+    if kind == "Merge":
+        return _merge(new)
+    if kind == "BatchNormalization" and new.pop("mode", 0) == 1:
+        raise UnsupportedOp(
+            "it normalizes each sample by its own mean (mode 1)", f"layer '{new.get('name')}' ({kind})"
+        )
+    if new.get("padding") == "full":
+        raise UnsupportedOp("border_mode 'full' is not known", f"layer '{new.get('name')}' ({kind})")
+    return _CLASSES.get(kind, kind), new
+
+
+def _merge(options: dict[str, object]) -> tuple[str, dict[str, object]]:
+    mode = options.pop("mode", "sum")
+    where = f"layer '{options.get('name')}' (Merge)"
+    if not isinstance(mode, str) or mode not in _MERGES or options.get("mode_type", "raw") != "raw":
+        raise UnsupportedOp(
+            "it merges by a function that is stored as Python's bytecode, which is never run",
+            where,
+            "replace the layer in Keras, and save the model again",
+        )
+    options["axis"] = options.pop("concat_axis", -1) if mode == "concat" else options.pop("dot_axes", -1)
+    if mode in ("dot", "cos"):
+        options["axes"], options["normalize"] = options.pop("axis"), mode == "cos"
+    return _MERGES[mode], options

@@ -1,0 +1,1 @@
+"""What functions compute that a model calls on its tensors: Keras's operations, and TensorFlow's."""

@@ -1,0 +1,48 @@
+"""From a Keras model's file to its graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from thinflow.errors import ThinflowError
+from thinflow.ir.graph import Graph
+from thinflow.keras.config import LayerConfig, parse_model
+from thinflow.keras.files import KerasFile, open_file
+from thinflow.keras.registry import custom_entries, registry
+from thinflow.keras.structure import build
+from thinflow.keras.weights import Entries, Weights
+
+
+def load(path: str | os.PathLike[str], custom_layers: Mapping[str, object] | None = None) -> Graph:
+    """The graph of a Keras model's file or folder, in TensorFlow's ops.
+
+    Args:
+        path: a .keras archive or what is in one as a folder, or an HDF5 file.
+        custom_layers: name of a class, or of a Lambda layer -> the function that says what it computes.
+
+    Raises:
+        FormatError: no model, a damaged one, or weights that are not those of the config.
+        UnsupportedOp: a layer that cannot be said in TensorFlow's ops; names it.
+        EngineUnavailable: h5py is not installed.
+    """
+    file = open_file(path)
+    try:
+        known = registry()
+        model = parse_model(file.config, file.generation)
+        entries = Entries(known.layers, custom_entries(custom_layers or {}))
+        graph = build(model, known, entries, Weights(file, model, entries))
+    except ThinflowError as error:
+        raise error if os.fspath(path) in error.where else error.at(os.fspath(path)) from error
+    graph.path = os.fspath(path)
+    graph.facts = {**_facts(file, model), **graph.facts}
+    return graph
+
+
+def _facts(file: KerasFile, model: LayerConfig) -> dict[str, str]:
+    assert model.model is not None
+    kind = "Sequential" if model.model.is_sequential else "Functional"
+    return {
+        "producer": f"Keras {file.version}",
+        "model": f"{kind} '{model.name}', {len(model.model.layers)} layers",
+    }

@@ -1,0 +1,170 @@
+"""Layers: functions that say what a layer of Keras computes in TensorFlow's ops.
+
+    @layer("Dense", weights="kernel bias?use_bias")
+    def dense(c):
+        y = c.emit("MatMul", c[0], c.weight("kernel", (None, c.int("units"))))
+        return c.activated(c.biased(y))
+
+A function reads the options that it understands. Whatever else the config has may change what the layer
+computes, in a newer Keras, say: then the layer is refused by the option's name. `weights` names the layer's
+variables in the order in which Keras keeps them, which is the only thing that a file says of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias
+
+from thinflow.errors import ParameterError
+
+if TYPE_CHECKING:
+    from thinflow.keras.call import Call
+    from thinflow.keras.config import LayerConfig
+    from thinflow.keras.weights import Entries
+
+Result: TypeAlias = object
+"""A value, or a structure of values."""
+Rule: TypeAlias = "Callable[[Call], Result]"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One variable of a layer.
+
+    Attributes:
+        path: its name, behind the layers inside that it belongs to: "kernel", "cell/kernel".
+        trained: False for what training does not change, such as a moving mean.
+    """
+
+    path: str
+    trained: bool = True
+
+
+Slots: TypeAlias = "Callable[[LayerConfig, Entries], list[Slot]]"
+"""The variables of a layer; `Entries` tells those of layers inside."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A layer's function, and what else is to be known of it.
+
+    Attributes:
+        rule: gets the call, gives its results.
+        slots: the variables of a layer with that config, in Keras's order.
+        ignores: options that do not bear on what it computes when it infers.
+        masks: what becomes of the mask of its input: "drop", "pass" (the same for the output), or "own": the
+            function sets it.
+    """
+
+    rule: Rule
+    slots: Slots
+    ignores: frozenset[str] = frozenset()
+    masks: str = "drop"
+
+
+@dataclass
+class Registry:
+    """Entries by the class of the layer, and by the module and name of functions."""
+
+    layers: dict[str, Entry] = field(default_factory=dict)
+    operations: dict[str, Entry] = field(default_factory=dict)
+
+
+_REGISTRY = Registry()
+
+
+def layer(
+    *kinds: str, weights: str | Slots = "", ignores: Iterable[str] = (), masks: str = "drop"
+) -> Callable[[Rule], Rule]:
+    """Function decorator: what layers of these classes compute; see `Entry`.
+
+    Args:
+        kinds: names of classes; of a custom one the name that it is registered under: "Acme>Swish".
+        weights: names of the variables. `?use_bias` behind one says of which option it depends, `!` that
+            training does not change it. A function of the config where that is not enough.
+        ignores, masks: see `Entry`.
+    """
+    slots = weights if callable(weights) else named_slots(weights)
+    return _registered(_REGISTRY.layers, kinds, Entry, slots, frozenset(ignores), masks)
+
+
+def operation(*names: str, ignores: Iterable[str] = ()) -> Callable[[Rule], Rule]:
+    """Function decorator: what a function called on tensors of a model computes.
+
+    Args:
+        names: of Keras 3's classes of operations ("GetItem"), and of TensorFlow's functions in a TFOpLambda
+            ("math.multiply").
+        ignores: arguments that do not bear on what it computes.
+    """
+    return _registered(_REGISTRY.operations, names, Entry, named_slots(""), frozenset(ignores), "drop")
+
+
+def _registered(
+    table: dict[str, Entry],
+    names: Iterable[str],
+    entry: Callable[..., Entry],
+    slots: Slots,
+    ignores: frozenset[str],
+    masks: str,
+) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        for name in names:
+            # Which of two functions were taken would depend on the order of imports.
+            if name in table:
+                raise RuntimeError(f"two functions say what {name} computes")
+            table[name] = entry(rule, slots, ignores, masks)
+        return rule
+
+    return register
+
+
+def named_slots(text: str) -> Slots:
+    """Slots from a text such as "kernel bias?use_bias moving_mean!"."""
+    words = [(word.rstrip("!"), not word.endswith("!")) for word in text.split()]
+    parsed = [(*word.partition("?")[::2], trained) for word, trained in words]
+
+    def slots(config: LayerConfig, entries: Entries) -> list[Slot]:
+        return [
+            Slot(name, trained)
+            for name, option, trained in parsed
+            if not option or config.options.get(option, True)
+        ]
+
+    return slots
+
+
+def registry() -> Registry:
+    """All that is known."""
+    _load()
+    return _REGISTRY
+
+
+@cache
+def _load() -> None:
+    """Import every module of layers and functions once; their decorators fill the registry."""
+    for name in ("thinflow.keras.layers", "thinflow.keras.operations"):
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+            importlib.import_module(module.name)
+
+
+def custom_entries(given: Mapping[str, object]) -> dict[str, Entry]:
+    """Entries for functions that the caller gives for custom classes and Lambda layers by name."""
+    return {name: _entry(name, rule) for name, rule in given.items()}
+
+
+def _entry(name: str, rule: object) -> Entry:
+    known = next((e for e in _REGISTRY.layers.values() if e.rule is rule), None)
+    # A function that is registered already brings the names of its variables along.
+    if known is not None:
+        return known
+    if not callable(rule):
+        raise ParameterError(
+            f"what is given for the layer '{name}' is no function",
+            hint="give a function of the call; see 'A Keras layer' in CONTRIBUTING.md",
+        )
+    return Entry(rule, named_slots(""))

@@ -1,0 +1,186 @@
+"""Which array of a file is which variable of which layer.
+
+.keras files name a variable by its place: `layers/conv2d_1/vars/0`, where layers of a class are counted in
+the order of the config. .h5 files have a list for each layer of the outermost model: first what training
+changes, then the rest, over all layers inside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from thinflow.errors import FormatError
+from thinflow.keras.config import LayerConfig
+from thinflow.keras.files import KerasFile
+from thinflow.keras.hdf5 import Group
+from thinflow.keras.registry import Entry, Slot
+from thinflow.typing import Array
+
+_LISTS = "layer_names"
+_OLD_ROOT = "_layer_checkpoint_dependencies"
+"""What Keras 2.13 called `layers`."""
+_MISFIT = "the weights are of another model than the config; save the whole model again"
+
+
+class Weights:
+    """The arrays of a model by path of layer and name of variable: "layers/conv2d_1/kernel".
+
+    Args:
+        file: what holds them.
+        model: the config.
+        entries: class of a layer -> what is known of it.
+    """
+
+    def __init__(self, file: KerasFile, model: LayerConfig, entries: Entries) -> None:
+        self._root = root = file.weights
+        self._file = file
+        self._lists = root.texts(_LISTS) is not None
+        self._entries = entries
+        self._places: dict[str, tuple[Group, str]] = {}
+        if self._lists:
+            self._read_lists(model)
+        else:
+            self._read_paths(model)
+
+    def get(self, path: str) -> Array | None:
+        """The array of a variable; None if the file has none."""
+        place = self._places.get(path)
+        return None if place is None else place[0].array(place[1])
+
+    def asset(self, name: str) -> bytes | None:
+        """The content of a file beside the weights, such as a vocabulary; None if there is none."""
+        return self._file.asset(name)
+
+    @property
+    def is_flipped(self) -> bool:
+        """True if kernels of convolutions are stored turned around, as Theano wanted them."""
+        return self._file.backend == "theano"
+
+    # --- by place -----------------------------------------------------------------------------------------
+
+    def _read_paths(self, model: LayerConfig) -> None:
+        counts: dict[str, int] = {}
+        for slot in self._entries.slots(model):
+            owner, _, _ = slot.path.rpartition("/")
+            number = counts.get(owner, 0)
+            counts[owner] = number + 1
+            self._places[slot.path] = (self._root, "")
+            for candidate in _spellings(owner):
+                group = self._root.group(f"{candidate}/vars")
+                if group is not None and str(number) in group:
+                    self._places[slot.path] = (group, str(number))
+                    break
+
+    # --- by list ------------------------------------------------------------------------------------------
+
+    def _read_lists(self, model: LayerConfig) -> None:
+        assert model.model is not None
+        named = {name: self._weight_names(name) for name in self._root.texts(_LISTS) or []}
+        stored = [name for name, weights in named.items() if weights]
+        wanted = [(layer, slots) for layer, slots in self._entries.children(model) if slots]
+        # By name where all are there; else one after the other, as Keras does it.
+        by_name = all(layer.name in named for layer, _ in wanted)
+        if not by_name and len(stored) != len(wanted):
+            raise FormatError(
+                f"{len(wanted)} layers have weights, and the file holds those of {len(stored)}",
+                self._root.path,
+                _MISFIT,
+            )
+        for number, (layer, slots) in enumerate(wanted):
+            name = layer.name if by_name else stored[number]
+            self._read_list(layer, name, named[name], slots)
+
+    def _read_list(self, layer: LayerConfig, name: str, names: Sequence[str], slots: Sequence[Slot]) -> None:
+        ordered = sorted(slots, key=lambda slot: not slot.trained)
+        if len(names) != len(ordered):
+            raise FormatError(
+                f"it has {len(ordered)} arrays of weights, and the file holds {len(names)}",
+                layer.where,
+                _MISFIT,
+            )
+        group = self._root.group(name)
+        assert group is not None
+        for slot, stored in zip(ordered, names, strict=True):
+            self._places[slot.path] = (group, stored)
+
+    def _weight_names(self, layer: str) -> list[str]:
+        group = self._root.group(layer)
+        if group is None:
+            raise FormatError(f"the weights of the layer '{layer}' are missing", self._root.path, _MISFIT)
+        return group.texts("weight_names") or []
+
+
+class Entries:
+    """What is known of layers, asked for whole models.
+
+    Args:
+        by_class: what the registry knows.
+        custom: what the caller gave, by the names of classes or of Lambda layers.
+    """
+
+    def __init__(self, by_class: Mapping[str, Entry], custom: Mapping[str, Entry]) -> None:
+        self._by_class, self._custom = by_class, custom
+
+    def of(self, layer: LayerConfig) -> Entry | None:
+        """What is known of a layer; None if nothing is."""
+        if layer.kind == "Lambda":
+            return self._custom.get(layer.name)
+        if layer.is_custom:
+            names = (layer.registered, layer.kind)
+            given = next((self._custom[n] for n in names if n in self._custom), None)
+            # A plug-in registers under the name with the package: "Acme>Scale".
+            return given or next((self._by_class[n] for n in names if ">" in n and n in self._by_class), None)
+        return self._custom.get(layer.kind) or self._by_class.get(layer.kind)
+
+    def custom(self, name: str) -> Entry | None:
+        """What the caller gave under a name."""
+        return self._custom.get(name)
+
+    def slots(self, layer: LayerConfig, path: str = "") -> list[Slot]:
+        """All variables of a layer, and of the layers inside; those of frozen layers as not trained."""
+        prefix = f"{path}/" if path else ""
+        if layer.model is not None:
+            found = [slot for _, slots in self.children(layer, path) for slot in slots]
+        else:
+            entry = None if layer.is_operation else self.of(layer)
+            own = entry.slots(layer, self) if entry is not None else []
+            found = [Slot(f"{prefix}{slot.path}", slot.trained) for slot in own]
+        return found if layer.trainable else [Slot(slot.path, False) for slot in found]
+
+    def children(self, model: LayerConfig, path: str = "") -> list[tuple[LayerConfig, list[Slot]]]:
+        """The layers of a model with their variables."""
+        assert model.model is not None
+        places = layer_paths(model.model.layers)
+        prefix = f"{path}/" if path else ""
+        return [(layer, self.slots(layer, prefix + places[layer.name])) for layer in model.model.layers]
+
+
+def layer_paths(layers: Iterable[LayerConfig]) -> dict[str, str]:
+    """The name of each layer -> its place in a .keras file: "layers/conv2d_1"."""
+    counts: dict[str, int] = {}
+    places: dict[str, str] = {}
+    for layer in layers:
+        if layer.is_operation:
+            places[layer.name] = f"operations/{layer.name}"
+            continue
+        snake = snake_case(layer.kind)
+        number = counts.get(snake, 0)
+        counts[snake] = number + 1
+        places[layer.name] = f"layers/{snake}_{number}" if number else f"layers/{snake}"
+    return places
+
+
+def snake_case(kind: str) -> str:
+    """A class's name as Keras writes it in paths: "conv2d_transpose" for Conv2DTranspose."""
+    name = re.sub(r"\W+", "", kind)
+    name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
+    return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
+
+
+def _spellings(owner: str) -> list[str]:
+    """The path of a layer as versions of Keras spell it."""
+    old = owner.replace("layers/", f"{_OLD_ROOT}/")
+    head, _, last = owner.rpartition("/")
+    # Keras 2 wrote the private names of attributes: `_query_dense`.
+    return [owner, f"{head}/_{last}" if head else f"_{last}", old]
