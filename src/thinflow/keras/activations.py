@@ -50,7 +50,7 @@ def activate(c: Call, x: Value, given: object) -> Value:
         return result
     if not isinstance(given, str):
         raise FormatError(f"its activation {str(given)[:60]!r} is no name", c.where)
-    function = c.builder.custom_activation(given) or _FUNCTIONS.get(given.removeprefix("keras.activations."))
+    function = _FUNCTIONS.get(given.removeprefix("keras.activations."))
     if function is None:
         raise c.refuse(f"the activation '{given}' is not known", closest(given, _FUNCTIONS))
     return function(c, x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from thinflow.errors import FormatError
 from thinflow.ir.graph import Value
@@ -12,11 +12,38 @@ from thinflow.keras import config as configs
 from thinflow.keras.config import LayerConfig, Literal
 from thinflow.keras.nodes import Nodes
 from thinflow.keras.options import DAMAGED, compute_type
-from thinflow.keras.writer import element_type, typed
+from thinflow.keras.writer import Writer, element_type, typed
 from thinflow.typing import Array
 
-if TYPE_CHECKING:
-    from thinflow.keras.structure import Builder
+
+class Model(Protocol):
+    """What is around a layer: the model that is being built.
+
+    Attributes:
+        writer: the graph.
+        masks: value -> its mask, which layers behind may heed.
+    """
+
+    writer: Writer
+    masks: dict[Value, Value]
+
+    def weight(self, path: str) -> Array | None:
+        """The array of a variable by the path of its layer and its name; None if there is none."""
+
+    def asset(self, name: str) -> bytes | None:
+        """A file beside the weights, such as a vocabulary."""
+
+    @property
+    def has_flipped_kernels(self) -> bool:
+        """True if kernels of convolutions are stored turned around, as Theano wanted them."""
+
+    def activate(self, call: Call, x: Value, given: object) -> Value:
+        """A value behind the activation that a config names."""
+
+    def apply(
+        self, layer: LayerConfig, args: Sequence[object], kwargs: Mapping[str, object], path: str
+    ) -> object:
+        """What a layer gives for its arguments."""
 
 
 class Call(Nodes):
@@ -35,7 +62,7 @@ class Call(Nodes):
 
     def __init__(
         self,
-        builder: Builder,
+        builder: Model,
         layer: LayerConfig,
         args: Sequence[object],
         kwargs: Mapping[str, object],
@@ -114,7 +141,7 @@ class Call(Nodes):
         return array.astype(self.compute.numpy()) if array.dtype.kind in "fV" else np.asarray(array)
 
     def has_weight(self, name: str) -> bool:
-        return self.builder.has_weight(f"{self.path}/{name}" if self.path else name)
+        return self.builder.weight(f"{self.path}/{name}" if self.path else name) is not None
 
     def weight(self, name: str, shape: Sequence[int | None] | None = None) -> Value:
         """A variable of the layer as a constant."""
@@ -161,9 +188,11 @@ class Call(Nodes):
 
     def activated(self, y: Value, option: str = "activation") -> Value:
         """Behind the activation that an option names."""
-        from thinflow.keras.activations import activate
+        return self.builder.activate(self, y, self.get(option))
 
-        return activate(self, y, self.get(option))
+    def unchanged(self) -> object:
+        """The input as it is, with its structure: of a layer that does nothing."""
+        return self.args[0] if self.args else []
 
     def apply(self, layer: LayerConfig, path: str, *args: object, **kwargs: object) -> object:
         """The result of a layer inside, whose weights are below a path: "layer", "cell"."""

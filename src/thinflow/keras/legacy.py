@@ -6,22 +6,6 @@ from collections.abc import Mapping
 
 from thinflow.errors import UnsupportedOp
 
-_CLASSES: Mapping[str, str] = {
-    **{f"Convolution{n}D": f"Conv{n}D" for n in (1, 2, 3)},
-    "AtrousConvolution1D": "Conv1D",
-    "AtrousConvolution2D": "Conv2D",
-    "Deconvolution2D": "Conv2DTranspose",
-    "SeparableConvolution2D": "SeparableConv2D",
-}
-_MERGES: Mapping[str, str] = {
-    "sum": "Add",
-    "mul": "Multiply",
-    "concat": "Concatenate",
-    "ave": "Average",
-    "max": "Maximum",
-    "dot": "Dot",
-    "cos": "Dot",
-}
 _OPTIONS: Mapping[str, str] = {
     "nb_filter": "filters",
     "border_mode": "padding",
@@ -33,7 +17,6 @@ _OPTIONS: Mapping[str, str] = {
     "inner_activation": "recurrent_activation",
     "p": "rate",
     "sigma": "stddev",
-    "mode": "mode",
     "dropout_W": "dropout",
     "dropout_U": "recurrent_dropout",
     "filter_length": "kernel_size",
@@ -43,8 +26,6 @@ _OPTIONS: Mapping[str, str] = {
     "length": "size",
     "inner_init": "recurrent_initializer",
     "forget_bias_init": "bias_initializer",
-    "nb_feature": "nb_feature",
-    "shape": "shape",
 }
 _VALUES: Mapping[str, Mapping[object, object]] = {
     "data_format": {"tf": "channels_last", "th": "channels_first", "default": "channels_last"},
@@ -74,13 +55,28 @@ def renamed(kind: str, options: Mapping[str, object]) -> tuple[str, dict[str, ob
         )
     if new.get("padding") == "full":
         raise UnsupportedOp("border_mode 'full' is not known", f"layer '{new.get('name')}' ({kind})")
-    return _CLASSES.get(kind, kind), new
+    return _class(kind), new
+
+
+def _class(kind: str) -> str:
+    """A layer's class as it has been called since Keras 2: Conv2D for Convolution2D."""
+    plain = kind.removeprefix("Atrous")
+    if plain.startswith("Deconvolution"):
+        return plain.replace("Deconvolution", "Conv") + "Transpose"
+    return plain.replace("Convolution", "Conv")
+
+
+def _merging(mode: str) -> str | None:
+    """The layer that a mode of Merge has become."""
+    layers = {"sum": "Add", "mul": "Multiply", "concat": "Concatenate", "ave": "Average", "max": "Maximum"}
+    return "Dot" if mode in ("dot", "cos") else layers.get(mode)
 
 
 def _merge(options: dict[str, object]) -> tuple[str, dict[str, object]]:
     mode = options.pop("mode", "sum")
     where = f"layer '{options.get('name')}' (Merge)"
-    if not isinstance(mode, str) or mode not in _MERGES or options.get("mode_type", "raw") != "raw":
+    layer = _merging(mode) if isinstance(mode, str) else None
+    if layer is None or options.get("mode_type", "raw") != "raw":
         raise UnsupportedOp(
             "it merges by a function that is stored as Python's bytecode, which is never run",
             where,
@@ -89,4 +85,4 @@ def _merge(options: dict[str, object]) -> tuple[str, dict[str, object]]:
     options["axis"] = options.pop("concat_axis", -1) if mode == "concat" else options.pop("dot_axes", -1)
     if mode in ("dot", "cos"):
         options["axes"], options["normalize"] = options.pop("axis"), mode == "cos"
-    return _MERGES[mode], options
+    return layer, options

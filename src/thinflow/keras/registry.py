@@ -17,18 +17,15 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from thinflow.errors import ParameterError
-
-if TYPE_CHECKING:
-    from thinflow.keras.call import Call
-    from thinflow.keras.config import LayerConfig
-    from thinflow.keras.weights import Entries
+from thinflow.keras.call import Call
+from thinflow.keras.config import LayerConfig
 
 Result: TypeAlias = object
 """A value, or a structure of values."""
-Rule: TypeAlias = "Callable[[Call], Result]"
+Rule: TypeAlias = Callable[[Call], Result]
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,15 @@ class Slot:
     trained: bool = True
 
 
-Slots: TypeAlias = "Callable[[LayerConfig, Entries], list[Slot]]"
-"""The variables of a layer; `Entries` tells those of layers inside."""
+class Inside(Protocol):
+    """What tells the variables of layers inside a layer."""
+
+    def slots(self, layer: LayerConfig, path: str = "") -> list[Slot]:
+        """The variables of a layer, with a path in front of their names."""
+
+
+Slots: TypeAlias = Callable[[LayerConfig, Inside], list[Slot]]
+"""The variables of a layer."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ def named_slots(text: str) -> Slots:
     words = [(word.rstrip("!"), not word.endswith("!")) for word in text.split()]
     parsed = [(*word.partition("?")[::2], trained) for word, trained in words]
 
-    def slots(config: LayerConfig, entries: Entries) -> list[Slot]:
+    def slots(config: LayerConfig, inside: Inside) -> list[Slot]:
         return [
             Slot(name, trained)
             for name, option, trained in parsed

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from thinflow.errors import FormatError, ThinflowError, UnsupportedOp, closest
 from thinflow.ir.graph import Graph, Value, paused_gc
 from thinflow.keras import config as configs
+from thinflow.keras.activations import activate
 from thinflow.keras.call import Call
 from thinflow.keras.config import LayerConfig, ModelConfig, Use
 from thinflow.keras.network import Network, input_specs
@@ -52,13 +53,6 @@ class Builder:
     def weight(self, path: str) -> Array | None:
         return self._weights.get(path)
 
-    def has_weight(self, path: str) -> bool:
-        return self._weights.get(path) is not None
-
-    def unchanged(self, call: Call) -> object:
-        """What a layer gives that does nothing: its input, which keeps its structure."""
-        return call.args[0] if call.args else []
-
     def asset(self, name: str) -> bytes | None:
         """A file beside the weights, such as a vocabulary."""
         return self._weights.asset(name)
@@ -68,17 +62,13 @@ class Builder:
         """True if kernels of convolutions are stored turned around, as Theano wanted them."""
         return self._weights.is_flipped
 
-    def custom_activation(self, name: str) -> Callable[[Call, Value], Value] | None:
-        """What the caller gave for an activation of that name."""
-        entry = self._entries.custom(name)
+    def activate(self, call: Call, x: Value, given: object) -> Value:
+        """A value behind the activation that a config names: the caller's of that name, or Keras's."""
+        entry = self._entries.custom(given) if isinstance(given, str) else None
         if entry is None:
-            return None
-
-        def function(call: Call, x: Value) -> Value:
-            inner = Call(self, call.layer, [x], {}, call.path)
-            return _values(entry.rule(inner), call.layer)[0]
-
-        return function
+            return activate(call, x, given)
+        inner = Call(self, call.layer, [x], {}, call.path)
+        return _values(entry.rule(inner), call.layer)[0]
 
     # --- models -------------------------------------------------------------------------------------------
 

@@ -10,8 +10,6 @@ from thinflow.keras.call import Call
 from thinflow.keras.registry import Result, layer
 from thinflow.typing import Array
 
-_NAMES = {4: ("Conv2D", "NHWC"), 5: ("Conv3D", "NDHWC")}
-
 
 def kernel_array(c: Call, name: str, dims: int) -> Array:
     """A kernel [..., inputs, outputs], however old the file.
@@ -59,7 +57,7 @@ def convolved(
     if dims == 1:
         x, kernel = c.expand(x, 1), kernel[None]
         strides, dilations = (1, *strides), (1, *dilations)
-    op, layout = _NAMES[kernel.ndim]
+    op, layout = f"Conv{kernel.ndim - 2}D", "NDHWC" if dims == 3 else "NHWC"
     y = c.emit(
         op,
         x,

@@ -16,7 +16,7 @@ from thinflow.keras.registry import Result, layer
 )
 def nothing(c: Call) -> Result:
     """What works while training alone."""
-    return c.builder.unchanged(c)
+    return c.unchanged()
 
 
 @layer("Dense", weights="kernel bias?use_bias", masks="pass", ignores=("input_dim",))
@@ -29,7 +29,7 @@ def dense(c: Call) -> Result:
 @layer("Activation", masks="pass")
 def activation(c: Call) -> Result:
     y = c.activated(c[0])
-    return c.builder.unchanged(c) if y is c[0] else y
+    return c.unchanged() if y is c[0] else y
 
 
 @layer("Embedding", weights="embeddings", masks="own", ignores=("input_length", "input_dim", "dropout"))

@@ -139,7 +139,8 @@ def up_sampling_3d(c: Call) -> Result:
     return _upsampled(c, 3)
 
 
-_RESIZES = {"nearest": "ResizeNearestNeighbor", "bilinear": "ResizeBilinear", "bicubic": "ResizeBicubic"}
+_RESIZES = {"nearest": "NearestNeighbor", "bilinear": "Bilinear", "bicubic": "Bicubic"}
+"""What a way of resizing is called behind "Resize"."""
 
 
 @layer("UpSampling2D")
@@ -154,5 +155,7 @@ def up_sampling_2d(c: Call) -> Result:
 
 def resized(c: Call, x: Value, sizes: Value, method: str) -> Value:
     """Pictures of another size; pixels have their centres at halves, as in TensorFlow 2."""
-    y = c.emit(_RESIZES[method], x, sizes, name="resize", align_corners=False, half_pixel_centers=True)
+    y = c.emit(
+        f"Resize{_RESIZES[method]}", x, sizes, name="resize", align_corners=False, half_pixel_centers=True
+    )
     return y if y.spec.dtype is x.spec.dtype else c.cast(y, c.type_of(x))

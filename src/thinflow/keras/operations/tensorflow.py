@@ -13,7 +13,11 @@ def binary(c: Call, op: str, x: object, y: object) -> Value:
     return c.emit(op, c.literal(x, like), c.literal(y, like))
 
 
-_BINARY = {
+def _binary(op: str) -> Rule:
+    return lambda c: binary(c, op, c.argument("x", 0), c.argument("y", 1))
+
+
+for _name, _op in {
     "add": "AddV2",
     "sub": "Sub",
     "mul": "Mul",
@@ -21,12 +25,5 @@ _BINARY = {
     "floordiv": "FloorDiv",
     "pow": "Pow",
     "mod": "FloorMod",
-}
-
-
-def _binary(op: str) -> Rule:
-    return lambda c: binary(c, op, c.argument("x", 0), c.argument("y", 1))
-
-
-for _name, _op in _BINARY.items():
+}.items():
     operation(f"__operators__.{_name}")(_binary(_op))
