@@ -25,7 +25,8 @@ LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 TRANSFORMS = ("to_nhwc", "cancel_transposes", "cancel_transposes(push=false)", "simplify_arithmetic")
 TRANSFORMS += ("simplify_shapes", "fold_constants", "merge_duplicate_nodes", "fold_batch_norms", "float")
 KINDS = ("conv", "deep", "bias", "norm", "pool", "relu", "add", "join", "scale", "there", "neutral")
-KINDS += ("twice", "reshape", "pad", "mean", "softmax")
+KINDS += ("twice", "reshape", "pad", "mean", "softmax", "shuffle", "dense", "attention", "excite", "stack")
+KINDS += ("gather", "sums", "groups", "sizes", "lines")
 
 
 class Builder:
@@ -91,10 +92,59 @@ class Builder:
             axis = self.const(1, np.int32)
             both = self.op("ConcatV2", x, y, axis, N=2, Tidx=INT32)
             return self.graph.add("Split", [axis, both], attrs={"T": FLOAT, "num_split": 2}).output(1)
+        if kind != "pad":
+            return self.viewed(kind, x, y)
         pads = self.const([[0, 0], [0, 0], [1, 2], [0, 3]], np.int32)
         padded = self.op("Pad", x, pads, Tpaddings=INT32)
         begin, size = self.const([0, 0, 1, 3], np.int32), self.const([-1, 4, 6, 6], np.int32)
         return self.op("Slice", padded, begin, size, Index=INT32)
+
+    def reshaped(self, x: Value, *sizes: int) -> Value:
+        return self.op("Reshape", x, self.const(sizes, np.int32), Tshape=INT32)
+
+    def viewed(self, kind: str, x: Value, y: Value) -> Value:
+        """Pieces in which pictures are something else for a while: groups, rows, matrices, stacks."""
+        if kind == "shuffle":
+            parts = self.moved(self.reshaped(x, 2, 2, 2, 6, 6), (0, 2, 1, 3, 4))
+            return self.reshaped(parts, *SHAPE)
+        if kind == "dense":
+            rows = self.op("MatMul", self.op("Relu", self.reshaped(x, 2, -1)), self.weights(144, 144))
+            return self.reshaped(self.op("BiasAdd", rows, self.weights(144)), *SHAPE)
+        if kind == "attention":
+            pixels, keys = self.moved(self.reshaped(x, 2, 4, 36), (0, 2, 1)), self.reshaped(y, 2, 4, 36)
+            share = self.op("Softmax", self.op("BatchMatMulV2", pixels, keys))
+            return self.reshaped(self.op("BatchMatMulV2", keys, self.moved(share, (0, 2, 1))), *SHAPE)
+        if kind == "groups":
+            groups = self.reshaped(x, 2, 2, 72)
+            mean = self.op("Mean", groups, self.const([2], np.int32), keep_dims=True, Tidx=INT32)
+            return self.reshaped(self.op("Sub", groups, mean), *SHAPE)
+        if kind == "lines":
+            lines = self.moved(self.reshaped(x, 2, 4, 36), (0, 2, 1))
+            return self.reshaped(self.moved(self.op("Softmax", lines), (0, 2, 1)), *SHAPE)
+        return self.indexed(kind, x, y)
+
+    def indexed(self, kind: str, x: Value, y: Value) -> Value:
+        """Pieces that name axes, drop them and make them."""
+        if kind == "excite":
+            mean = self.op("Mean", x, self.const([2, 3], np.int32), keep_dims=False, Tidx=INT32)
+            gates = self.op("Sigmoid", self.op("MatMul", mean, self.weights(4, 4)))
+            for axis in (2, -1):
+                gates = self.op("ExpandDims", gates, self.const(axis, np.int32), Tdim=INT32)
+            return self.op("Mul", x, gates)
+        if kind == "stack":
+            both = self.op("Pack", x, y, N=2, axis=2)
+            masks = {"begin_mask": 27, "end_mask": 27, "shrink_axis_mask": 4, "Index": INT32}
+            begin, end, step = (self.const([0, 0, n, 0, 0], np.int32) for n in (1, 2, 1))
+            step = self.const([1] * 5, np.int32)
+            return self.op("StridedSlice", both, begin, end, step, **masks)
+        if kind == "gather":
+            places = self.const([2, 0, 3, 3], np.int32)
+            types = {"Tparams": FLOAT, "Tindices": INT32, "Taxis": INT32, "batch_dims": 0}
+            return self.graph.add("GatherV2", [x, places, self.const(1, np.int32)], attrs=types).output()
+        if kind == "sums":
+            return self.op("Cumsum", self.op("Mul", x, self.const(0.1)), self.const(-3, np.int32), Tidx=INT32)
+        sizes = self.graph.add("Shape", [x], attrs={"T": FLOAT, "out_type": INT32}).output()
+        return self.op("Reshape", self.op("Relu", y), sizes, Tshape=INT32)
 
 
 @st.composite

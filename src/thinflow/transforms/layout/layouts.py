@@ -11,7 +11,7 @@ from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
-from thinflow.transforms.layout.axes import NewConstant, Perm, Plan
+from thinflow.transforms.layout.plans import InShape, NewConstant, Perm, Plan
 from thinflow.transforms.layout.transposes import Sinker, reshape_unit_transposes, transposes
 from thinflow.transforms.shared.constants import side_outputs
 from thinflow.transforms.shared.effects import in_loops
@@ -71,7 +71,7 @@ class ToNhwc(Transform):
             raise Refuse("it is asked for by name and has several outputs")
         # The new axis i is the old axis last[i]: batch, height, width, channels.
         last = (0, *range(2, rank), 1)
-        inputs: list[Value | NewConstant] = list(node.inputs)
+        inputs: list[Value | NewConstant | InShape] = list(node.inputs)
         # The sizes of what comes out; of a pool that takes them as inputs, window and strides.
         per_axis = [0] if transposed else range(1, len(inputs)) if has(node.op, Trait.POOL) else ()
         for index in per_axis:
@@ -121,11 +121,14 @@ class CancelTransposes(Transform):
 
     transpose(relu(transpose(x, [0,2,3,1])), [0,3,1,2])  ->  relu(x)
     transpose(x, [0,3,1,2]) of x [?,1,1,8]               ->  reshape(x, [-1,8,1,1])
+    matmul(reshape(transpose(x, [0,3,1,2])), w)          ->  matmul(reshape(x), w with rows moved)
 
-    Transposes move behind elementwise ops, joins, pads, slices, reductions and norms if fewer are left then.
+    Every op that can work with its axes in another order does so where fewer elements are moved then, in all
+    of the graph: ops on elements, joins, stacks, pads, slices, gathers, reductions, norms, products of
+    matrices, and reshapes of what lies together, such as the groups of a channel shuffle.
 
     Attributes:
-        push: move transposes so that they meet; otherwise only those in a row cancel.
+        push: let ops work on other axes; otherwise only transposes in a row cancel.
     """
 
     tolerance = 1e-5  # sums run in another order
@@ -146,3 +149,5 @@ class CancelTransposes(Transform):
             if transposes(trial) < transposes(graph):
                 Sinker(graph, trace, self.name).run()
                 reshape_unit_transposes(graph, trace)
+        while self.push and Sinker(graph, trace, self.name).assign():
+            reshape_unit_transposes(graph, trace)

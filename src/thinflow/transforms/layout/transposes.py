@@ -4,12 +4,14 @@
     add(transpose(x, p), transpose(y, p))       ->  transpose(add(x, y), p)
     transpose(transpose(x, p), q)               ->  transpose(x, p[q]), nothing if that is the identity
 
-One pass in execution order is enough: each node is moved past once. How an op reads its axes is in `axes`.
+One pass in execution order is enough: each node is moved past once. How an op reads its axes is in `axes` and
+`views`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -18,13 +20,15 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ir.tensor import Tensor
-from thinflow.ir.types import INT32, Shape
+from thinflow.ir.types import INT32
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.pattern import Match, constant_tensor
 from thinflow.rewrite.pattern import node as any_node
 from thinflow.rewrite.rule import Refuse, Trace
-from thinflow.transforms.layout.axes import Perm, Plan, plan_for
+from thinflow.transforms.layout.assignment import Assignment, fixed_nodes
+from thinflow.transforms.layout.plans import Fold, InShape, NewConstant, Perm, Plan, inverse, permuted
+from thinflow.transforms.layout.ways import Way, plan_for
 from thinflow.transforms.shared.constants import awaited_by_constant, side_outputs
 from thinflow.transforms.shared.effects import in_loops
 from thinflow.typing import Array
@@ -43,16 +47,6 @@ def perm_of(node: Node) -> Perm | None:
     # Negative axes count from the end; what is out of range makes the whole no permutation.
     perm = tuple(n % rank if -rank <= n < rank else -1 for n in perm)
     return perm if sorted(perm) == list(range(rank)) else None
-
-
-def inverse(perm: Perm) -> Perm:
-    """The permutation that undoes another."""
-    return tuple(perm.index(axis) for axis in range(len(perm)))
-
-
-def permuted(shape: Shape, perm: Perm) -> Shape:
-    """The shape of a transposed tensor."""
-    return None if shape is None or len(shape) != len(perm) else tuple(shape[axis] for axis in perm)
 
 
 def transposes(graph: Graph) -> int:
@@ -91,6 +85,53 @@ class Sinker:
             if node.graph is self.graph and node not in self._loops and perm_of(node) is not None:
                 self._compose(node)
 
+    def assign(self) -> bool:
+        """Let nodes work with axes in the order that needs the fewest transposes; False if they do."""
+        assignment = Assignment(self.graph, fixed_nodes(self.graph, self._loops), perm_of)
+        if not assignment.improve():
+            return False
+        # A constant can be changed for one plan alone.
+        taken: set[Node] = set(assignment.ways)
+        for node, way in assignment.ways.items():
+            if not any(fold.node in taken for fold in way.plan.folds):
+                taken.update(fold.node for fold in way.plan.folds)
+                self._take(node, way)
+        self.join()
+        self.share()
+        return True
+
+    def _take(self, node: Node, way: Way) -> None:
+        """Let a node work in another way, with transposes around it that are to meet others."""
+        loose = [v.node for v in node.inputs]
+        inputs: list[Value | NewConstant | InShape] = []
+        for index, given in enumerate(way.plan.inputs):
+            # Its inputs are no longer those of the plan, if their nodes have taken another way.
+            value = node.inputs[index]
+            if index in way.reads:
+                inputs.append(self.transpose(node, value, inverse(way.reads[index])))
+            elif isinstance(given, Value):
+                inputs.append(value)
+            else:
+                inputs.append(
+                    InShape(value, given.shape) if isinstance(given, InShape) else (given[0], value, given[2])
+                )
+        self.trace.changed(node, "works on axes in another order")
+        self.around(node, replace(way.plan, inputs=inputs))
+        sweep(self.graph, loose)
+
+    def share(self) -> None:
+        """Keep one of several transposes of a value that are alike. O(nodes + edges)."""
+        first: dict[tuple[Value, Perm], Node] = {}
+        for node in list(self.graph):
+            perm = perm_of(node)
+            if perm is None or node in self._loops:
+                continue
+            same = first.setdefault((node.inputs[0], perm), node)
+            if same is not node and not node.is_protected:
+                loose = [v.node for v in node.inputs]
+                self.graph.bypass(node, {0: same.output()})
+                sweep(self.graph, loose)
+
     def around(self, node: Node, plan: Plan) -> None:
         """Let a node work on other axes: what the plan says goes in, and what comes out is transposed back.
 
@@ -98,17 +139,22 @@ class Sinker:
         """
         raw = node if not node.is_protected or not plan.ports else self._twin(node)
         site = Site(self.graph, raw, self.origin)
-        raw.set_inputs([v if isinstance(v, Value) else self._constant(site, raw, *v) for v in plan.inputs])
+        raw.set_inputs([self._input(site, raw, v) for v in plan.inputs])
         raw.attrs.update(plan.attrs)
+        for fold in plan.folds:
+            self._fold(fold)
         for port in plan.ports:
             old, value = node.output(port), raw.output(port)
             uses = old.uses
-            value.spec = old.spec.with_shape(permuted(old.shape, inverse(plan.perm)))
+            value.spec = old.spec.with_shape(
+                old.shape if plan.lists_sizes else permuted(old.shape, inverse(plan.perm))
+            )
+            back_to = self.picked if plan.lists_sizes else self.transpose
             # The transpose takes the name that is asked for.
             if raw is not node:
-                self.graph.replace(node, self.transpose(node, value, plan.perm).node)
+                self.graph.replace(node, back_to(node, value, plan.perm).node)
             elif uses:
-                back = self.transpose(node, value, plan.perm)
+                back = back_to(node, value, plan.perm)
                 # The new transpose was put in front of the node, but reads it.
                 self.graph.move_before(back.node, node)
                 self.graph.move_before(node, back.node)
@@ -203,6 +249,32 @@ class Sinker:
             value = Site(self.graph, before, self.origin).constant(Tensor.from_array(array, INT32), name)
             self._perms.setdefault(perm, []).append(value)
         return value
+
+    def _input(self, site: Site, node: Node, given: Value | NewConstant | InShape) -> Value:
+        """An input as a plan asks for it."""
+        if isinstance(given, Value):
+            return given
+        if not isinstance(given, InShape):
+            return self._constant(site, node, *given)
+        value, sizes = given
+        name = f"{node.name}/reshaped"
+        shape = site.constant(np.asarray(sizes, np.int32), f"{name}/shape")
+        attrs: dict[str, Attr] = {"Tshape": INT32}
+        if value.dtype is not None:
+            attrs["T"] = value.dtype
+        reshaped = site.add("Reshape", value, shape, name=name, attrs=attrs, device=node.device)
+        reshaped.spec = value.spec.with_shape(tuple(None if n < 0 else n for n in sizes))
+        return reshaped
+
+    def _fold(self, fold: Fold) -> None:
+        """Give a reader of a constant one whose elements lie in another order."""
+        old = fold.node.inputs[fold.input]
+        tensor = constant_tensor(old)
+        assert tensor is not None
+        array = np.take(tensor.numpy(), np.asarray(fold.order), fold.axis)
+        site = Site(self.graph, fold.node, self.origin)
+        fold.node.set_input(fold.input, self._constant(site, fold.node, array, old, f"input{fold.input}"))
+        sweep(self.graph, [old.node])
 
     def _constant(self, site: Site, node: Node, array: Array, like: Value, what: str) -> Value:
         tensor = constant_tensor(like)

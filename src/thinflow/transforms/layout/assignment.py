@@ -1,0 +1,310 @@
+"""Chooses the order of axes in which each node works, so that the fewest elements have to be moved.
+
+Transposes are taken for what they are, another order in which a value is read. What costs is a value that is
+given in one order and read in another. From every such place other ways of working are proposed to the nodes
+around, as far as they go; which nodes take them is the smallest cut of a graph. This is repeated until
+nothing becomes cheaper.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.order import execution_order
+from thinflow.rewrite.pattern import constant_tensor
+from thinflow.transforms.layout.cut import NO, YES, Choices
+from thinflow.transforms.layout.plans import Perm, Plan, inverse
+from thinflow.transforms.layout.ways import Way, giving, reading
+from thinflow.transforms.shared.constants import side_outputs
+
+Ways = Mapping[Node, Way]
+"""Node -> its way; nodes without one work as they are."""
+
+
+_AS_IT_IS = Way({}, {}, Plan((), []))
+_EACH = 1000
+"""The price of a transpose, of which that for its elements is a share."""
+_NEVER = 1 << 40
+
+
+class Turn(NamedTuple):
+    """Who is asked first: nodes behind a place, before it, or both; from the first place on or the last."""
+
+    behind: bool
+    before: bool
+    forwards: bool
+
+
+_TURNS = (Turn(True, False, True), Turn(False, True, False), Turn(True, True, True), Turn(True, True, False))
+
+
+class Read(NamedTuple):
+    """A node, or the end of the graph if None, that reads a value through transposes."""
+
+    node: Node | None
+    place: int
+    perm: Perm
+
+
+@dataclass
+class Flow:
+    """A value, and all that read it directly or through transposes.
+
+    Attributes:
+        value: what is computed.
+        price: of moving its elements once.
+        larger: whether each of its axes may be larger than 1.
+        reads: by nodes, and by names that are asked for.
+    """
+
+    value: Value
+    price: int
+    larger: tuple[bool, ...]
+    reads: list[Read] = field(default_factory=list)
+
+    def given(self, ways: Ways) -> Perm:
+        """The axes of the value in the order of memory, those of size 1 left out."""
+        return self._key(self.stored(ways))
+
+    def stored(self, ways: Ways) -> Perm:
+        """As `given`, with all axes."""
+        way = ways.get(self.value.node)
+        perm = way.gives.get(self.value.port) if way is not None else None
+        return tuple(range(len(self.larger))) if perm is None else inverse(perm)
+
+    def wanted(self, read: Read, ways: Ways) -> Perm:
+        """The axes in the order in which a reader wants them, those of size 1 left out."""
+        return self._key(self.order(read, ways))
+
+    def order(self, read: Read, ways: Ways) -> Perm:
+        """As `wanted`, with all axes."""
+        way = ways.get(read.node) if read.node is not None else None
+        perm = way.reads.get(read.place) if way is not None else None
+        return read.perm if perm is None else tuple(read.perm[axis] for axis in inverse(perm))
+
+    def cost(self, ways: Ways) -> int:
+        """What it takes to give every reader what it wants."""
+        wanted = {self.wanted(read, ways) for read in self.reads}
+        return self.price * len(wanted - {self.given(ways)})
+
+    def _key(self, order: Iterable[int]) -> Perm:
+        return tuple(axis for axis in order if self.larger[axis])
+
+
+class Assignment:
+    """The flows of a graph and the ways of its nodes.
+
+    Attributes:
+        flows: of every value that nodes read, but for constants: those can be stored in any order.
+        ways: chosen so far.
+    """
+
+    def __init__(self, graph: Graph, fixed: set[Node], perm_of: Callable[[Node], Perm | None]) -> None:
+        self.flows: list[Flow] = []
+        self.ways: dict[Node, Way] = {}
+        self._fixed, self._perm_of = fixed, perm_of
+        self._known: dict[tuple[Node, int, bool, Perm], Way | None] = {}
+        self._read_by: dict[Node, list[tuple[Flow, Read]]] = {}
+        self._given_by: dict[Node, list[Flow]] = {}
+        for node in execution_order(graph):
+            if node.graph is graph and perm_of(node) is None and constant_tensor(node.output()) is None:
+                for value in node.outputs:
+                    self._follow(value)
+        self._price()
+
+    def improve(self) -> bool:
+        """Choose other ways as long as that is cheaper; True if it was."""
+        start = cost = sum(flow.cost(self.ways) for flow in self.flows)
+        # Nodes behind and in front of a place take turns in getting the first word.
+        quiet = 0
+        while cost and quiet < len(_TURNS):
+            found = self._better(_TURNS[quiet])
+            after = sum(flow.cost(found) for flow in self.flows)
+            quiet = 0 if after < cost else quiet + 1
+            if after < cost:
+                cost, self.ways = after, found
+        return cost < start
+
+    def _follow(self, value: Value) -> None:
+        """Add the flow of a value."""
+        rank = value.spec.rank
+        if rank is None or not (value.uses or value.is_graph_output):
+            return
+        sizes = value.spec.shape or ()
+        flow = Flow(value, 1, tuple(size != 1 for size in sizes))
+        flow.reads = list(self._reads(value, tuple(range(rank))))
+        # A value that is read as it is given by nodes that cannot change is no matter of choice.
+        self.flows.append(flow)
+        self._given_by.setdefault(value.node, []).append(flow)
+        for read in flow.reads:
+            if read.node is not None:
+                self._read_by.setdefault(read.node, []).append((flow, read))
+
+    def _reads(self, value: Value, order: Perm) -> Iterator[Read]:
+        """Everything that reads a value whose axes are those of the flow's value in an order."""
+        pending = [(value, order)]
+        while pending:
+            value, order = pending.pop()
+            if value.is_graph_output:
+                yield Read(None, 0, order)
+            for node, index in value.uses:
+                perm = self._perm_of(node) if index == 0 else None
+                if perm is not None and len(perm) == len(order) and node not in self._fixed:
+                    pending.append((node.output(), tuple(order[axis] for axis in perm)))
+                else:
+                    yield Read(node, index, order)
+
+    def _price(self) -> None:
+        """A transpose counts as such, and for the elements it moves: the largest value's count twice."""
+        most = max((_count(flow.value) for flow in self.flows), default=1)
+        for flow in self.flows:
+            flow.price = _EACH + _EACH * _count(flow.value) // most
+
+    def _better(self, turn: Turn) -> dict[Node, Way]:
+        """The cheapest mixture of the ways so far with those that are proposed."""
+        proposed = self._proposals(turn)
+        new = _together(self.ways, proposed)
+        choices = Choices()
+        for flow in self.flows:
+            if flow.value.node in proposed or any(read.node in proposed for read in flow.reads):
+                self._ask(choices, flow, new)
+        taken = choices.cheapest()
+        return _together(self.ways, {node: way for node, way in proposed.items() if node in taken})
+
+    def _proposals(self, turn: Turn) -> dict[Node, Way | None]:
+        """New ways of working: those that save a transpose, and those that nodes around them would need."""
+        proposed: dict[Node, Way | None] = {}
+        pending: deque[Node] = deque()
+
+        def propose(node: Node | None, way: Callable[[Node], Way | None]) -> None:
+            if node is None or node in proposed or node in self._fixed:
+                return
+            found = way(node)
+            if found is not None and found != self.ways.get(node, _AS_IT_IS):
+                proposed[node] = None if found == _AS_IT_IS else found
+                pending.append(node)
+
+        def behind(flow: Flow, order: Perm) -> None:
+            for read in flow.reads:
+                propose(read.node, lambda node, read=read: self._reading(node, read, order))  # type: ignore[misc]
+
+        def before(flow: Flow, order: Perm) -> None:
+            propose(flow.value.node, lambda node: self._giving(node, flow.value.port, inverse(order)))
+
+        for flow in self.flows if turn.forwards else reversed(self.flows):
+            given = flow.given(self.ways)
+            for read in flow.reads:
+                if flow.wanted(read, self.ways) == given:
+                    continue
+                if turn.behind:
+                    whole = flow.stored(self.ways)
+                    propose(read.node, lambda node: self._reading(node, read, whole))  # noqa: B023 - called at once
+                if turn.before:
+                    before(flow, flow.order(read, self.ways))
+        while pending:
+            node = pending.popleft()
+            new = _together(self.ways, {node: proposed[node]})
+            for flow, read in self._read_by.get(node, ()):
+                before(flow, flow.order(read, new))
+            for flow in self._given_by.get(node, ()):
+                behind(flow, flow.stored(new))
+        return proposed
+
+    def _reading(self, node: Node, read: Read, order: Perm) -> Way | None:
+        """The way in which a node reads a flow's value that lies in an order."""
+        perm = inverse(tuple(read.perm.index(axis) for axis in order))
+        if perm == tuple(range(len(perm))):
+            return _AS_IT_IS
+        key = (node, read.place, True, perm)
+        if key not in self._known:
+            self._known[key] = reading(node, read.place, perm)
+        return self._known[key]
+
+    def _giving(self, node: Node, port: int, perm: Perm) -> Way | None:
+        if perm == tuple(range(len(perm))):
+            return _AS_IT_IS
+        key = (node, port, False, perm)
+        if key not in self._known:
+            self._known[key] = giving(node, port, perm)
+        return self._known[key]
+
+    def _ask(self, choices: Choices, flow: Flow, new: Ways) -> None:
+        """Let the choices pay for a flow: once for each order that is wanted and not given."""
+        given = (flow.given(self.ways), flow.given(new))
+        # Order -> nodes that want it with their new way; nodes that want it with their old one.
+        by_new: dict[Perm, set[Node]] = {}
+        by_old: dict[Perm, set[Node]] = {}
+        always: set[Perm] = set()
+        for read in flow.reads:
+            old, other = flow.wanted(read, self.ways), flow.wanted(read, new)
+            if read.node is None or old == other:
+                always.add(old)
+            else:
+                by_new.setdefault(other, set()).add(read.node)
+                by_old.setdefault(old, set()).add(read.node)
+        for order in dict.fromkeys((*always, *by_new, *by_old)):
+            if given == (order, order):
+                continue
+            if order in always:
+                _pay_always(choices, flow, given.index(order) if order in given else None)
+            else:
+                _pay(choices, flow, order, given, by_new.get(order, set()), by_old.get(order, set()))
+
+
+def _pay_always(choices: Choices, flow: Flow, when: int | None) -> None:
+    """Pay for an order that is wanted anyway, and that the node gives in its old way (0), its new one (1), or
+    never (None), which no choice changes.
+    """
+    if when == 1:
+        choices.cost(YES, flow.value.node, flow.price)
+    elif when == 0:
+        choices.cost(flow.value.node, NO, flow.price)
+
+
+def _pay(
+    choices: Choices, flow: Flow, order: Perm, given: tuple[Perm, Perm], by_new: set[Node], by_old: set[Node]
+) -> None:
+    """Pay once for an order that some nodes want in their new way, and some in their old one.
+
+    Yes is the new way, so that what is given in the one and wanted in the other way is not to be said by a
+    cut; it is paid for in any case.
+    """
+    node = flow.value.node
+    some = (flow.value, order, "new")
+    for reader in by_new:
+        choices.cost(reader, some, _NEVER)
+    if by_new:
+        choices.cost(some, node if given[1] == order else NO, flow.price)
+    some = (flow.value, order, "old")
+    for reader in by_old:
+        choices.cost(some, reader, _NEVER)
+    if by_old:
+        choices.cost(node if given[0] == order else YES, some, flow.price)
+
+
+def _together(ways: Ways, more: Mapping[Node, Way | None]) -> dict[Node, Way]:
+    """Ways, some of them changed, or taken back."""
+    return {node: way for node, way in {**ways, **more}.items() if way is not None}
+
+
+def _count(value: Value) -> int:
+    """The number of elements, with 1 for each size that is open."""
+    return math.prod(1 if size is None else size for size in value.spec.shape or ())
+
+
+def fixed_nodes(graph: Graph, loops: set[Node]) -> set[Node]:
+    """Nodes that cannot work in another way."""
+    return {
+        node
+        for node in graph
+        # In a loop new constants would be outside of the frame; what is fed is not computed; and several
+        # outputs under names of their own cannot all be given to transposes.
+        if node in loops
+        or any(v.is_graph_input for v in node.outputs)
+        or (node.is_protected and side_outputs(node))
+    }
