@@ -17,6 +17,7 @@ from thinflow.ir.order import execution_order
 from thinflow.ir.types import TensorSpec
 from thinflow.lift.lifter import Call, Lifter
 from thinflow.lift.nodes import lift_node
+from thinflow.typing import Array
 
 _DEEPEST = 24
 """Calls inside calls; ONNX's own definitions are at most three deep."""
@@ -35,7 +36,7 @@ class _Inliner(Lifter):
         self.graph = graph
         self.wanted, self.made, self.effects = outer.wanted, outer.made, outer.effects
         self._histories, self._placed = outer._histories, outer._placed
-        self.calls = outer.calls
+        self.calls, self.computed = outer.calls, outer.computed
         self._values = dict(zip(function.inputs, operands, strict=True))
 
     def copy(self, node: Node) -> None:
@@ -127,6 +128,15 @@ def _free(library: Mapping[str, Function], name: str) -> str:
     return f"{name}_{count}"
 
 
+def copied_in(graph: Graph, value: Value, content: Array) -> Value:
+    """A constant of another graph, or a value whose elements are known."""
+    tensor = value.node.tensor
+    copy = graph.constant(content if tensor is None else tensor, graph.unique_name("constant"))
+    assert copy.node.tensor is not None
+    copy.spec = constant_spec(copy.node.tensor)
+    return copy
+
+
 def lifted_body(
     c: Call, function: Function, operands: Sequence[Value], name: str, *, fixed: Sequence[bool]
 ) -> tuple[Function, list[Value]]:
@@ -142,11 +152,9 @@ def lifted_body(
     taken: list[Value] = []
     inside: list[Value] = []
     for number, (value, is_fixed) in enumerate(zip(operands, fixed, strict=True)):
-        tensor = value.node.tensor
-        if is_fixed and tensor is not None:
-            copy = graph.constant(tensor, f"constant_{number}")
-            copy.spec = constant_spec(tensor)
-            inside.append(copy)
+        content = c.content(value) if is_fixed else None
+        if content is not None:
+            inside.append(copied_in(graph, value, content))
             continue
         if value.dtype is None:
             raise UnsupportedOp("the type of a value that its body reads is not known")

@@ -291,8 +291,8 @@ class Lifter:
         results = self._after_effects(results)
         if not results:
             return
-        # The rule handed on a value that has a node and a name already, such as an operand.
-        if results[0].node in self._placed:
+        # It has a node and a name already, as an operand handed on; or a node's first output has its name.
+        if results[0].node in self._placed or results[0].port:
             results[0] = self.graph.add("Identity", [results[0]], node.name).output()
         else:
             self.graph.rename(results[0].node, node.name)

@@ -37,9 +37,10 @@ def both(made: TensorSpec, stated: TensorSpec) -> TensorSpec:
     """The spec that the file states for a value, filled up by what follows from its op."""
     # The file's word goes first: rules infer less from operands whose sizes are open.
     kind = stated.dtype or made.dtype
-    if stated.shape is None or made.shape is None or len(stated.shape) != len(made.shape):
-        shape = made.shape if stated.shape is None else stated.shape
-        return TensorSpec(kind, shape)
+    if stated.shape is None:
+        return TensorSpec(kind, made.shape, made.elements)
+    if made.shape is None or len(stated.shape) != len(made.shape):
+        return TensorSpec(kind, stated.shape)
     shape = tuple(m if n is None else n for m, n in zip(made.shape, stated.shape, strict=True))
     # Elements were inferred for the inferred shape and mean nothing for another.
     return TensorSpec(kind, shape, made.elements if shape == made.shape else None)

@@ -27,8 +27,7 @@ def term(c: Call, value: Value, body: Body | None = None) -> Term:
     """
     if value.dtype is None:
         raise UnsupportedOp("the type of one of its operands is not known")
-    tensor = value.node.tensor
-    return Term(body or _Place(c), value, None if tensor is None else tensor.numpy())
+    return Term(body or _Place(c), value, c.content(value))
 
 
 def terms(c: Call, *places: int) -> list[Term]:

@@ -1,158 +1,365 @@
-"""ONNX's branches and loops; the values that a body reads from outside are its arguments."""
+"""ONNX's branches and loops; the values that a body reads from outside are its arguments.
+
+Bodies are lifted for each call: what is constant outside is constant inside, and what is fixed has its sizes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-import numpy as np
-
+from thinflow.decompose.loops import while_loop
+from thinflow.decompose.terms import Body, Term, concat
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.attrs import Attr
-from thinflow.ir.function import ARGUMENT, Function
-from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.types import BOOL, INT64, DType, TensorSpec
+from thinflow.ir.function import Function
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.types import BOOL, INT32, INT64, DType, Shape, TensorSpec
+from thinflow.lift.inline import copied_in, inlined, lifted_body
 from thinflow.lift.lifter import Call
-from thinflow.lift.onnx.values import integers
+from thinflow.lift.onnx.values import integers, opset
 from thinflow.lift.rules import lifts
+from thinflow.lift.terms import body_of, term
 
-# A Loop without a limit: the condition alone ends it.
-_ENDLESS = (1 << 63) - 1
+_MOST_TURNS = (1 << 31) - 1
+"""Iterations of a loop without a limit: TensorFlow's loops count in int32."""
+_FIRST_SCAN_WITHOUT_BATCH = 9
+"""The version of ONNX's op set from which on Scan has no axis for a batch of its own."""
+
+
+# --- branches -----------------------------------------------------------------------------------------------
 
 
 @lifts("onnx.If")
 def _if(c: Call) -> list[Value]:
-    branches = {"then_branch": c.function("then_branch"), "else_branch": c.function("else_branch")}
-    # ONNX allows one element of any rank; TensorFlow would take a vector for true because it has elements.
-    condition = c.emit("Reshape", c[0], integers(c, ()))
+    names = ("then_branch", "else_branch")
+    branches = [c.body(name) for name in names]
     values = [c[i] for i in range(1, len(c.xs))]
-    results = [c.node.output(i) for i in range(max(len(c.node.outputs), 1))]
-    outs = tuple(v.dtype for v in results if v.dtype is not None)
+    choice = c.content(c[0])
+    if choice is not None and choice.size == 1:
+        # Which one runs follows from sizes, say: as if the file had that one only.
+        return inlined(c, branches[0 if choice.reshape(-1)[0] else 1], values)
+    # ONNX allows one element of any rank; TensorFlow would take a vector for true because it has elements.
+    condition = c.emit("Reshape", c[0], integers(c, ()), Tshape=INT64)
+    fixed = [True] * len(values)
+    lifted = [
+        lifted_body(c, function, values, f"{c.name}_{name}", fixed=fixed)
+        for name, function in zip(names, branches, strict=True)
+    ]
+    (one, taken), (other, _) = lifted
+    specs = [_either(a.spec, b.spec) for a, b in zip(one.outputs, other.outputs, strict=True)]
     node = c.many(
-        "StatelessIf", condition, *values, **branches, Tin=_types(values), Tout=outs, Tcond=c[0].dtype
+        "StatelessIf",
+        condition,
+        *taken,
+        then_branch=c.made(one),
+        else_branch=c.made(other),
+        Tin=_types([v.spec for v in taken]),
+        Tout=_types(specs),
+        Tcond=BOOL,
     )
-    return [node.output(i) for i in range(len(results))]
+    for port, spec in enumerate(specs):
+        node.output(port).spec = spec
+    return [node.output(i) for i in range(len(specs))]
 
 
-def _types(values: Sequence[Value]) -> tuple[DType, ...]:
-    types = tuple(v.dtype for v in values if v.dtype is not None)
-    if len(types) < len(values):
-        raise UnsupportedOp("the type of a value that its body reads is not known")
+def _types(specs: Sequence[TensorSpec]) -> tuple[DType, ...]:
+    types = tuple(s.dtype for s in specs if s.dtype is not None)
+    if len(types) < len(specs):
+        raise UnsupportedOp("the type of a value that its body reads or gives is not known")
     return types
+
+
+def _either(a: TensorSpec, b: TensorSpec) -> TensorSpec:
+    """What holds for a value that is either of two."""
+    if a.dtype is not b.dtype and None not in (a.dtype, b.dtype):
+        raise UnsupportedOp("its branches give different types")
+    return TensorSpec(a.dtype or b.dtype, _common(a.shape, b.shape))
+
+
+def _common(a: Shape, b: Shape) -> Shape:
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple(n if n == m else None for n, m in zip(a, b, strict=True))
+
+
+# --- bodies of loops ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Iteration:
+    """The body of a loop, lifted anew wherever it is put.
+
+    Attributes:
+        function: in the file.
+        captured: what it reads from outside, its last arguments.
+    """
+
+    c: Call
+    function: Function
+    captured: Sequence[Value]
+
+    @classmethod
+    def of(cls, c: Call) -> _Iteration:
+        count = int(c.get("captures", 0))
+        return cls(c, c.body("body"), [c[i] for i in range(len(c.xs) - count, len(c.xs))])
+
+    @property
+    def variable(self) -> list[Value]:
+        """What of the captured values is computed; constants are copied into the body."""
+        return [v for v in self.captured if self.c.content(v) is None]
+
+    def results(self, graph: Graph, own: Sequence[Value], variable: Sequence[Value]) -> list[Value]:
+        """The results in a graph that has arguments for its own operands and for what varies."""
+        rest = list(variable)
+        outside = [
+            rest.pop(0) if (content := self.c.content(v)) is None else copied_in(graph, v, content)
+            for v in self.captured
+        ]
+        return inlined(self.c, self.function, [*own, *outside], graph=graph, name="body")
+
+    def specs(self, own: Sequence[TensorSpec]) -> list[TensorSpec]:
+        """The specs of the results for operands of some specs; what is lifted for that is thrown away."""
+        made = self.c.lifter.made
+        before = set(made)
+        body = Body(f"{self.c.name}/trial")
+        arguments = [body.argument(n, spec).value for n, spec in enumerate(own)]
+        outer = [body.argument(len(own) + n, v.spec).value for n, v in enumerate(self.variable)]
+        results = [v.spec for v in self.results(body.graph, arguments, outer)]
+        for name in set(made) - before:
+            del made[name]
+        return results
+
+
+def _settled(
+    states: Sequence[TensorSpec], after: Callable[[Sequence[TensorSpec]], list[TensorSpec]]
+) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Specs of states that hold in every iteration, and the specs of all results for them.
+
+    Args:
+        after: from the specs of the states those of the next states, and of what else is given.
+    """
+    now = list(states)
+    # A size is dropped at most once, then the rank: each round drops one or ends.
+    while True:
+        results = after(now)
+        following = [_either(a, b) for a, b in zip(now, results, strict=False)]
+        if [s.shape for s in following] == [s.shape for s in now]:
+            return now, results
+        now = following
+
+
+def _relaxed(start: Term, spec: TensorSpec) -> Term:
+    """What a state begins with, of which no more is known than holds in every iteration."""
+    if start.value.spec.shape == spec.shape:
+        return start
+    value = start.body.add("Identity", [start.value], T=start.dtype)[0]
+    value.value.spec = spec
+    return value
+
+
+def _for_all(
+    c: Call,
+    iteration: _Iteration,
+    times: int | Term,
+    operands: Callable[[Term, Sequence[Term], Sequence[Term]], list[Value]],
+    states: Sequence[Term],
+    fixed: Sequence[Term],
+    specs: tuple[Sequence[TensorSpec], Sequence[TensorSpec]],
+    *,
+    skipped: int = 0,
+) -> tuple[list[Term], list[Term]]:
+    """The states behind a loop of so many iterations, and what they gave side by side.
+
+    Args:
+        operands: of the body, from the number of the iteration, the states and what is fixed.
+        specs: of the states and of a row of each kind.
+        skipped: results of the body in front of the states.
+    """
+    outer = [term(c, v, states[0].body if states else None) for v in iteration.variable]
+
+    def step(count: Term, *arguments: Term) -> tuple[list[Term], list[Term]]:
+        end = len(specs[0])
+        own, rest = arguments[:end], arguments[end:]
+        inputs = operands(count, own, rest[: len(fixed)])
+        variable = [t.value for t in rest[len(fixed) :]]
+        results = iteration.results(count.body.graph, inputs, variable)[skipped:]
+        after = [Term(count.body, v) for v in results]
+        return after[: len(own)], after[len(own) :]
+
+    starts = [_relaxed(s, spec) for s, spec in zip(states, specs[0], strict=True)]
+    body = fixed[0].body if fixed else body_of(c)
+    if not starts:
+        # A loop carries something: TensorFlow's take no loops without.
+        starts, spare = [body.constant(0, INT32)], 1
+        kept = step
+
+        def step(count: Term, *arguments: Term) -> tuple[list[Term], list[Term]]:
+            return [arguments[0]], kept(count, *arguments[1:])[1]
+
+    else:
+        spare = 0
+    last, rows, _ = while_loop(times, step, starts, [*fixed, *outer], specs[1])
+    return last[spare:], rows
+
+
+# --- Loop ---------------------------------------------------------------------------------------------------
 
 
 @lifts("onnx.Loop")
 def _loop(c: Call) -> list[Value]:
-    """Loop: a While that carries the iteration, the limit, the condition, the state, results and captures.
+    """Loop: of a number of iterations that is known before, or until a condition is false."""
+    iteration = _Iteration.of(c)
+    body = body_of(c)
+    states = [term(c, c[i], body) for i in range(2, len(c.xs) - len(iteration.captured))]
+    going = c.content(c[1]) if c.has(1) else None
+    counts = [TensorSpec(INT64, ()), TensorSpec(BOOL, ())]
 
-    What the body gives beyond the state is gathered iteration by iteration; it must have a known shape.
-    """
-    body = c.body("body")
-    captured = int(c.get("captures", 0))
-    # Operands: limit, condition, state; the reader of files has put the captured values behind.
-    state = [c[i] for i in range(2, len(c.xs) - captured)]
-    outside = [c[i] for i in range(len(c.xs) - captured, len(c.xs))]
-    # Results of a body: condition, state, then what is gathered.
-    scans = list(body.outputs)[1 + len(state) :]
-    gathered = [_nothing(c, v) for v in scans]
-    limit = c.emit("Reshape", c[0], integers(c, ())) if c.has(0) else integers(c, _ENDLESS)
-    going = c.emit("Reshape", c[1], integers(c, ())) if c.has(1) else c.constant(np.array(True))
-    carried = [integers(c, 0), limit, going, *state, *gathered, *outside]
-    types = _types(carried)
-    sizes = len(state), len(scans), captured
-    body_function = _iteration(c, types, sizes)
-    node = c.many(
-        "StatelessWhile", *carried, cond=c.made(_condition(c, types)), body=c.made(body_function), T=types
-    )
-    return [_result(c, node.output(i), types[i]) for i in range(3, 3 + len(state) + len(scans))]
+    def after(now: Sequence[TensorSpec]) -> list[TensorSpec]:
+        return iteration.specs([*counts, *now])[1:]
 
+    specs, results = _settled([s.value.spec for s in states], after)
+    rows = results[len(states) :]
+    if (not c.has(1) or (going is not None and going.all())) and c.has(0) and _goes_on_always(iteration):
+        times = _times(c, body)
 
-def _result(c: Call, value: Value, kind: DType) -> Value:
-    """A result of the loop as a node of its own, which can take the name it has in the file."""
-    # Inference does not look into the loop, and a gathered result's first size is open.
-    value.spec = TensorSpec(kind)
-    return c.emit("Identity", value)
+        def operands(count: Term, own: Sequence[Term], _: Sequence[Term]) -> list[Value]:
+            always = count.body.constant(True, BOOL)
+            return [count.cast(INT64).value, always.value, *(t.value for t in own)]
+
+        last, stacks = _for_all(c, iteration, times, operands, states, [], (specs, rows), skipped=1)
+        return [t.value for t in (*last, *stacks)]
+    return _while(c, iteration, body, states, (specs, rows))
 
 
-def _nothing(c: Call, value: Value) -> Value:
-    """No results yet: [0, ...] of a result's shape."""
-    shape = value.spec.shape
-    if shape is None or None in shape or value.dtype is None:
-        raise UnsupportedOp("the shape of what it gathers iteration by iteration is not known")
-    # A size that grows: how many iterations there will be, nobody knows before the end.
-    return c.constant(np.zeros((0, *(n or 0 for n in shape)), value.dtype.numpy()))
+def _goes_on_always(iteration: _Iteration) -> bool:
+    """True if a body's condition is what it was given, or a constant that is true."""
+    function = iteration.function
+    value = function.outputs[0]
+    while value.node.op == "onnx.Identity":
+        value = value.node.inputs[0]
+    if value is function.inputs[1]:
+        return True
+    own = len(function.inputs) - len(iteration.captured)
+    if value in function.inputs[own:]:
+        content = iteration.c.content(iteration.captured[list(function.inputs).index(value) - own])
+        return content is not None and bool(content.all())
+    tensor = value.node.tensor
+    return tensor is not None and bool(tensor.numpy().all())
 
 
-class _Body:
-    """A function that is written here, with its arguments."""
-
-    def __init__(self, name: str, types: Sequence[DType]) -> None:
-        self.graph, self.name, self.types = Graph(), name, tuple(types)
-        self.arguments = [self._argument(f"x{i}", t) for i, t in enumerate(types)]
-
-    def _argument(self, name: str, kind: DType) -> Value:
-        value = self.graph.add(ARGUMENT, name=name, attrs={"T": kind}).output()
-        value.spec = TensorSpec(kind)
-        return value
-
-    def add(self, op: str, *inputs: Value, **attrs: Attr) -> Node:
-        return self.graph.add(op, inputs, self.graph.unique_name(op), attrs=attrs)
-
-    def constant(self, content: np.ndarray) -> Value:
-        return self.graph.constant(content, self.graph.unique_name("constant"))
-
-    def scalar(self, value: Value, kind: DType) -> Value:
-        return self.add("Reshape", value, self.constant(np.zeros(0, np.int32)), T=kind).output()
-
-    def function(self, outputs: Sequence[Value], types: Sequence[DType]) -> Function:
-        """The function with these results."""
-        self.graph.inputs, self.graph.outputs = self.arguments, list(outputs)
-        return Function(
-            self.name, self.graph, self.arguments, list(outputs), input_types=self.types, output_types=types
-        )
+def _times(c: Call, body: Body) -> int | Term:
+    """The limit of iterations in int32, as TensorFlow's loops count."""
+    if not c.has(0):
+        return _MOST_TURNS
+    limit = c.content(c[0])
+    if limit is not None:
+        return max(0, min(int(limit.reshape(-1)[0]), _MOST_TURNS))
+    scalar = term(c, c.emit("Reshape", c[0], integers(c, ()), Tshape=INT64), body)
+    return scalar.minimum(_MOST_TURNS).maximum(0).cast(INT32)
 
 
-def _condition(c: Call, types: Sequence[DType]) -> Function:
-    """iteration < limit and going."""
-    function = _Body(f"{c.node.name}_goes_on", types)
-    iteration, limit, going = function.arguments[:3]
-    below = function.add("Less", iteration, limit, T=INT64).output()
-    return function.function([function.add("LogicalAnd", below, going).output()], [BOOL])
+def _while(
+    c: Call,
+    iteration: _Iteration,
+    body: Body,
+    states: Sequence[Term],
+    specs: tuple[Sequence[TensorSpec], Sequence[TensorSpec]],
+) -> list[Value]:
+    """A loop that ends by its condition: how many rows it gives, nobody knows before."""
+    count = len(states)
+    gathered = [_nothing(body, spec) for spec in specs[1]]
+    first = body.constant(True, BOOL)
+    if c.has(1):
+        first = term(c, c.emit("Reshape", c[1], integers(c, ()), Tshape=INT64), body)
+    outer = [term(c, v, body) for v in iteration.variable]
 
-
-def _iteration(c: Call, types: Sequence[DType], sizes: tuple[int, int, int]) -> Function:
-    """One iteration: the body called, its results put behind those of the iterations before."""
-    states, scans, captured = sizes
-    function = _Body(f"{c.node.name}_iteration", types)
-    iteration, limit, going = function.arguments[:3]
-    state, gathered = function.arguments[3 : 3 + states], function.arguments[3 + states : 3 + states + scans]
-    outside = function.arguments[len(types) - captured :]
-    # In the order in which ONNX's bodies give and take them, without the limit.
-    results = [BOOL, *types[3 : 3 + states + scans]]
-    arguments = [iteration, going, *state, *outside]
-    argument_types = tuple([INT64, BOOL, *types[3 : 3 + states], *types[len(types) - captured :]])
-    called = function.add(
-        "PartitionedCall", *arguments, f=c.function("body"), Tin=argument_types, Tout=tuple(results)
-    )
-    one = function.constant(np.array(1, np.int64))
-    more = [
-        _appended(function, old, called.output(1 + states + i), types[3 + states + i])
-        for i, old in enumerate(gathered)
-    ]
-    after = [
-        function.add("AddV2", iteration, one, T=INT64).output(),
-        limit,
+    def step(number: Term, going: Term, *operands: Term) -> tuple[list[Term], list[Term]]:
+        own, old = operands[:count], operands[count : count + len(gathered)]
+        variable = [t.value for t in operands[count + len(gathered) :]]
+        inputs = [number.cast(INT64).value, going.value, *(t.value for t in own)]
+        going, *after = (Term(number.body, v) for v in iteration.results(number.body.graph, inputs, variable))
         # The body may give its condition as a vector of one element.
-        function.scalar(called.output(0), BOOL),
-        *(called.output(1 + i) for i in range(states)),
-        *more,
-        *outside,
-    ]
-    return function.function(after, types)
+        going = going.reshape(())
+        # Results of iterations are stacked, not joined.
+        more = [concat([a, b.expand_dims(0)], 0) for a, b in zip(old, after[count:], strict=True)]
+        return [going, *after[:count], *more], []
+
+    starts = [_relaxed(s, spec) for s, spec in zip(states, specs[0], strict=True)]
+    last, _, _ = while_loop(
+        _times(c, body), step, [first, *starts, *gathered], outer, goes_on=lambda going, *_: going
+    )
+    return [t.value for t in last[1:]]
 
 
-def _appended(function: _Body, old: Value, new: Value, kind: DType) -> Value:
-    """old [n, ...] with new [...] behind it."""
-    # A new axis in front, since results of iterations are stacked, not joined.
-    axis = function.constant(np.array(0, np.int32))
-    row = function.add("ExpandDims", new, axis, T=kind).output()
-    return function.add("ConcatV2", old, row, axis, T=kind, N=2).output()
+def _nothing(body: Body, spec: TensorSpec) -> Term:
+    """No rows yet: [0, ...] of a row's shape; their number is open."""
+    import numpy as np
+
+    if spec.shape is None or None in spec.shape or spec.dtype is None:
+        raise UnsupportedOp("the shape of what it gathers iteration by iteration is not known")
+    empty = body.constant(np.zeros((0, *(n or 0 for n in spec.shape))), spec.dtype)
+    return _relaxed(empty, TensorSpec(spec.dtype, (None, *spec.shape)))
+
+
+# --- Scan ---------------------------------------------------------------------------------------------------
+
+
+@lifts("onnx.Scan")
+def _scan(c: Call) -> list[Value]:
+    """Scan: one iteration for each slice of some operands; states first, then these."""
+    if opset(c) < _FIRST_SCAN_WITHOUT_BATCH:
+        raise UnsupportedOp("it is Scan of version 8, whose operands have an axis for the batch")
+    iteration = _Iteration.of(c)
+    body = body_of(c)
+    given = [term(c, c[i], body) for i in range(len(c.xs) - len(iteration.captured))]
+    slices = int(c.get("num_scan_inputs", 0))
+    if not 0 < slices <= len(given):
+        raise UnsupportedOp(f"it states {slices} operands to go along, it has {len(given)} operands")
+    states, along = given[: len(given) - slices], given[len(given) - slices :]
+    results = len(iteration.function.outputs) - len(states)
+    axes = [a % len(t.shape) for a, t in zip(_each(c, "scan_input_axes", slices), along, strict=True)]
+    turned = _each(c, "scan_input_directions", slices)
+    last = body.constant(0, INT32) if not any(turned) else along[0].sizes().at(0, axes[0]) - 1
+
+    def after(now: Sequence[TensorSpec]) -> list[TensorSpec]:
+        return iteration.specs([*now, *map(_slice, along, axes)])
+
+    specs, given_specs = _settled([s.value.spec for s in states], after)
+
+    def operands(count: Term, own: Sequence[Term], fixed: Sequence[Term]) -> list[Value]:
+        back = fixed[-1] - count
+        parts = [
+            t.gather(back if is_turned else count, axis).value
+            for t, axis, is_turned in zip(fixed, axes, turned, strict=False)
+        ]
+        return [*(t.value for t in own), *parts]
+
+    size = next((n for t, a in zip(along, axes, strict=True) if (n := t.shape[a]) is not None), None)
+    times: int | Term = along[0].sizes().at(0, axes[0]) if size is None else size
+    rows = given_specs[len(states) :]
+    end, stacks = _for_all(c, iteration, times, operands, states, [*along, last], (specs, rows))
+    ways = _each(c, "scan_output_directions", results)
+    places = _each(c, "scan_output_axes", results)
+    placed = [_placed(*each) for each in zip(stacks, places, ways, strict=True)]
+    return [t.value for t in (*end, *placed)]
+
+
+def _each(c: Call, option: str, count: int) -> tuple[int, ...]:
+    """A number for each of so many operands or results; 0 where the option is not there."""
+    numbers = tuple(int(n) for n in c.get(option, None) or (0,) * count)
+    if len(numbers) != count:
+        raise UnsupportedOp(f"its option '{option}' has {len(numbers)} numbers, {count} are needed")
+    return numbers
+
+
+def _slice(along: Term, axis: int) -> TensorSpec:
+    shape = along.shape
+    return TensorSpec(along.dtype, (*shape[:axis], *shape[axis + 1 :]))
+
+
+def _placed(rows: Term, axis: int, is_turned: int) -> Term:
+    """What the iterations gave, on its axis and in its order."""
+    y = rows.reverse(0) if is_turned else rows
+    rank = len(y.shape)
+    axis %= rank
+    return y if not axis else y.transpose((*range(1, axis + 1), 0, *range(axis + 1, rank)))

@@ -35,9 +35,7 @@ def defined(c: Call) -> list[Value]:
     Raises:
         UnsupportedOp: it has none, or something in it has no counterpart.
     """
-    options = {
-        k: v for k, v in c.node.attrs.items() if k not in ("absent_inputs", "captures", "_output_shapes")
-    }
+    options = {k: v for k, v in c.node.attrs.items() if k not in _OURS and not k.startswith("_")}
     if c.lifter.defines(c.node.op):
         function = c.body_named(c.node.op)
         defaults: Mapping[str, Attr] = function.defaults
