@@ -95,6 +95,10 @@ class Single:
         infer_shapes(made)
         return made
 
+    def run(self, folder: Path) -> np.ndarray:
+        """What the interpreter answers, of the first output."""
+        return next(iter(thinflow.run(self.lifted(folder), self.feed, engine="reference").values()))
+
     def check(
         self, folder: Path, *engines: str, tolerance: float = 3e-5, by: str = "runtime"
     ) -> Counter[str]:

@@ -223,12 +223,6 @@ def _range(c: Call) -> Value:
     return c.emit("Range", c[0], c[1], c[2], Tidx=c[0].dtype)
 
 
-@lifts("onnx.CumSum")
-def _cumsum(c: Call) -> Value:
-    flags = {option: bool(c.get(option, 0)) for option in ("exclusive", "reverse")}
-    return c.emit("Cumsum", c[0], c.emit("Reshape", c[1], integers(c, ())), **flags)
-
-
 @lifts("onnx.NonZero")
 def _non_zero(c: Call) -> Value:
     """[rank, n]: the places, a row per axis."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import BOOL, INT32, INT64
+from thinflow.ir.types import BFLOAT16, BOOL, DOUBLE, FLOAT, HALF, INT64
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.values import (
-    NUMBERS,
     integers,
     like,
-    numbers,
     rank,
     text,
     typed,
@@ -19,36 +17,50 @@ from thinflow.lift.rules import Rule, lifts, lifts_counterparts, same, variadic
 from thinflow.onnx.operators import Trait, same_in_tensorflow
 
 
-def _binary(op: str) -> Rule:
-    def rule(c: Call) -> Value:
-        y = c[1]
-        if c.get("broadcast", 0) and c.get("axis") is not None and rank(c, 1) < rank(c):
-            # The second operand's sizes begin at `axis` of the first; behind them it is broadcast.
-            axis = c.get("axis") % rank(c)
-            tail = rank(c) - axis - rank(c, 1)
-            y = c.emit("Reshape", y, integers(c, (*c.sizes(1), *(1,) * tail)))  # as before version 7
-        return c.emit(op, c[0], y)
+def _second(c: Call) -> Value:
+    """The second operand, shaped as numpy broadcasts where an old model says along which axes it goes."""
+    y = c[1]
+    if c.get("broadcast", 0) and c.get("axis") is not None and rank(c, 1) < rank(c):
+        # Its sizes begin at `axis` of the first; behind them it is broadcast.
+        axis = c.get("axis") % rank(c)
+        tail = rank(c) - axis - rank(c, 1)
+        y = c.emit("Reshape", y, integers(c, (*c.sizes(1), *(1,) * tail)))  # as before version 7
+    return y
 
-    return rule
+
+def _binary(op: str) -> Rule:
+    return lambda c: c.emit(op, c[0], _second(c))
 
 
 @lifts("onnx.Div")
 def _div(c: Call) -> Value:
     """Whole numbers are cut off towards zero."""
     is_real = c[0].dtype is not None and c[0].dtype.is_floating
-    return _binary("RealDiv" if is_real else "TruncateDiv")(c)  # type: ignore[return-value]
+    return c.emit("RealDiv" if is_real else "TruncateDiv", c[0], _second(c))
 
 
 @lifts("onnx.Mod")
 def _mod(c: Call) -> Value:
-    # The sign is the divisor's, as in Python; with `fmod` the dividend's, as in C.
-    return c.emit("TruncateMod" if c.get("fmod", 0) else "FloorMod", c[0], c[1])
+    """The sign is the divisor's, as in Python; with `fmod` the dividend's, as in C."""
+    op, kind = "TruncateMod" if c.get("fmod", 0) else "FloorMod", c[0].dtype
+    if kind not in (HALF, BFLOAT16):
+        return c.emit(op, c[0], c[1])
+    # TensorFlow has no remainders of short floats. In float32 they are exact, and have as few digits.
+    assert kind is not None
+    return typed(c, c.emit(op, typed(c, c[0], FLOAT), typed(c, c[1], FLOAT)), kind)
 
 
 @lifts("onnx.Pow")
 def _pow(c: Call) -> Value:
-    # ONNX allows the exponent a type of its own; the result has that of the base.
-    return c.emit("Pow", c[0], c[1] if c[0].dtype is None else typed(c, c[1], c[0].dtype))
+    """The exponent may have a type of its own; the result has that of the base."""
+    x, y = c[0], _second(c)
+    kind = x.dtype
+    if kind is None or y.dtype is None or kind is y.dtype:
+        return c.emit("Pow", x, y)
+    # A fraction of an exponent would be lost in the type of the base; digits of it in a shorter one.
+    is_lost = y.dtype.is_floating and (not kind.is_floating or y.dtype.itemsize > kind.itemsize)
+    wide = (DOUBLE if not kind.is_floating else y.dtype) if is_lost else kind
+    return typed(c, c.emit("Pow", typed(c, x, wide), typed(c, y, wide)), kind)
 
 
 @lifts("onnx.Mean")
@@ -56,26 +68,6 @@ def _mean(c: Call) -> Value:
     total = variadic("AddV2")(c)
     assert isinstance(total, Value)
     return c.emit("RealDiv", total, like(c, len(c.xs), c[0]))
-
-
-@lifts("onnx.Cast", "onnx.CastLike")
-def _cast(c: Call) -> Value:
-    kind = NUMBERS.get(c.get("to", 0)) if c.node.op == "onnx.Cast" else c[1].dtype
-    if kind is None:
-        raise UnsupportedOp("it casts to a type that TensorFlow does not have")
-    x, most = c[0], _FLOAT8_MOST.get(kind.name)
-    if most is not None and c.get("saturate", 1):
-        x = c.emit("Maximum", c.emit("Minimum", x, like(c, most, x)), like(c, -most, x))
-    return c.emit("Cast", x, SrcT=c[0].dtype, DstT=kind)
-
-
-_FLOAT8_MOST = {
-    "float8_e4m3fn": 448.0,
-    "float8_e4m3fnuz": 240.0,
-    "float8_e5m2": 57344.0,
-    "float8_e5m2fnuz": 57344.0,
-}
-"""The largest number of each type, at which a cast that saturates stops; others give infinity or NaN."""
 
 
 @lifts("onnx.Where")
@@ -112,9 +104,15 @@ def matmul(c: Call, x: Value, w: Value, ranks: tuple[int, int]) -> Value:
         x = c.emit("ExpandDims", x, c.constant(0))
     if ranks[1] == 1:
         w = c.emit("ExpandDims", w, c.constant(1))
-    y = c.emit("BatchMatMulV2", x, w, adj_x=False, adj_y=False)
+    is_plain = max(ranks) <= 2
+    op, flags = ("MatMul", _PLAIN) if is_plain else ("BatchMatMulV2", _BATCHED)
+    y = c.emit(op, x, w, **dict.fromkeys(flags, False))
     gone = [axis for axis, count in zip((-2, -1), ranks, strict=True) if count == 1]
     return c.emit("Squeeze", y, squeeze_dims=tuple(gone)) if gone else y
+
+
+_PLAIN, _BATCHED = ("transpose_a", "transpose_b"), ("adj_x", "adj_y")
+"""Options of TensorFlow's products of two matrices, and of many."""
 
 
 @lifts("onnx.MatMul")
@@ -131,62 +129,43 @@ def _gemm(c: Call) -> Value:
     alpha, beta = c.get("alpha", 1.0), c.get("beta", 1.0)
     if alpha != 1:
         y = c.emit("Mul", y, like(c, alpha, y))
-    if c.has(2):
-        y = c.emit("AddV2", y, c[2] if beta == 1 else c.emit("Mul", c[2], like(c, beta, y)))
-    return y
+    return _with_bias(c, y, beta) if c.has(2) else y
+
+
+def _with_bias(c: Call, y: Value, beta: float) -> Value:
+    """y + beta * c: a bias where that is a vector of constants, as long as a row."""
+    content = c.content(c[2])
+    if content is None or beta == 1:
+        bias = c[2] if beta == 1 else c.emit("Mul", c[2], like(c, beta, y))
+    else:
+        bias = c.constant((content * beta).astype(content.dtype))
+    width = (y.spec.shape or (None,))[-1]
+    is_vector = content is not None and content.ndim == 1 and content.shape == (width,)
+    return c.emit("BiasAdd" if is_vector else "AddV2", y, bias)
 
 
 @lifts("onnx.Einsum")
 def _einsum(c: Call) -> Value:
     xs = [c[i] for i in range(len(c.xs))]
-    return c.emit("Einsum", *xs, equation=text(c, "equation", ""), N=len(xs))
+    return c.emit("Einsum", *xs, equation=_explicit(text(c, "equation", "")))
 
 
-def reduction_axes(c: Call) -> Value | None:
-    """The axes that a reduction goes over; None for none at all.
-
-    Options before version 13 or 18, an input since; left out means all.
-    """
-    axes, keeps = numbers(c, "axes", 1), c.get("noop_with_empty_axes", 0)
-    if axes:
-        return integers(c, axes)
-    if keeps:
-        return None
-    if c[0].spec.shape is not None:
-        return integers(c, tuple(range(rank(c))))
-    # All axes, of which only the run knows how many there are.
-    return c.emit("Range", c.constant(0), c.emit("Rank", c[0]), c.constant(1), Tidx=INT32)
+def _explicit(equation: str) -> str:
+    """An equation that says what comes out: without `->`, letters that occur once, in alphabetical order."""
+    plain = equation.replace(" ", "")
+    if "->" in plain:
+        return plain
+    letters = plain.replace("...", "").replace(",", "")
+    once = "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
+    return f"{plain}->{'...' if '...' in plain else ''}{once}"
 
 
-def _reduction(op: str, before: str = "", behind: str = "") -> Rule:
-    def rule(c: Call) -> Value:
-        axes, is_kept = reduction_axes(c), bool(c.get("keepdims", 1))
-        x = c.emit(before, c[0]) if before else c[0]
-        if axes is None:
-            return c.emit(behind or "Identity", x)
-        kind = _OF_BOOLS.get(op, op) if x.dtype is BOOL else op
-        y = c.emit(kind, x, axes, keep_dims=is_kept, Tidx=INT64)
-        return c.emit(behind, y) if behind else y
-
-    return rule
-
-
-# With false below true, as ONNX orders them.
-_OF_BOOLS = {"Max": "Any", "Min": "All"}
-
-
-@lifts("onnx.ReduceLogSumExp")
-def _log_sum_exp(c: Call) -> Value:
-    """log(sum(exp(x))), with the largest value taken out first."""
-    axes, is_kept = reduction_axes(c), c.get("keepdims", 1)
-    if axes is None:
-        return c.emit("Identity", c[0])
-    high = c.emit("Max", c[0], axes, keep_dims=True, Tidx=INT64)
-    # An infinite one would be taken from itself: of all -inf the sum is 0, and its logarithm -inf.
-    high = c.emit("SelectV2", c.emit("IsFinite", high), high, like(c, 0, high), T=high.dtype)
-    total = c.emit("Sum", c.emit("Exp", c.emit("Sub", c[0], high)), axes, keep_dims=True, Tidx=INT64)
-    y = c.emit("AddV2", c.emit("Log", total), high)
-    return y if is_kept else c.emit("Sum", y, axes, keep_dims=False, Tidx=INT64)
+@lifts("onnx.Det")
+def _det(c: Call) -> Value:
+    kind = c[0].dtype
+    if kind is None or kind not in (HALF, BFLOAT16):
+        return c.emit("MatrixDeterminant", c[0])
+    return typed(c, c.emit("MatrixDeterminant", typed(c, c[0], FLOAT)), kind)
 
 
 def normalized(c: Call, x: Value, axes: Value, epsilon: float) -> Value:
@@ -224,10 +203,5 @@ lifts("onnx.Xor")(_binary("NotEqual"))
 lifts("onnx.Sum")(variadic("AddV2"))
 lifts("onnx.Max")(variadic("Maximum"))
 lifts("onnx.Min")(variadic("Minimum"))
-lifts("onnx.ReduceL1")(_reduction("Sum", "Abs"))
-lifts("onnx.ReduceL2")(_reduction("Sum", "Square", "Sqrt"))
-lifts("onnx.ReduceSumSquare")(_reduction("Sum", "Square"))
-lifts("onnx.ReduceLogSum")(_reduction("Sum", "", "Log"))
 lifts_counterparts("onnx", same_in_tensorflow(Trait.UNARY), same)
 lifts_counterparts("onnx", same_in_tensorflow(Trait.BINARY), _binary)
-lifts_counterparts("onnx", same_in_tensorflow(Trait.REDUCTION), _reduction)
