@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from thinflow.quantize.weights import BIAS_MAX, quantize_bias, quantize_weights, usable_scales, weight_scales
+from thinflow.quantize.weights import (
+    BIAS_MAX,
+    grid_scales,
+    quantize_bias,
+    quantize_weights,
+    usable_scales,
+    weight_scales,
+)
 
 
 def test_scales_per_channel_and_per_tensor() -> None:
@@ -41,3 +48,26 @@ def test_codes_are_narrow_and_near(w: np.ndarray) -> None:
     assert codes.min(initial=0) >= -127
     error = np.abs(codes * scales[:, None].astype(np.float64) - w)
     assert np.all(error <= scales[:, None] * 0.5001)
+
+
+def test_weights_on_a_grid_stay_on_it() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        channels, scale = int(rng.integers(1, 9)), (10 ** rng.uniform(-4, 1, 8)).astype(np.float32)
+        most = rng.integers(1, 128, channels)
+        steps = np.stack([rng.integers(-m, m + 1, (3, 5)) for m in most])
+        w = (steps * scale[:channels, None, None].astype(np.float64)).astype(np.float32)
+        found = grid_scales(w, 0)
+        assert found.shape == (channels,)
+        back = np.rint(w / found[:, None, None])
+        assert np.abs(back).max() <= 127
+        # Channels of zeros have no scale.
+        live = np.abs(steps).max(axis=(1, 2)) > 0
+        np.testing.assert_allclose((back * found[:, None, None])[live], w[live], rtol=1e-6)
+
+
+def test_weights_on_no_grid_have_the_usual_scales() -> None:
+    w = np.random.default_rng(5).standard_normal((4, 3, 3, 8)).astype(np.float32)
+    np.testing.assert_allclose(grid_scales(w, 0), weight_scales(w, 0), rtol=1e-12)
+    np.testing.assert_allclose(grid_scales(w, None), weight_scales(w, None), rtol=1e-12)
+    assert grid_scales(w[:0], None).tolist() == [0]

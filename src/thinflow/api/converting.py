@@ -151,8 +151,10 @@ def convert_verified(
     from thinflow.load.frozen import opening_notes
     from thinflow.lower.targets import target_for
     from thinflow.optimize.conversion import Conversion, Converter
+    from thinflow.optimize.kept_grids import KeptConverter
     from thinflow.optimize.litert import LiteRTMaker
     from thinflow.optimize.onnx import OnnxMaker
+    from thinflow.transforms.quantized.grids import kept_grids
 
     target = os.fspath(path)
     # A name without a suffix passes, and so does a folder, whose name may have a dot.
@@ -179,10 +181,11 @@ def convert_verified(
         return Conversion(target, size, proof, opening_notes(graph))
 
     def write(graph: Graph) -> Conversion:
-        order = (graph, target, seconds, strict, verify)
-        if target.endswith(".onnx"):
-            return Converter(OnnxMaker(opset, external_data=external_data), *order).convert()
-        return Converter(LiteRTMaker(), *order).convert()
+        is_onnx = target.endswith(".onnx")
+        maker: Any = OnnxMaker(opset, external_data=external_data) if is_onnx else LiteRTMaker()
+        # What was read from a quantized file stays in so few bits, with that file's scales.
+        kind = KeptConverter if kept_grids(graph) else Converter
+        return kind(maker, graph, target, seconds, strict, verify).convert()
 
     made, graph, settings = _kept_else_frozen(source, shapes, names, write)
     made.notes += [*switch_notes(settings), *opening_notes(graph)]

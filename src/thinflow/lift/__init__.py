@@ -1,4 +1,4 @@
-"""LiteRT and ONNX graphs in TensorFlow's ops, as far as those say the same, for the interpreter to run.
+"""LiteRT and ONNX graphs in TensorFlow's ops, as far as those say the same.
 
 Eight-bit and sixteen-bit ops run as what they approximate: their operands become real numbers, TensorFlow's
 kernel computes in float32, and the result is rounded by its quantization parameters. An integer kernel may
@@ -19,31 +19,39 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph
 from thinflow.ir.order import execution_order
 from thinflow.ir.types import BOOL
+from thinflow.lift.grids import sweep_codes
 from thinflow.lift.lifter import Lifter
 from thinflow.lift.nodes import lift_node
 from thinflow.lift.onnx.values import require_known_opset
 from thinflow.lift.specs import types_of
 
 
-def lift(graph: Graph) -> Graph:
+def lift(graph: Graph, *, keep_grids: bool = False) -> Graph:
     """The same computation in TensorFlow's ops; nodes keep their names. O(nodes + edges).
 
     Subgraphs that control flow calls become functions of its library.
+
+    Args:
+        keep_grids: whether quantized values become real numbers behind a FakeQuant, which is a graph to work
+            on: what is written from it has the file's scales. Else codes are computed as they are in the
+            file.
 
     Raises:
         UnsupportedOp: an op has no counterpart here; names the node.
     """
     require_known_opset(graph.facts)
-    lifter = _lifted(graph, graph.facts)
+    lifter = _lifted(graph, graph.facts, keep_grids=keep_grids)
     library: dict[str, Function] = dict(lifter.made)
     pending = dict(lifter.wanted)
     while pending:
         name, function = pending.popitem()
-        library[name], inner = _function(function, graph.facts, name in _conditions(graph))
+        is_condition = name in _conditions(graph)
+        library[name], inner = _function(function, graph.facts, is_condition, keep_grids)
         # Each is lifted once, even if functions call each other in a circle.
         pending.update({k: v for k, v in inner.wanted.items() if k not in library})
         library.update(inner.made)
     lifted = lifter.finished()
+    sweep_codes(lifter)
     lifted.functions = library
     for function in library.values():
         # Bodies see the finished library: while they are lifted, functions they call may not be there yet.
@@ -60,8 +68,9 @@ def _state_types(graph: Graph) -> None:
             node.attrs.update(types_of(node.op, node.inputs))
 
 
-def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "") -> Lifter:
+def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "", *, keep_grids: bool = False) -> Lifter:
     lifter = Lifter(graph, facts, scope)
+    lifter.keeps_grids = keep_grids
     for node in execution_order(graph):
         lift_node(lifter, node)
     return lifter
@@ -74,9 +83,11 @@ def _conditions(graph: Graph) -> set[str]:
     return {f.name for f in named if isinstance(f, FunctionAttr)}
 
 
-def _function(function: Function, facts: Mapping[str, str], is_condition: bool) -> tuple[Function, Lifter]:
+def _function(
+    function: Function, facts: Mapping[str, str], is_condition: bool, keep_grids: bool
+) -> tuple[Function, Lifter]:
     """A function in TensorFlow's ops, and what lifted it. A condition of one element becomes a scalar."""
-    lifter = _lifted(function.graph, facts, function.name)
+    lifter = _lifted(function.graph, facts, function.name, keep_grids=keep_grids)
     inputs = [lifter.of(v) for v in function.inputs]
     outputs = [lifter.of(v) for v in function.outputs]
     if is_condition:
@@ -84,6 +95,7 @@ def _function(function: Function, facts: Mapping[str, str], is_condition: bool) 
         scalar = lifter.graph.constant(_no_sizes(), lifter.graph.unique_name("scalar"))
         outputs = [lifter.graph.add("Reshape", [v, scalar], attrs={"T": BOOL}).output() for v in outputs]
     lifter.graph.inputs, lifter.graph.outputs = inputs, outputs
+    sweep_codes(lifter)
     return replace(function, graph=lifter.graph, inputs=inputs, outputs=outputs, source=None), lifter
 
 

@@ -248,6 +248,7 @@ class Lifter:
 
     def __init__(self, source: Graph, facts: Mapping[str, str] | None = None, scope: str = "") -> None:
         self.graph = Graph()
+        self.keeps_grids, self.behind = False, dict[Value, Value]()  # see `grids`
         self.facts = source.facts if facts is None else facts
         self.graph.path, self.graph.aliases = source.path, dict(source.aliases)
         self.wanted: dict[str, Function] = {}

@@ -103,7 +103,7 @@ def default_signature(graph: Graph) -> str | None:
 def _lifted(graph: Graph) -> tuple[Graph, tuple[str, ...]]:
     """The graph lifted, and what was assumed for it: a batch of one, where rules need to know it."""
     try:
-        return lift(graph), ()
+        return lift(graph, keep_grids=True), ()
     except UnsupportedOp as error:
         batches = _open_batches(graph)
         if not batches:
@@ -112,7 +112,7 @@ def _lifted(graph: Graph) -> tuple[Graph, tuple[str, ...]]:
     _assume(graph, batches)
     infer_shapes(graph)
     try:
-        return lift(graph), ("batch assumed 1",)
+        return lift(graph, keep_grids=True), ("batch assumed 1",)
     except UnsupportedOp as error:
         # What the second try says is of no use where the batch made no difference.
         raise (error if (error.problem, error.where) != (first.problem, first.where) else first) from None

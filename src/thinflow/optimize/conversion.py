@@ -132,7 +132,7 @@ class Converter(Generic[M]):
         missing = self.maker.missing()
         if missing or not self.verify:
             size = self.maker.write(model, self._path(model))
-            proof = f"not run: {missing}" if self.verify else _NOT_VERIFIED
+            proof = f"not run: {missing}" if self.verify else NOT_VERIFIED
             return self._conversion(model, optimized, size, proof)
         try:
             proven = self._write_proven(model)
@@ -203,7 +203,7 @@ class Converter(Generic[M]):
         return max(apart, check_calls(model, part, samples, timeout_seconds=seconds))
 
 
-_NOT_VERIFIED = "not verified (--no-verify)"
+NOT_VERIFIED = "not verified (--no-verify)"
 _UNPROVEN = "NOT verified: made-up inputs do not go through the graph"
 
 

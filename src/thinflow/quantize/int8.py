@@ -8,18 +8,20 @@ QUANTIZE and DEQUANTIZE stand only where an integer region borders on floats, on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from thinflow.ir.types import INT8, INT32, UINT8
-from thinflow.lower.tflite.fuse_quantized import merge_columns
+from thinflow.quantize.borders import integer_borders
 from thinflow.quantize.kernels import Kernels, Weighted, is_float
 from thinflow.quantize.kernels.litert import BY_SCHEME
+from thinflow.quantize.merged_columns import with_merged_columns
 from thinflow.quantize.placement import Placement, place
 from thinflow.quantize.ranges import (
+    KEPT,
     Assignment,
     Parameters,
     Range,
@@ -34,7 +36,10 @@ from thinflow.tflite.model import Operator, Program, Quantization, Signature, Su
 
 
 def quantize_int8(
-    program: Program, ranges: Mapping[Any, Range], recipe: Recipe = PLAIN
+    program: Program,
+    ranges: Mapping[Any, Range],
+    recipe: Recipe = PLAIN,
+    border_types: Mapping[str, str] | None = None,
 ) -> Quantized[Program]:
     """An integer version of a float program, which stays as it is and shares float constants with the result.
 
@@ -43,6 +48,8 @@ def quantize_int8(
 
     Args:
         ranges: of every float32 tensor that is not constant, see `calibrate`. What is missing stays float.
+        border_types: name of an input or output -> its type; all others are float32. Default: as the recipe
+            says.
 
     Raises:
         GraphError: the program is quantized already.
@@ -53,10 +60,15 @@ def quantize_int8(
     main = replace(main, operators=[_free_pool(o, recipe) for o in main.operators])
     placement, assignment = _settle(main, kernels, recipe, ranges)
     # An input or output may border on float operators alone and has no parameters yet.
-    for tensor in _integer_borders(main, recipe):
+    borders = integer_borders(main, recipe, border_types)
+    for tensor in borders:
         if tensor in ranges and not tensor.is_constant:
             assignment.of.setdefault(tensor, parameters_for(ranges[tensor], arithmetic=kernels.arithmetic))
-    rewriter = _Rewriter(main, kernels, assignment, recipe)
+    # What a file rounds stays rounded, and cut off, whoever computes it.
+    kept = {t for t, r in ranges.items() if r.observer == KEPT}
+    for tensor in kept:
+        assignment.of.setdefault(tensor, parameters_for(ranges[tensor], arithmetic=kernels.arithmetic))
+    rewriter = _Rewriter(main, kernels, assignment, recipe, borders, kept)
     for operator in main.operators:
         rewriter.add(operator, placement.get(operator))
     subgraph = rewriter.finish()
@@ -69,7 +81,7 @@ def quantize_int8(
         key: Signature(*({n: rewriter.interface.get(t, t) for n, t in side.items()} for side in signature))
         for key, signature in program.signatures.items()
     }
-    decisions = _with_merged_columns(subgraph, rewriter.decisions, recipe) + bodies.decisions
+    decisions = with_merged_columns(subgraph, rewriter.decisions, recipe) + bodies.decisions
     return Quantized(result, decisions, rewriter.kept_float, assignment.warnings)
 
 
@@ -82,13 +94,14 @@ def _settle(
         # An operator that has to stay float changes which tensors share a scale, and with them the factors of
         # others: once more from the start. The forced ones only grow in number, hence it ends.
         placement = place(main, kernels, recipe, ranges, forced)
-        assignment = assign(main, placement, ranges, kernels)
+        kept = {t: r for t, r in ranges.items() if r.observer == KEPT}
+        assignment = assign(main, placement, ranges, kernels, kept)
         before = len(forced)
         for operator in (o for o, why in placement.items() if not why):
             kernel = kernels.table[operator.code]
             if kernel.weighted is not None:
                 s_x, s_y = _edge_scales(operator, kernel.weighted, assignment)
-                scales = layer_scales(operator, kernels, s_x, s_y, per_channel=recipe.per_channel).weights
+                scales = _layer_scales(operator, kernels, s_x, s_y, recipe).weights
                 # The kernels requantize sums with this factor, which has an upper end.
                 if s_x * float(scales.max(initial=0)) / s_y >= kernels.largest_factor:
                     forced[operator] = "its output needs much finer steps than its inputs have"
@@ -119,15 +132,10 @@ def _edge_scales(operator: Operator, numbers: Weighted, assignment: Assignment) 
     return assignment.of[x].scale, y.scale
 
 
-def _integer_borders(main: Subgraph, recipe: Recipe) -> set[Tensor]:
-    """The float inputs and outputs of the model that are to be integers.
-
-    What a custom op writes stays float, as TensorFlow's converter has it: the boxes of a detector, say.
-    """
-    sides = (recipe.input_type, main.inputs), (recipe.output_type, main.outputs)
-    custom = {t for operator in main.operators if operator.custom_code for t in operator.outputs}
-    wanted = {t for kind, tensors in sides if kind != "float32" for t in tensors if is_float(t)}
-    return wanted - custom
+def _layer_scales(
+    operator: Operator, kernels: Kernels, s_x: float, s_y: float, recipe: Recipe
+) -> LayerScales:
+    return layer_scales(operator, kernels, s_x, s_y, per_channel=recipe.per_channel, keep=recipe.keep_weights)
 
 
 def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
@@ -148,34 +156,18 @@ def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
     return replace(operator, code="MEAN", inputs=[x, axes], options={"keep_dims": True}, version=1)
 
 
-def _with_merged_columns(subgraph: Subgraph, decisions: Sequence[Decision], recipe: Recipe) -> list[Decision]:
-    """Let convolutions read several columns at once where the recipe wants it, which changes no result.
-
-    Returns:
-        The decisions about what is left, and about the tensors that hold the same numbers otherwise.
-    """
-    if recipe.columns == "off":
-        return list(decisions)
-    derived: dict[str, list[Tensor]] = {}
-    for tensor, source in merge_columns(subgraph, matrix_unit=recipe.columns == "amx").items():
-        derived.setdefault(source.name, []).append(tensor)
-    left = {t.name for t in subgraph.tensors()}
-
-    def follow(decision: Decision) -> Iterator[Decision]:
-        if decision.tensor in left:
-            yield decision
-        for tensor in derived.get(decision.tensor, ()):
-            assert tensor.quantization is not None, "integers have a scale"
-            reason = f"the numbers of '{decision.tensor}', several columns at once"
-            yield replace(decision, tensor=tensor.name, scale=tensor.quantization.scale, reason=reason)
-
-    return [new for decision in decisions for new in follow(decision)]
-
-
 class _Rewriter:
     """Builds the new subgraph step by step; a tensor may exist as floats, as integers, or in both forms."""
 
-    def __init__(self, main: Subgraph, kernels: Kernels, assignment: Assignment, recipe: Recipe) -> None:
+    def __init__(
+        self,
+        main: Subgraph,
+        kernels: Kernels,
+        assignment: Assignment,
+        recipe: Recipe,
+        borders: Mapping[Tensor, str],
+        kept: Collection[Tensor] = (),
+    ) -> None:
         self.main = main
         self.kernels = kernels
         self.assignment = assignment
@@ -190,17 +182,18 @@ class _Rewriter:
         self._shared: dict[Tensor, Tensor] = {}  # copies with the scale of tensors they share one with
         self._constants: dict[tuple[Any, ...], Tensor] = {}
         # The form that is fed or fetched keeps the name where users see it.
-        self._borders = _integer_borders(main, recipe).intersection(assignment.of)
+        self._borders = {t for t in borders if t in assignment.of}
         self._visible = {*main.inputs, *main.outputs} - self._borders
         self._fed: dict[Tensor, Tensor] = {}  # uint8 inputs
-        self._unsigned = {t for t in self._borders if recipe.is_unsigned(t in main.inputs)}
+        self._kept = kept
+        self._unsigned = {t for t in self._borders if borders[t] == "uint8"}
         for tensor in main.inputs:
             self.interface[tensor] = new = self._input(tensor)
             self.result.inputs.append(new)
 
     def _input(self, tensor: Tensor) -> Tensor:
         if tensor not in self._borders:
-            return self._plain_tensor(tensor)
+            return self._rounded(tensor) if tensor in self._kept else self._plain_tensor(tensor)
         if tensor not in self._unsigned:
             return self._integer_tensor(tensor)
         self._fed[tensor] = self._unsigned_tensor(tensor)
@@ -246,10 +239,13 @@ class _Rewriter:
         new = replace(
             operator,
             inputs=[None if t is None else read(t) for t in operator.inputs],
-            outputs=[self._plain_tensor(t) for t in operator.outputs],
+            outputs=[],
             intermediates=[self._plain_tensor(t) for t in operator.intermediates],
         )
         self.result.operators.append(new)
+        new.outputs += [
+            self._rounded(t) if t in self._kept else self._plain_tensor(t) for t in operator.outputs
+        ]
         if why_float:
             self.kept_float.append((new, why_float))
 
@@ -281,7 +277,7 @@ class _Rewriter:
         """int8 weights and integer bias of one operator, by input number."""
         w, b = self.kernels.weights(operator), self.kernels.bias(operator)
         s_x, s_y = _edge_scales(operator, numbers, self.assignment)
-        scales = layer_scales(operator, self.kernels, s_x, s_y, per_channel=self.recipe.per_channel)
+        scales = _layer_scales(operator, self.kernels, s_x, s_y, self.recipe)
         new = {numbers.weights: self._weight_tensor(w, scales)}
         if b is not None and numbers.bias is not None and scales.bias is not None:
             stored = quantize_bias(np.asarray(b.array()), scales.bias, self.arithmetic.largest_bias)
@@ -336,6 +332,12 @@ class _Rewriter:
             source = self._fed.get(tensor) or self._plain_tensor(tensor)
             self.result.operators.append(Operator("QUANTIZE", [source], [self._integer_tensor(tensor)]))
         return self._integer[tensor]
+
+    def _rounded(self, tensor: Tensor) -> Tensor:
+        """A tensor for the numbers as they come; the integer form is made of them, and floats of that."""
+        exact = replace(tensor, name=tensor.name if tensor in self.main.inputs else f"{tensor.name}/exact")
+        self.result.operators.append(Operator("QUANTIZE", [exact], [self._integer_tensor(tensor)]))
+        return exact
 
     def _as_shared(self, tensor: Tensor) -> Tensor:
         """The integer form with the scale that is shared with other tensors; QUANTIZE makes it if need be."""

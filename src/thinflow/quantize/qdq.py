@@ -19,7 +19,15 @@ from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.onnx import INT8_KERNELS as KERNELS
 from thinflow.quantize.placement import Neighbours, Placement, gives_floats, place
-from thinflow.quantize.ranges import Assignment, Parameters, Range, assign, constant_range, parameters_for
+from thinflow.quantize.ranges import (
+    KEPT,
+    Assignment,
+    Parameters,
+    Range,
+    assign,
+    constant_range,
+    parameters_for,
+)
 from thinflow.quantize.recipe import PLAIN, Decision, QdqOptions, Quantized, Recipe, check_recipe
 from thinflow.quantize.weights import layer_scales, memory_key, quantize_bias, quantize_weights
 from thinflow.typing import Array
@@ -134,8 +142,9 @@ class _Rewriter:
         ]
         new = replace(operator, inputs=inputs, outputs=list(operator.outputs))
         self.operators.append(new)
-        # Straight from the sums, without a rounding that nobody asked for.
-        if gives_floats(operator, self.placement, KERNELS, self._neighbours):
+        # Straight from the sums, without a rounding that nobody asked for: a source file does, and cuts off.
+        is_kept = any(self._trained[t].observer == KEPT for t in operator.outputs if t in self._trained)
+        if not is_kept and gives_floats(operator, self.placement, KERNELS, self._neighbours):
             self._floats.update(operator.outputs)
             return
         for number, tensor in enumerate(operator.outputs):
@@ -167,7 +176,10 @@ class _Rewriter:
         per_channel, weight_max = self.recipe.per_channel, self.options.weight_max
         # 0 for the output's scale: how small a factor may be is a limit of LiteRT's kernels, not of ONNX
         # Runtime's.
-        scales = layer_scales(operator, KERNELS, s_x, 0.0, per_channel=per_channel, weight_max=weight_max)
+        keep = self.recipe.keep_weights
+        scales = layer_scales(
+            operator, KERNELS, s_x, 0.0, per_channel=per_channel, weight_max=weight_max, keep=keep
+        )
         new = {numbers.weights: self._weight(KERNELS.weights(operator), scales.weights, scales.axis)}
         if numbers.bias is not None and scales.bias is not None and scales.bias_row is not None:
             new[numbers.bias] = self._bias(KERNELS.bias(operator), scales.bias_row, scales.bias)

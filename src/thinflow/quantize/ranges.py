@@ -25,6 +25,10 @@ NARROW = 8.0
 UNEQUAL = 16.0
 
 
+KEPT = "kept"
+"""The observer of a range that is a grid of the source file: its scale and zero point are to stay."""
+
+
 class Range(NamedTuple):
     """An interval of real numbers and who proposed it."""
 
@@ -241,7 +245,9 @@ class _Assigner:
         given = [self.imported[t] for t in members if t in self.imported]
         union = _union(given or [self.wanted[t] for t in counted])
         fixed = {t: f for t in members if (f := self._fixed(t)) is not None}
-        if fixed:
+        if not fixed and (tied := self._tied(members)) is not None:
+            union, fixed = tied
+        elif fixed:
             parameters = next(iter(fixed.values()))
             # One step: the integers of a fixed range end at 255/256, and floats reach 1.
             slack = parameters.scale
@@ -258,6 +264,19 @@ class _Assigner:
                 result.shared_as[tensor] = parameters
         if not given:
             result.warnings += self._narrow(counted, union)
+
+    def _tied(self, members: Sequence[Any]) -> tuple[Range, dict[Any, Parameters]] | None:
+        """Where a source file has other grids for tensors that a kernel wants in one: the range of what such
+        kernels write, and the parameters of the others, which are requantized for them; else None.
+        """
+        kept = {t: r for t in members if (r := self.imported.get(t)) is not None and r.observer == KEPT}
+        table = self.kernels.table
+        written = {r for t, r in kept.items() if (o := self.writers.get(t)) and table[o.code].same_scale}
+        if len(set(kept.values())) < 2 or len(written) != 1:
+            return None
+        (own,) = written
+        reason, arithmetic = "given by the file", self.kernels.arithmetic
+        return own, {t: parameters_for(r, reason, arithmetic) for t, r in kept.items() if r != own}
 
     def _fixed(self, tensor: Any) -> Parameters | None:
         """The parameters that the kernel which writes a tensor dictates."""

@@ -55,6 +55,8 @@ class Recipe:
         input_type, output_type: what the model's float inputs and outputs become, see `BORDER_TYPES`.
         columns: a key of `COLUMNS`; the scheme "int8" alone looks at it.
         few_samples: below this many calibration samples there is a warning.
+        keep_weights: whether weights that lie on a grid already, as those of a quantized file do, stay
+            exactly what they are; else the largest of a channel becomes the largest integer.
     """
 
     scheme: str = "int8"
@@ -67,6 +69,7 @@ class Recipe:
     output_type: str = "float32"
     columns: str = "off"
     few_samples: int = 100
+    keep_weights: bool = False
 
     def __post_init__(self) -> None:
         require_scheme(self.scheme)
@@ -100,10 +103,6 @@ class Recipe:
     def needs_samples(self) -> bool:
         """True if ranges of activations are needed."""
         return self.scheme in NEEDS_SAMPLES
-
-    def is_unsigned(self, is_input: bool) -> bool:
-        """True if inputs (or outputs) are uint8, which the arithmetic inside is not."""
-        return (self.input_type if is_input else self.output_type) == "uint8"
 
     def why_skipped(self, operator: Operator[Any]) -> str:
         """The choice that keeps an operator float; empty if there is none."""

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from thinflow.lower.tflite.wiring import Wiring
+from thinflow.program.model import Block
 from thinflow.program.model import Operator as AnyOperator
 from thinflow.program.wiring import Wiring as AnyWiring
-from thinflow.quantize.kernels import float_inputs, float_outputs
+from thinflow.quantize.kernels import Kernels, float_inputs, float_outputs
 from thinflow.quantize.kernels.litert import CLAMPS, INT8_KERNELS
+from thinflow.quantize.kernels.onnx import INT8_KERNELS as ONNX_KERNELS
 from thinflow.quantize.ranges import Range, fixed_parameters
 from thinflow.tflite.model import Operator, Program, Signature, Subgraph
 
 
-def without_fake_quants(program: Program) -> tuple[Program, dict[Any, Range]]:
+def without_fake_quants(
+    program: Program, *, observer: str = "trained", bits: int | None = None
+) -> tuple[Program, dict[Any, Range]]:
     """The program without the simulated quantization of its main subgraph, and the ranges that it stated.
 
     The tensors are those of the given program, which stays as it is. O(operators).
+
+    Args:
+        observer: of the ranges.
+        bits: only what rounds to so many; default: all.
     """
     main = program.subgraphs[0]
     if not any(o.code == "FAKE_QUANT" for o in main.operators):
@@ -28,14 +37,28 @@ def without_fake_quants(program: Program) -> tuple[Program, dict[Any, Range]]:
     wiring = Wiring(subgraph)
     trained: dict[Any, Range] = {}
     for operator in copies:
-        if operator.code == "FAKE_QUANT" and (x := operator.inputs[0]) is not None and not x.is_constant:
-            given = Range(operator.options["min"], operator.options["max"], "trained")
+        x = operator.inputs[0] if operator.code == "FAKE_QUANT" else None
+        if x is not None and not x.is_constant and bits in (None, operator.options["num_bits"]):
+            given = _range_of(operator, observer)
             if not take_out(wiring, operator, given, trained):
                 trained[operator.outputs[0]] = given
     wiring.finish()
     signatures = {key: Signature(*signature) for key, signature in program.signatures.items()}
     made = replace(program, subgraphs=[subgraph, *program.subgraphs[1:]], signatures=signatures)
     return made, trained
+
+
+def _range_of(operator: Operator, observer: str) -> Range:
+    """The range that a FAKE_QUANT states."""
+    low, high = operator.options["min"], operator.options["max"]
+    codes = 1 << operator.options["num_bits"]
+    # Codes with 0 in the middle have one more below it, which symmetric arithmetic leaves unused.
+    if codes > _EIGHT_BITS and abs(low + high * codes / (codes - 2)) < 1e-6 * high:
+        low = -high
+    return Range(low, high, observer)
+
+
+_EIGHT_BITS = 256
 
 
 def take_out(
@@ -69,25 +92,44 @@ def spread(program: Program, known: Mapping[Any, Range]) -> dict[Any, Range]:
 
     O(operators * depth of what moves numbers around).
     """
+    return _spread(program.subgraphs[0], known, INT8_KERNELS)
+
+
+def before_clamps(block: Block[Any, Any], known: Mapping[Any, Range]) -> dict[Any, Range]:
+    """Known ranges, and for what clamps alone read theirs: what they cut off is nobody's. O(operators)."""
     found = dict(known)
-    operators = program.subgraphs[0].operators
-    for operator in operators:
-        kernel = INT8_KERNELS.table.get(operator.code)
+    reads = Counter([*(t for o in block.operators for t in o.reads()), *block.outputs])
+    for operator in reversed(block.operators):
+        x = operator.inputs[0] if operator.inputs else None
+        if _is_clamp(operator) and operator.outputs[0] in found and reads[x] == 1:
+            found.setdefault(x, found[operator.outputs[0]])
+    return _spread(block, found, ONNX_KERNELS)
+
+
+def _spread(block: Block[Any, Any], known: Mapping[Any, Range], kernels: Kernels) -> dict[Any, Range]:
+    found = dict(known)
+    for operator in block.operators:
+        kernel = kernels.table.get(operator.code)
         if kernel is not None and kernel.fixed is not None:
             fixed = fixed_parameters(kernel.fixed, operator.code).range
             found.update((t, fixed) for t in float_outputs(operator) if t not in known)
     # Ranges travel both ways, from outputs to inputs too, so one walk in running order is not enough.
-    while _spread_once(operators, found):
+    while _spread_once(block.operators, found, kernels):
         pass
     return found
 
 
-def _spread_once(operators: list[Operator], found: dict[Any, Range]) -> bool:
+def _is_clamp(operator: AnyOperator[Any]) -> bool:
+    kernel = ONNX_KERNELS.table.get(operator.code)
+    return kernel is not None and kernel.is_clamp
+
+
+def _spread_once(operators: Sequence[Any], found: dict[Any, Range], kernels: Kernels) -> bool:
     """Share the range of each operator that ties its tensors together; whether any was new."""
     before = len(found)
     for operator in operators:
         _bound(operator, found)
-        kernel = INT8_KERNELS.table.get(operator.code)
+        kernel = kernels.table.get(operator.code)
         if kernel is None or not kernel.same_scale:
             continue
         tensors = [t for t in (*float_inputs(operator), *float_outputs(operator)) if not t.is_constant]
@@ -102,7 +144,7 @@ def _spread_once(operators: list[Operator], found: dict[Any, Range]) -> bool:
     return len(found) > before
 
 
-def _bound(operator: Operator, found: dict[Any, Range]) -> None:
+def _bound(operator: AnyOperator[Any], found: dict[Any, Range]) -> None:
     """A mean lies in the range of its input, and so does what a clamp leaves of it."""
     x = operator.inputs[0] if operator.inputs else None
     if x not in found or x is None or operator.outputs[0] in found:

@@ -46,17 +46,22 @@ def layer_scales(
     *,
     per_channel: bool = True,
     weight_max: int = WEIGHT_MAX,
+    keep: bool = False,
 ) -> LayerScales:
     """The scales of an operator's constant weights and bias.
 
     Args:
         s_x, s_y: scales of its input and output; 0 for an output of any scale.
         weight_max: the largest quantized weight.
+        keep: whether weights on a grid stay on it; see `Recipe.keep_weights`.
     """
     weights, bias = kernels.weights(operator), kernels.bias(operator)
     axis = kernels.weight_axis(operator) if per_channel else None
     # Coarser steps for fewer of them: the largest weight becomes weight_max.
-    raw = weight_scales(np.asarray(weights.array()), axis) * (WEIGHT_MAX / weight_max)
+    w = np.asarray(weights.array())
+    # One scale for all where the file had one: it takes less room than the same for each.
+    axis = None if keep and _has_grid(w, weight_max) else axis
+    raw = grid_scales(w, axis, weight_max) if keep else weight_scales(w, axis) * (WEIGHT_MAX / weight_max)
     row = None if bias is None else _row(np.asarray(bias.array()), raw.size)
     scales = usable_scales(raw, row, s_x, s_y, kernels.arithmetic.largest_bias)
     return LayerScales(axis, scales, None if row is None else np.float32(s_x) * scales, row)
@@ -84,6 +89,48 @@ def weight_scales(w: Array, axis: int | None, limit: int = WEIGHT_MAX) -> Array:
     # Two reductions instead of abs(): no copy of the weights.
     largest = np.maximum(w.max(axis=others), -w.min(axis=others))
     return np.atleast_1d(largest.astype(np.float64)) / limit
+
+
+def grid_scales(w: Array, axis: int | None, limit: int = WEIGHT_MAX) -> Array:
+    """As `weight_scales`; where all numbers of a channel are multiples of one, a scale that holds them.
+
+    O(limit * a few numbers of each channel + numbers of the channels that have such a scale).
+    """
+    coarsest = weight_scales(w, axis, 1)
+    rows = np.moveaxis(w, axis, 0).reshape(len(coarsest), -1) if axis is not None else w.reshape(1, -1)
+    # In steps of the largest number: a grid of n steps up to it makes all of them multiples of 1/n.
+    unit = np.where(coarsest > 0, coarsest, 1.0)[:, None]
+    few = (
+        np.asarray(rows[:, :: max(rows.shape[1] // _FEW, 1)]) / unit
+        if rows.size
+        else np.zeros((len(rows), 1))
+    )
+    steps = np.full(len(rows), limit)
+    left = np.ones(len(rows), bool)
+    for count in range(limit, 0, -1):
+        likely = np.flatnonzero(left)
+        likely = likely[_are_whole(few[likely] * count)]
+        found = [n for n in likely.tolist() if _are_whole((rows[n] / unit[n])[None] * count)[0]]
+        steps[found], left[found] = count, False
+        if not left.any():
+            break
+    return np.asarray(coarsest / steps)
+
+
+def _has_grid(w: Array, limit: int) -> bool:
+    """True if all of a tensor's numbers lie on one grid of so many steps to either side."""
+    scale = float(grid_scales(w, None, limit)[0])
+    return bool(scale and _are_whole(w.reshape(1, -1) / scale)[0])
+
+
+_FEW = 64
+_OFF_GRID = 1e-3
+"""Of a step. Weights that were made of integers are off by float32's rounding, at most 3e-5 of 127 steps."""
+
+
+def _are_whole(numbers: Array) -> Array:
+    """bool [rows]: whether all numbers of a row are integers."""
+    return np.asarray((np.abs(numbers - np.rint(numbers)) < _OFF_GRID).all(axis=1))
 
 
 def usable_scales(

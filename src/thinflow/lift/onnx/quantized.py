@@ -10,6 +10,8 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32, INT64, UINT8, DType, dtype
+from thinflow.lift.grids import Grid, codes, keeps, spelled_codes
+from thinflow.lift.grids import real as numbers_of
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.math import matmul
 from thinflow.lift.onnx.values import NUMBERS, integers, rank, typed
@@ -34,8 +36,40 @@ def _sided(c: Call, parameter: Value, axis: int, count: int) -> Value:
     return c.emit("Reshape", parameter, integers(c, sides), Tshape=INT64)
 
 
+def _grid(c: Call, scale: int, zero: int, kind: DType | None) -> Grid | None:
+    """The grid that two operands state for a value; None if they are computed, or are several."""
+    tensors = [c[place].node.tensor for place in (scale, zero) if c.has(place)]
+    if kind is None or any(t is None or t.size != 1 for t in tensors) or kind.kind not in "iu":
+        return None
+    numbers = [t.numpy().reshape(-1)[0] for t in tensors if t is not None]
+    return Grid(float(numbers[0]), int(numbers[1]) if len(numbers) > 1 else 0, kind)
+
+
+def _at_once(c: Call, x: int, scale: int, zero: int, axis: int) -> Value | None:
+    """The real numbers of a constant, such as weights, whose scales are constants; None for another one."""
+    places = [place for place in (x, scale, zero) if c.has(place)]
+    tensors = [c[place].node.tensor for place in places]
+    if any(t is None or t.dtype.kind not in "iuf" for t in tensors) or c[scale].dtype is not FLOAT:
+        return None
+    stored, *rest = [t.numpy() for t in tensors if t is not None]
+    if stored.dtype.itemsize > 4 or any(r.ndim > 1 for r in rest):
+        return None
+    sides = [1] * stored.ndim
+    if any(r.size > 1 for r in rest):
+        sides[axis % stored.ndim] = -1
+    # As `TensorParams.real`: in float64, and rounded once.
+    factor, *shift = (r.astype(np.float64).reshape(sides if r.size > 1 else ()) for r in rest)
+    steps = stored.astype(np.float64) - (shift[0] if shift else 0)
+    return c.constant(np.asarray(steps * factor, np.float32))
+
+
 def real(c: Call, x: int, scale: int, zero: int, axis: int = 1) -> Value:
     """The real numbers of an operand, whose scale and zero point are other operands; float32."""
+    if (known := _at_once(c, x, scale, zero, axis)) is not None:
+        return known
+    grid = _grid(c, scale, zero, c[x].dtype) if c.lifter.keeps_grids and c[scale].dtype is FLOAT else None
+    if grid is not None and grid.is_range:
+        return numbers_of(c, c[x], grid)
     count = rank(c, x)
     # float32 holds integers of up to 24 bits exactly.
     y = typed(c, c[x], FLOAT)
@@ -46,15 +80,8 @@ def real(c: Call, x: int, scale: int, zero: int, axis: int = 1) -> Value:
 
 def quantized(c: Call, y: Value, scale: Value, zero: Value | None, kind: DType) -> Value:
     """Real numbers quantized to a type; scale and zero point go with them as they are shaped."""
-    # TensorFlow's Round takes halves to even, as ONNX wants it.
-    steps = c.emit("Round", c.emit("RealDiv", y, scale))
-    if zero is not None:
-        # Behind the rounding: with an odd zero point, halves would otherwise go the other way.
-        steps = c.emit("AddV2", steps, typed(c, zero, FLOAT))
-    info = np.iinfo(kind.numpy())
-    low, high = (c.constant(np.array(n, np.float32)) for n in (info.min, info.max))
-    bounded = c.emit("Minimum", c.emit("Maximum", steps, low), high)
-    return c.emit("Cast", bounded, SrcT=FLOAT, DstT=kind)
+    shift = None if zero is None else typed(c, zero, FLOAT)
+    return spelled_codes(c, y, scale, shift, Grid(1.0, 0, kind))
 
 
 def _rounded(c: Call, y: Value, scale: int, zero: int) -> Value:
@@ -63,6 +90,8 @@ def _rounded(c: Call, y: Value, scale: int, zero: int) -> Value:
     kind = c[zero].dtype if c.has(zero) else UINT8
     if kind is None:
         raise UnsupportedOp("the type of its zero point is not known")
+    if (grid := _grid(c, scale, zero, kind)) is not None and keeps(c, y, grid):
+        return codes(c, y, grid)
     shift = _sided(c, c[zero], 0, 1) if c.has(zero) else None
     return quantized(c, y, _sided(c, c[scale], 0, 1), shift, kind)
 
@@ -74,15 +103,19 @@ def _quantize(c: Call) -> Value:
     if kind is None or kind.kind not in "iu" or asked not in (None, kind):
         raise UnsupportedOp("its quantized values are no integers")
     count, axis = rank(c), c.get("axis", 1)
+    y = typed(c, c[0], FLOAT)
+    if (grid := _grid(c, 1, 2, kind)) is not None and keeps(c, y, grid):
+        return codes(c, y, grid)
     zero = _sided(c, c[2], axis, count) if c.has(2) else None
-    return quantized(c, typed(c, c[0], FLOAT), _sided(c, c[1], axis, count), zero, kind)
+    return quantized(c, y, _sided(c, c[1], axis, count), zero, kind)
 
 
 @lifts("onnx.DequantizeLinear")
 def _dequantize(c: Call) -> Value:
     """In the type of the scale, unless another is asked for."""
     kind = NUMBERS.get(c.get("output_dtype", 0)) or c[1].dtype or FLOAT
-    return typed(c, real(c, 0, 1, 2, c.get("axis", 1)), kind)
+    # A node of its own, as what was quantized has the name that it was quantized under.
+    return c.emit("Identity", typed(c, real(c, 0, 1, 2, c.get("axis", 1)), kind))
 
 
 @lifts("onnx.DynamicQuantizeLinear")

@@ -5,12 +5,11 @@ x [quantized] -> scale * (x - zero_point)        y [real] -> clip(round(y / scal
 
 from __future__ import annotations
 
-import numpy as np
-
 from thinflow.analysis.foreign_quant_params import TensorParams, params_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import FLOAT, DType, dtype
+from thinflow.ir.types import DType, dtype
+from thinflow.lift.grids import Grid, codes, real
 from thinflow.lift.lifter import Call
 
 # Types whose integers stand for real numbers wherever a scale is stated; int32 does so as a bias only.
@@ -57,7 +56,7 @@ def _real(call: Call, place: int, source: Value, x: Value) -> Value:
         if _BIASED.get(call.node.op) != place or not _has_quantized_input(call):
             return x
         params = params or _params_of_products(call)
-    if params is None or source.dtype not in _QUANTIZED | _SUMS:
+    if params is None or source.dtype is None or source.dtype not in _QUANTIZED | _SUMS:
         return x
     tensor = source.node.tensor
     # At once, and then a scale per channel is no obstacle.
@@ -65,9 +64,7 @@ def _real(call: Call, place: int, source: Value, x: Value) -> Value:
         return call.constant(params.real(tensor.numpy()))
     if params.is_per_channel:
         raise UnsupportedOp(f"its operand {place} is computed and has several scales")
-    wide = call.emit("Cast", x, SrcT=source.dtype, DstT=FLOAT)
-    steps = call.emit("Sub", wide, _number(call, _zero(params)))
-    return call.emit("Mul", steps, _number(call, params.scale[0]))
+    return real(call, x, _grid(params, source.dtype))
 
 
 def _has_quantized_input(call: Call) -> bool:
@@ -99,26 +96,9 @@ def _quantized(call: Call, y: Value, target: Value) -> Value:
         return y
     if params.is_per_channel:
         raise UnsupportedOp("its result has several scales")
-    scaled = call.emit("RealDiv", y, _number(call, params.scale[0]))
-    # Halves go to even here, in LiteRT's kernels away from zero or up: hence the difference of one.
-    steps = call.emit("AddV2", call.emit("Round", scaled), _number(call, _zero(params)))
-    low, high = _limits(kind)
-    least = call.emit("Maximum", steps, _number(call, low))
-    bounded = call.emit("Minimum", least, _number(call, high))
-    return call.emit("Cast", bounded, SrcT=FLOAT, DstT=kind)
+    return codes(call, y, _grid(params, kind))
 
 
-def _number(call: Call, number: float) -> Value:
-    return call.constant(np.array(number, np.float32))
-
-
-def _zero(params: TensorParams) -> int:
-    return params.zero_point[0] if params.zero_point else 0
-
-
-def _limits(kind: DType) -> tuple[int, int]:
-    # Held in eight bits, of which `iinfo` would tell the range.
-    if kind.name == "int4":
-        return -8, 7
-    info = np.iinfo(kind.numpy())
-    return int(info.min), int(info.max)
+def _grid(params: TensorParams, kind: DType) -> Grid:
+    """The grid of a value with one scale."""
+    return Grid(params.scale[0], params.zero_point[0] if params.zero_point else 0, kind)

@@ -56,9 +56,13 @@ def fake_quant_args(
     num_bits: int = 8,
     narrow_range: bool = False,
     _range_only: bool = False,
+    _grid: bytes | None = None,
 ) -> Tensor:
     limits = np.float32(min), np.float32(max)
-    if _range_only:
+    # The grid of a quantized file: its ends need no moving, and their last bits tell its scale.
+    if _range_only and _grid is not None and num_bits == 8 and not x.is_constant:
+        return b.emit("FakeQuant", x, low=min, high=max)
+    if _range_only and _grid is None:
         return _noted(b, x, *limits, num_bits, narrow_range)
     return _fake_quant(b, x, *limits, num_bits, narrow_range)
 

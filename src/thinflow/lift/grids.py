@@ -1,0 +1,167 @@
+"""Grids: the real numbers that the codes of a file's quantized values stand for.
+
+    real = scale * (code - zero_point)
+
+A lifted graph computes with real numbers. It runs as the file does if every result is rounded to codes, and
+every operand comes from codes. As a model to work on, it says the same by one FakeQuant for each value:
+lowering and quantizing know those, and a file written from them has the scales of the first one. Codes are
+then found only at the graph's ends, and where an op takes them as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.types import FLOAT, DType
+from thinflow.lift.lifter import Call, Lifter
+from thinflow.typing import Array
+
+MARK = "_grid"
+"""The attribute of a FakeQuant that a file's codes became: their type."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Scale and zero point of a value, one each, and the type of its codes."""
+
+    scale: float
+    zero_point: int
+    kind: DType
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest code."""
+        bits = _BITS.get(self.kind.name)
+        if bits is not None:
+            # Held in eight bits, of which `iinfo` would tell the range.
+            return (
+                (0, (1 << bits) - 1) if self.kind.name[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+            )
+        info = np.iinfo(self.kind.numpy())
+        return int(info.min), int(info.max)
+
+    @property
+    def bits(self) -> int:
+        low, high = self.limits
+        return (high - low).bit_length()
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The real numbers of both limits; exact, as scales have 24 bits and codes 16."""
+        low, high = self.limits
+        return self.scale * (low - self.zero_point), self.scale * (high - self.zero_point)
+
+    @property
+    def is_range(self) -> bool:
+        """True if a range says the same: 0 is in it, and no number of it overflows."""
+        low, high = self.limits
+        ends = self.ends
+        is_finite = all(abs(end) < float(np.finfo(np.float32).max) for end in ends) and ends[0] < ends[1]
+        return low <= self.zero_point <= high and math.isfinite(self.scale) and is_finite and self.bits <= 16
+
+    def codes_of(self, numbers: Array) -> Array:
+        """The codes nearest to real numbers, ties to even; copies."""
+        steps = np.rint(numbers.astype(np.float64) / self.scale) + self.zero_point
+        return np.asarray(np.clip(steps, *self.limits).astype(self.kind.numpy()))
+
+
+_BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
+
+
+def codes(call: Call, y: Value, grid: Grid) -> Value:
+    """The codes of real numbers; what is out of range is cut off."""
+    if keeps(call, y, grid):
+        rounded = on_grid(call, y, grid)
+        made = spelled_codes(call, rounded, _number(call, grid.scale), _zero(call, grid), grid)
+        call.lifter.behind[made] = rounded
+        return made
+    return spelled_codes(call, y, _number(call, grid.scale), _zero(call, grid), grid)
+
+
+def keeps(call: Call, y: Value, grid: Grid) -> bool:
+    """True if a value's grid is to be said by a FakeQuant, and can be."""
+    return call.lifter.keeps_grids and y.dtype is FLOAT and grid.is_range
+
+
+def on_grid(call: Call, y: Value, grid: Grid) -> Value:
+    """Real numbers rounded to those that codes stand for."""
+    low, high = grid.ends
+    return call.emit(
+        "FakeQuantWithMinMaxArgs",
+        y,
+        T=None,
+        min=low,
+        max=high,
+        num_bits=grid.bits,
+        narrow_range=False,
+        **{MARK: grid.kind.name.encode()},
+    )
+
+
+def spelled_codes(call: Call, y: Value, scale: Value, zero: Value | None, grid: Grid) -> Value:
+    """clip(round(y / scale) + zero), as the type of the codes."""
+    # TensorFlow's Round takes halves to even, as ONNX wants it; LiteRT's kernels take them away from zero or
+    # up: hence a difference of one.
+    steps = call.emit("Round", call.emit("RealDiv", y, scale))
+    if zero is not None:
+        # Behind the rounding: with an odd zero point, halves would otherwise go the other way.
+        steps = call.emit("AddV2", steps, zero)
+    low, high = (_number(call, n) for n in grid.limits)
+    bounded = call.emit("Minimum", call.emit("Maximum", steps, low), high)
+    return call.emit("Cast", bounded, SrcT=FLOAT, DstT=grid.kind)
+
+
+def real(call: Call, x: Value, grid: Grid) -> Value:
+    """The real numbers of codes; those that they were made of, where that is known."""
+    known = call.lifter.behind.get(x)
+    if known is not None:
+        return known
+    wide = call.emit("Cast", x, SrcT=x.dtype, DstT=FLOAT)
+    numbers = call.emit("Mul", call.emit("Sub", wide, _zero(call, grid)), _number(call, grid.scale))
+    if keeps(call, numbers, grid):
+        # Once for all readers; it rounds nothing, and says what the numbers are.
+        call.lifter.behind[x] = numbers = on_grid(call, numbers, grid)
+    return numbers
+
+
+def _number(call: Call, number: float) -> Value:
+    return call.constant(np.array(number, np.float32))
+
+
+def _zero(call: Call, grid: Grid) -> Value:
+    return _number(call, grid.zero_point)
+
+
+def sweep_codes(lifter: Lifter) -> None:
+    """Take out codes that nobody reads; the real numbers behind them get their name. O(codes)."""
+    graph = lifter.graph
+    for made, rounded in lifter.behind.items():
+        chain = _chain(made, rounded) if made not in graph.outputs else []
+        if not chain:
+            continue
+        name, constants = (
+            made.node.name,
+            [v.node for n in chain for v in n.inputs if v.node.tensor is not None],
+        )
+        for node in chain:
+            graph.remove(node)
+        graph.remove(*(n for n in dict.fromkeys(constants) if not any(v.uses for v in n.outputs)))
+        graph.rename(rounded.node, name)
+
+
+def _chain(made: Value, rounded: Value) -> list[Node]:
+    """The nodes between a value and its codes, last first; none if somebody reads one of them, or if the
+    codes come from elsewhere.
+    """
+    chain: list[Node] = []
+    value = made
+    while value is not rounded:
+        if len(value.uses) != (1 if chain else 0) or not value.node.inputs or value.node.control_outputs:
+            return []
+        chain.append(value.node)
+        value = value.node.inputs[0]
+    return chain

@@ -1,0 +1,254 @@
+"""Eight-bit files of graphs that were read from eight-bit files: with their scales, without samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thinflow.compare.differences import difference
+from thinflow.engines._child import TIMEOUT_SECONDS, run_file
+from thinflow.errors import VerificationError
+from thinflow.interpreter import Plan
+from thinflow.ir.graph import Graph, Value
+from thinflow.lift.grids import Grid
+from thinflow.lower.onnx.fake_quant import range_only
+from thinflow.onnx.program import DEFAULT_OPSET
+from thinflow.optimize.conversion import NOT_VERIFIED, Conversion, Converter
+from thinflow.optimize.converted import ConvertedModel, batch_failure, core_feeds, core_results, several
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.litert import LiteRTMaker, checked_batch, smaller_model
+from thinflow.optimize.maker import ModelMaker
+from thinflow.optimize.numeric_check import CODES_TOLERANCE, require_states
+from thinflow.optimize.onnx import OnnxMaker, onnx_model
+from thinflow.optimize.quantized import OnnxQuantizedModel, SmallerModel
+from thinflow.optimize.samples import Samples, samples_for
+from thinflow.quantize.calibrate import Calibration
+from thinflow.quantize.int8 import quantize_int8
+from thinflow.quantize.prepare import prepare
+from thinflow.quantize.qdq import quantize_qdq
+from thinflow.quantize.qdq_ends import with_integer_ends
+from thinflow.quantize.ranges import KEPT
+from thinflow.quantize.recipe import QdqOptions, Recipe
+from thinflow.quantize.trained import before_clamps, spread, without_fake_quants
+from thinflow.transforms.quantized.grids import FloatEnds, grid_of, kept_grids, make_ends_float
+from thinflow.typing import Array
+
+Model = ConvertedModel[Any]
+
+
+@dataclass(frozen=True)
+class KeptGrids:
+    """The grids of a graph whose ends were made real numbers.
+
+    Attributes:
+        ends: the types of what it took and gave.
+        grids: of its inputs and outputs, by name.
+        kinds: types of the codes of all values.
+    """
+
+    ends: FloatEnds
+    grids: Mapping[str, Grid]
+    kinds: frozenset[str]
+
+    @property
+    def border_types(self) -> dict[str, str]:
+        return {**self.ends.inputs, **self.ends.outputs}
+
+    @property
+    def bits(self) -> int:
+        """8, or 16 where all values have so many."""
+        return 16 if self.kinds == {"int16"} else 8
+
+
+@dataclass
+class KeptConverter(Converter[Any]):
+    """Writes a graph that says the grids of a quantized file as a quantized file again."""
+
+    def convert(self) -> Conversion:
+        """Write the model that answers as the graph does, its open batch fixed if it has to be.
+
+        Raises:
+            VerificationError: it does not; nothing is written.
+        """
+        plain = self.graph.clone()
+        ends = make_ends_float(plain)
+        optimized = float_graph(plain, verify=self.verify, runtime=self.maker.order)
+        kept = _kept(optimized.graph, ends)
+        samples = samples_for(optimized.graph, None, limit=2)
+        make = _onnx if isinstance(self.maker, OnnxMaker) else _litert
+        model, made = make(self.maker, optimized.graph, kept, samples)
+        require_states(model.core)
+        missing = self.maker.missing()
+        found: list[float] = []
+
+        def check(part: str) -> None:
+            feeds = core_feeds(model.core, samples, 1)
+            found.append(_compare(model, kept, samples, feeds, part, self.timeout_seconds))
+
+        runs = self.verify and not missing
+        size = self.maker.write(made, self._path(model), check=check if runs else None)
+        proof = _agrees(model, found[0]) if found else f"not run: {missing}" if self.verify else NOT_VERIFIED
+        made_of = self._conversion(model, optimized, size, proof, _notes(made))
+        made_of.notes = [_with_codes(note, kept.border_types) for note in made_of.notes]
+        return made_of
+
+
+def _agrees(model: Model, steps: float) -> str:
+    runtime = "LiteRT" if model.engine == "litert" else "ONNX Runtime"
+    return f"{runtime} answers as the graph does, up to {steps:.2g} of the steps that its answers have"
+
+
+def _with_codes(note: str, types: Mapping[str, str]) -> str:
+    """A note on an input or output with the type that the file has."""
+    side, *rest = note.split()
+    if side in ("input", "output") and rest and rest[0] in types:
+        return note.replace(" float[", f" {types[rest[0]]}[")
+    return note
+
+
+def _kept(graph: Graph, ends: FloatEnds) -> KeptGrids:
+    found = {**_grids_behind(graph.inputs), **_grids_before(graph.outputs)}
+    return KeptGrids(ends, found, frozenset(grid.kind.name for grid in kept_grids(graph).values()))
+
+
+def _grids_behind(inputs: Iterable[Value]) -> dict[str, Grid]:
+    pairs = ((v.name, grid_of(reader)) for v in inputs for reader in v.readers)
+    return {name: grid for name, grid in pairs if grid is not None}
+
+
+def _grids_before(outputs: Iterable[Value]) -> dict[str, Grid]:
+    pairs = ((v.name, grid_of(v.node)) for v in outputs)
+    return {name: grid for name, grid in pairs if grid is not None}
+
+
+def _litert(
+    maker: ModelMaker[Any, Any], graph: Graph, kept: KeptGrids, samples: Samples
+) -> tuple[Model, SmallerModel[Any]]:
+    """The float model with FAKE_QUANT, and the integer one."""
+    assert isinstance(maker, LiteRTMaker)
+    model = maker.open_or_fixed(graph, samples)
+    program, ranges = without_fake_quants(model.program, observer=KEPT, bits=kept.bits)
+    recipe = Recipe(scheme="int16x8" if kept.bits == 16 else "int8", keep_weights=True)
+    quantized = quantize_int8(program, spread(program, ranges), recipe, kept.border_types)
+    made = smaller_model(model, quantized, Calibration(), [])
+    return model, checked_batch(model, made, samples)
+
+
+def _onnx(
+    maker: ModelMaker[Any, Any], graph: Graph, kept: KeptGrids, samples: Samples
+) -> tuple[Model, SmallerModel[Any]]:
+    """The float model without the grids, and the integer one."""
+    assert isinstance(maker, OnnxMaker)
+    model, made = _qdq(maker, graph, kept, samples, "")
+    if model.is_open and not maker.missing():
+        with batch_failure() as why:
+            feeds = [several(model.core, samples)]
+            _compare(model, kept, samples, feeds, made.content)
+        if why:
+            model, made = _qdq(maker, graph, kept, samples, "".join(why))
+    return model, made
+
+
+def _qdq(
+    maker: OnnxMaker, graph: Graph, kept: KeptGrids, samples: Samples, fixed: str
+) -> tuple[Model, OnnxQuantizedModel]:
+    with range_only(graph):
+        # FakeQuant nodes give ranges here, so they must be lowered to notes and not to arithmetic.
+        model = onnx_model(graph, samples, opset=maker.opset or DEFAULT_OPSET, fixed=fixed)
+    imported = {t: r._replace(observer=KEPT) for t, r in prepare(model.program).items()}
+    kinds = set(kept.border_types.values()) or kept.kinds
+    options = QdqOptions(activations="int8" if kinds == {"int8"} else "uint8")
+    recipe = Recipe(keep_weights=True)
+    ranges = before_clamps(model.program, imported)
+    quantized = quantize_qdq(model.program, {}, recipe, options, imported=ranges)
+    whole = {name: kept.grids[name] for name in kept.border_types if name in kept.grids}
+    quantized.program = with_integer_ends(quantized.program, whole)
+    return model, OnnxQuantizedModel(model.core, quantized, Calibration(), 0, [])
+
+
+def _compare(
+    model: Model,
+    kept: KeptGrids,
+    samples: Samples,
+    feeds: Sequence[Sequence[Array]],
+    content: bytes | str,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> float:
+    """The farthest answer of a file from the graph's, in steps of outputs.
+
+    Args:
+        model: what of the graph the file holds.
+        kept: the grids.
+        samples: that the feeds are of.
+        feeds: of the core.
+        content: of the file, or its path.
+        timeout_seconds: for the runtime.
+
+    Raises:
+        VerificationError: it answers otherwise.
+    """
+    core = model.core
+    feeds = [
+        [_on_grid(x, kept.grids.get(v.name)) for v, x in zip(core.inputs, feed, strict=True)]
+        for feed in feeds
+    ]
+    plan = Plan(core.graph, core.outputs, core.inputs, within=frozenset(core.nodes))
+    expected = core_results(plan, core, feeds, samples)
+    codes = [
+        [_codes(x, v.name, kept.ends.inputs, kept) for v, x in zip(core.inputs, feed, strict=True)]
+        for feed in feeds
+    ]
+    runs = run_file(content, model.engine, codes, timeout_seconds=timeout_seconds)
+    farthest = 0.0
+    for wanted, found in zip(expected, runs, strict=True):
+        for value, one, other in zip(core.outputs, wanted, found, strict=True):
+            farthest = max(farthest, _steps_apart(value, one, model.as_expected(other, one), kept))
+    return farthest
+
+
+def _on_grid(x: Array, grid: Grid | None) -> Array:
+    """The numbers that codes stand for nearest to given ones."""
+    return x if grid is None else _reals(grid.codes_of(x), grid)
+
+
+def _codes(x: Array, name: str, types: Mapping[str, str], kept: KeptGrids) -> Array:
+    grid = kept.grids.get(name)
+    return grid.codes_of(x) if grid is not None and name in types else x
+
+
+def _reals(codes: Array, grid: Grid) -> Array:
+    return np.asarray((codes.astype(np.float64) - grid.zero_point) * grid.scale, np.float32)
+
+
+def _steps_apart(value: Value, wanted: Array, found: Array, kept: KeptGrids) -> float:
+    """The farthest distance of an answer in steps of the output's grid, or, without one, of its 255th part.
+
+    Raises:
+        VerificationError: it is too far for roundings that add up.
+    """
+    grid = kept.grids.get(value.name)
+    if grid is not None and found.dtype == grid.kind.numpy() and found.dtype.kind in "iu":
+        found = _reals(found, grid)
+    apart = difference(wanted, found.reshape(wanted.shape))
+    if apart.relative > CODES_TOLERANCE:
+        raise VerificationError(
+            f"the file gives {apart.after} for '{value.name}'{list(apart.index)}, the graph {apart.before}",
+            hint="please report this with the model; --no-verify writes it all the same",
+        )
+    largest = float(np.abs(wanted).max(initial=0)) / 255
+    step = grid.scale if grid is not None else largest
+    distance = float(np.abs(wanted.astype(np.float64) - found).max(initial=0))
+    return distance / step if step else 0.0
+
+
+def _notes(made: SmallerModel[Any]) -> list[str]:
+    """Notes on what is not in eight bits."""
+    notes = list(made.warnings)
+    floats: Sequence[tuple[Any, str]] = made.quantized.float_operators
+    if floats:
+        operator, why = floats[0]
+        notes.append(f"{len(floats)} operators compute in float, first {operator.code}: {why}")
+    return notes

@@ -1,0 +1,24 @@
+"""Types of the inputs and outputs of quantized LiteRT programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from thinflow.quantize.kernels import is_float
+from thinflow.quantize.recipe import Recipe
+from thinflow.tflite.model import Subgraph, Tensor
+
+
+def integer_borders(main: Subgraph, recipe: Recipe, given: Mapping[str, str] | None) -> dict[Tensor, str]:
+    """The float inputs and outputs of the model that are to be integers, and their types.
+
+    What a custom op writes stays float, as TensorFlow's converter has it: the boxes of a detector, say.
+    """
+    custom = {t for operator in main.operators if operator.custom_code for t in operator.outputs}
+    found: dict[Tensor, str] = {}
+    for asked, tensors in ((recipe.input_type, main.inputs), (recipe.output_type, main.outputs)):
+        for tensor in tensors:
+            kind = asked if given is None else given.get(tensor.name, "float32")
+            if kind != "float32" and is_float(tensor) and tensor not in custom:
+                found.setdefault(tensor, kind)
+    return found

@@ -1,0 +1,148 @@
+"""Quantized files in, quantized files out: the same scales, without samples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thinflow
+from thinflow import formats
+from thinflow.analysis.foreign_quant_params import params_of
+from thinflow.errors import VerificationError
+from thinflow.optimize import kept_grids
+from thinflow.transforms.quantized.grids import grid_of
+from thinflow.transforms.quantized.grids import kept_grids as kept_grids_of
+
+pytest.importorskip("ai_edge_litert")
+pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx")
+
+FILES = (
+    "hello_world_int8 micro_speech_quantized mlperf_ad01_int8 mlperf_kws_ref mlperf_resnet_quant"
+    " mlperf_str_ww mlperf_vww_96_int8 person_detect"
+)
+
+
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
+@pytest.mark.parametrize("name", FILES.split())
+def test_real_files(name: str, suffix: str, shared: Path, tmp_path: Path) -> None:
+    source = shared / "zoo" / "tflite" / f"{name}.tflite"
+    stored = np.load(source.with_suffix(".npz"))
+    feeds = [stored[k] for k in stored if k.startswith("in:")]
+    graph = thinflow.load(source)
+    target = tmp_path / f"m{suffix}"
+    size = thinflow.convert(graph, target)
+    assert size < 1.1 * source.stat().st_size + 3000
+    given = [v.name for v in graph.inputs]
+    # By position: ONNX and LiteRT call tensors what the file does, as far as they can.
+    names = [v.name for v in thinflow.load(target, lift=False).inputs]
+    assert len(names) == len(given)
+    answers = thinflow.run(target, dict(zip(names, feeds, strict=True))).values()
+    for key, found in zip((k for k in stored if k.startswith("out:")), answers, strict=True):
+        nearest = [stored[k] for k in (key, f"ref-{key}") if k in stored]
+        assert found.dtype == stored[key].dtype
+        assert min(np.abs(found.astype(int) - one).max() for one in nearest) <= 1
+
+
+def test_scales_stay(shared: Path, tmp_path: Path) -> None:
+    source = shared / "zoo" / "tflite" / "mlperf_kws_ref.tflite"
+    thinflow.convert(thinflow.load(source), tmp_path / "m.tflite")
+    before, after = (_grids(path) for path in (source, tmp_path / "m.tflite"))
+    # The pool over all of the picture is a mean now, and what was reshaped has the grid of what it was.
+    assert before <= after | Counter({grid: 9 for grid in after})
+    assert set(before) == set(after)
+
+
+def _grids(path: Path) -> Counter:
+    found = (params_of(n.output()) for n in formats.load(path) if n.op.startswith("tfl."))
+    return Counter((p.scale, p.zero_point) for p in found if p is not None)
+
+
+def qdq(path: Path, seed: int) -> tuple[Path, list[dict[str, np.ndarray]]]:
+    """A small net that ONNX Runtime's own tool has quantized, and samples."""
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    helper, rng = onnx.helper, np.random.default_rng(seed)
+    inits = {
+        "w0": rng.standard_normal((8, 3, 3, 3)) / 5, "b0": rng.standard_normal(8) / 10,
+        "w1": rng.standard_normal((8, 1, 3, 3)) / 3, "b1": rng.standard_normal(8) / 10,
+        "w2": rng.standard_normal((5, 16)) / 4, "b2": rng.standard_normal(5) / 10,
+    }  # fmt: skip
+    near = {"kernel_shape": [3, 3], "pads": [1] * 4}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0", "b0"], ["c0"], strides=[2, 2], **near),
+        helper.make_node("Relu", ["c0"], ["r0"]),
+        helper.make_node("Conv", ["r0", "w1", "b1"], ["c1"], group=8, **near),
+        helper.make_node("Add", ["r0", "c1"], ["a"]),
+        helper.make_node("Concat", ["a", "r0"], ["j"], axis=1),
+        helper.make_node("GlobalAveragePool", ["j"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "w2", "b2"], ["y"], transB=1),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", 1, (1, 3, 12, 12))],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [onnx.numpy_helper.from_array(a.astype(np.float32), n) for n, a in inits.items()],
+    )  # fmt: skip
+    plain = path.with_suffix(".float.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), plain)
+    feeds = [{"x": rng.standard_normal((1, 3, 12, 12)).astype(np.float32)} for _ in range(4)]
+
+    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc, name-defined]
+        left = iter(feeds)
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return next(self.left, None)
+
+    kind = quantization.QuantType.QUInt8 if seed % 2 else quantization.QuantType.QInt8
+    quantization.quantize_static(
+        plain, path, Reader(), quant_format=quantization.QuantFormat.QDQ, activation_type=kind,
+        weight_type=quantization.QuantType.QInt8, per_channel=bool(seed % 3),
+    )  # fmt: skip
+    return path, feeds
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(4))
+def test_onnx_with_its_own_scales(seed: int, tmp_path: Path) -> None:
+    source, feeds = qdq(tmp_path / "m.onnx", seed)
+    graph = thinflow.load(source)
+    (step,) = {grid_of(n).scale for n in kept_grids_of(graph) if "y_" in n.name}  # type: ignore[union-attr]
+    for target in (tmp_path / "m.tflite", tmp_path / "again.onnx"):
+        thinflow.convert(graph, target)
+        for feed in feeds:
+            (expected,) = thinflow.run(source, feed).values()
+            (found,) = thinflow.run(target, feed).values()
+            # LiteRT rounds halves another way, also in layers before the last.
+            assert np.abs(found - expected).max() <= 2.01 * step
+    operators = Counter(n.op for n in formats.load(tmp_path / "m.tflite"))
+    assert operators["tfl.CONV_2D"] == operators["tfl.DEPTHWISE_CONV_2D"] == 1
+    assert operators["tfl.QUANTIZE"] <= 3
+    assert not {"tfl.FAKE_QUANT", "tfl.CAST", "tfl.ROUND"} & operators.keys()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_part_of_a_quantized_model(tmp_path: Path) -> None:
+    source, feeds = qdq(tmp_path / "m.onnx", 1)
+    thinflow.convert(source, tmp_path / "part.tflite", outputs=["r0_QuantizeLinear_Output"])
+    (found,) = thinflow.run(tmp_path / "part.tflite", feeds[0]).values()
+    assert found.dtype == np.uint8
+
+
+def test_a_file_that_answers_otherwise_is_not_written(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = thinflow.load(shared / "zoo" / "tflite" / "mlperf_kws_ref.tflite")
+    right = kept_grids.quantize_int8
+
+    def wrong(program, ranges, *rest):  # type: ignore[no-untyped-def]
+        return right(
+            program, {t: r._replace(low=r.low * 9, high=r.high * 9) for t, r in ranges.items()}, *rest
+        )
+
+    monkeypatch.setattr(kept_grids, "quantize_int8", wrong)
+    with pytest.raises(VerificationError, match=r"the file gives .* for 'Identity'"):
+        thinflow.convert(graph, tmp_path / "m.tflite")
+    assert not (tmp_path / "m.tflite").exists()
