@@ -12,7 +12,7 @@ from thinflow.ir.graph import Value
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.formulas import Formula
 from thinflow.lift.onnx.maxima import places_of_maxima
-from thinflow.lift.onnx.values import channels_first, channels_last, integers, rank
+from thinflow.lift.onnx.values import channels_first, channels_last, integers, like, rank
 from thinflow.lift.onnx.windows import LINE, VOLUME, Window, as_line, as_picture, bordered, window
 from thinflow.lift.rules import Rule, lifts
 
@@ -92,7 +92,7 @@ def _average_pool(c: Call) -> Value:
     if None in win.sizes:
         y = c.emit("RealDiv", y, _shares(c, x, win, borders))
     else:
-        y = c.emit("Mul", y, c.constant(_factors(win, borders), y))
+        y = c.emit("Mul", y, like(c, _factors(win, borders), y))
     return channels_first(c, y, count)
 
 

@@ -100,8 +100,8 @@ def integers(c: Call, content: Sequence[int] | int | Array) -> Value:
     return c.constant(np.array(content, np.int64))
 
 
-def like(c: Call, number: float, value: Value) -> Value:
-    """A scalar of a value's type."""
+def like(c: Call, number: float | np.ndarray[Any, Any], value: Value) -> Value:
+    """A number, or an array of some, of a value's type."""
     kind = value.dtype.numpy() if value.dtype is not None else np.dtype(np.float32)
     return c.constant(np.array(number).astype(kind))
 
