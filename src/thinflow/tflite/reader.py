@@ -22,6 +22,7 @@ from thinflow.tflite.model import (
     byte_count,
 )
 from thinflow.tflite.options import UnknownOptions, decode_options
+from thinflow.tflite.sparsity import MOST_ELEMENTS, densified, read_sparsity
 from thinflow.tflite.writer import IDENTIFIER, LOCATION, LOCATION_KEY, SCHEMA_VERSION
 from thinflow.wire import flatbuffer
 from thinflow.wire.flatbuffer import Table
@@ -44,6 +45,7 @@ class _Keeper:
         self._noted: set[str] = set()
         self.elsewhere: dict[int, Table] = {}
         self.groups: list[str] = []
+        self._room = MOST_ELEMENTS
 
     def lose(self, what: str) -> None:
         """Note that something is left out.
@@ -56,6 +58,16 @@ class _Keeper:
         if what not in self._noted:
             self._noted.add(what)
             self.losses.append(what)
+
+    def densified(self, raw: memoryview, tensor: Tensor, parameters: Table) -> np.ndarray:
+        """A sparse constant as an array of its shape."""
+        shape, element = tuple(n or 0 for n in tensor.shape or ()), tensor.dtype
+        self._room -= math.prod(shape)
+        if self._room < 0:
+            raise FormatError("sparse weights are too large to be read")
+        if not element.itemsize or element.name in schema.PACKED_BITS or len(raw) % element.itemsize:
+            raise FormatError(f"sparse weights of type {element} cannot be read")
+        return densified(np.frombuffer(raw, element.numpy()), shape, read_sparsity(parameters))
 
     def external(self, number: int) -> memoryview | None:
         """The bytes of a buffer in another file; None if they are packed, or no other file may be opened."""
@@ -157,9 +169,11 @@ def _read_tensor(
             # A type that equals no other, so that nothing takes it for one it knows.
             element = dtype(_UNKNOWN_TYPES + number % 256)
         # Slots of fields that change what the buffer's bytes mean.
-        for slot, feature in ((6, "sparse weights"), (9, "the types of a variant")):
-            if table.has(slot):
-                keeper.lose(f"{feature} are not supported")
+        if table.has(9):
+            keeper.lose("the types of a variant are not supported")
+        # They are not written back sparse, so whoever writes may not have them.
+        if table.has(6) and keeper.losses is None:
+            raise FormatError("sparse weights are not supported")
         index, external = table.scalar(2, "u32"), table.scalar(10, "u32")
         raw = keeper.external(external) if external else _pick(buffers, index, "buffer")
         tensor = Tensor(
@@ -169,8 +183,11 @@ def _read_tensor(
             quantization=_read_quantization(table.table(4), keeper),
             is_variable=table.scalar(5, "bool"),
         )
-        if raw is None or (raw and (table.has(6) or element.number > _UNKNOWN_TYPES)):
+        sparsity = table.table(6)
+        if raw is None or (raw and element.number > _UNKNOWN_TYPES):
             tensor.stored_bytes = len(raw or b"")
+        elif sparsity is not None:
+            tensor.data = keeper.densified(raw, tensor, sparsity)
         elif raw:
             # Negative, so that the numbers of external buffers and of others cannot be confused as keys.
             index = -external if external else index

@@ -144,18 +144,6 @@ def test_kinds_that_are_not_known_are_refused(tmp_path: Path) -> None:
         thinflow.Session(model(tmp_path / "m.tflite", cell_power=-8), "reference")
     with pytest.raises(UnsupportedOp, match="peepholes and fewer outputs than units"):
         thinflow.Session(model(tmp_path / "m.tflite", peephole=True, project=True), "reference")
-    b = Made(0)
-    x = Tensor("x", (1, 4), INT8, quantization=Quantization((0.1,), (0,)))
-    y = Tensor("y", (1, 3), INT8, quantization=Quantization((0.1,), (0,)))
-    operands = [
-        *(x, b.const((3, 4), INT8, 0.1, 9), b.const((3, 2), INT16, 0.1, 9), b.const((3,), INT32, 0.1, 9)),
-        b.tensor((1, 6), INT16, 0.1, is_variable=True),
-    ]
-    options = {"fused_activation_function": "RELU", "rank": 1}
-    program = Program([Subgraph([x], [y], [Operator("SVDF", operands, [y], options)])])
-    (tmp_path / "n.tflite").write_bytes(to_bytes(program))
-    with pytest.raises(UnsupportedOp, match="its kernel of eight bits is not known here"):
-        thinflow.Session(tmp_path / "n.tflite", "reference")
 
 
 def test_the_tables_are_what_they_stand_for() -> None:

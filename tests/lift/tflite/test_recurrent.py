@@ -127,6 +127,23 @@ def test_layer_norms(cifg: bool, tmp_path: Path) -> None:
     agree(written(tmp_path / "m.tflite", "UNIDIRECTIONAL_SEQUENCE_LSTM", operands, [shape], options), 1e-4)
 
 
+@pytest.mark.parametrize("codes", [False, True])
+@pytest.mark.parametrize("cifg", [False, True])
+def test_diagonal_recurrent_weights(cifg: bool, codes: bool, tmp_path: Path) -> None:
+    b = Builder()
+    found = weights(b, cifg=cifg, codes=codes)
+    found[4 + cifg : 8] = [b.const(UNITS) for _ in range(4 - cifg)]
+    states = [b.state(BATCH, UNITS), b.state(BATCH, UNITS)]
+    operands = [Tensor("x", (STEPS, BATCH, INPUTS), FLOAT), *found, *states]
+    options = {"fused_activation_function": "TANH", "time_major": True, "diagonal_recurrent_tensors": True}
+    shape = (STEPS, BATCH, UNITS)
+    agree(written(tmp_path / "m.tflite", "UNIDIRECTIONAL_SEQUENCE_LSTM", operands, [shape], options))
+    operands[1 + 6] = b.const(UNITS, codes=True)
+    path = written(tmp_path / "n.tflite", "UNIDIRECTIONAL_SEQUENCE_LSTM", operands, [shape], options)
+    with pytest.raises(UnsupportedOp, match="the diagonals of its recurrent weights are not float"):
+        thinflow.Session(path, "reference")
+
+
 @pytest.mark.parametrize("asymmetric", [False, True])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_eight_bit_weights(variant: str, asymmetric: bool, tmp_path: Path) -> None:

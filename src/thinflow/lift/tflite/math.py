@@ -241,6 +241,8 @@ lifts("tfl.AVERAGE_POOL_2D")(_pool("AvgPool"))
 lifts("tfl.LEAKY_RELU")(same("LeakyRelu", "alpha"))
 lifts("tfl.RELU_N1_TO_1")(lambda c: _between(c, c[0], -1.0))
 lifts("tfl.FAKE_QUANT")(same("FakeQuantWithMinMaxArgs", "min", "max", "num_bits", "narrow_range"))
+# Its reader has put the zeros of a sparse constant back.
+lifts("tfl.DENSIFY")(lambda c: c.emit("Identity", c[0]))
 # Operands are real by now and results are quantized behind the rule: nothing is left between.
 lifts("tfl.QUANTIZE")(lambda c: c.emit("Identity", c[0]))
 lifts("tfl.RELU_0_TO_1")(lambda c: _between(c, c[0], 0.0))

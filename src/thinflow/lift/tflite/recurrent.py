@@ -13,11 +13,12 @@ import numpy as np
 from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import INT32
+from thinflow.ir.types import FLOAT, INT32
 from thinflow.lift.lifter import Call
 from thinflow.lift.rules import lifts
 from thinflow.lift.tflite.hybrid import Products
 from thinflow.lift.tflite.integer_lstm import integer_lstm
+from thinflow.lift.tflite.integer_svdf import integer_svdf
 from thinflow.lift.tflite.math import activated
 from thinflow.lift.tflite.quantized import is_quantized_recurrent
 
@@ -188,7 +189,7 @@ def svdf(c: Call) -> Value:
     Every filter remembers `memory` of its features, the newest last; y = act(sum of times * memory + bias).
     """
     if is_quantized_recurrent(c):
-        raise UnsupportedOp("its kernel of eight bits is not known here")
+        return integer_svdf(c)
     filters, memory = c.sizes(2)
     rank = c.get("rank", 1)
     feature = Products(c).of(c[0], 1)
@@ -258,8 +259,8 @@ class Lstm:
         Raises:
             UnsupportedOp: weights in a form of their own.
         """
-        if c.get("diagonal_recurrent_tensors", False):
-            raise UnsupportedOp("its recurrent weights are diagonals")
+        # The kernel goes by the shapes: the diagonal of a matrix is stored as a vector.
+        c.get("diagonal_recurrent_tensors", False)
 
         def operand(place: int | None) -> Value | None:
             return c[place] if place is not None and c.has(place) else None
@@ -306,13 +307,22 @@ class Lstm:
     def _sum(self, letter: str, x: Value, h: Value, state: Value | None) -> Value:
         """The sum in a gate before its activation. [batch,units]"""
         c, gate = self.call, self.gates[letter]
-        total = c.emit("AddV2", self.products.of(x, gate.weights), self.products.of(h, gate.recurrent))
+        total = c.emit("AddV2", self.products.of(x, gate.weights), self._recurrent(h, gate.recurrent))
         if gate.peephole is not None and state is not None:
             total = c.emit("AddV2", total, c.emit("Mul", state, gate.peephole))
         if gate.norm is not None:
             total = c.emit("Mul", _normalized(c, total), gate.norm)
         # The bias comes behind the norm, which would take it out again.
         return total if gate.bias is None else c.emit("AddV2", total, gate.bias)
+
+    def _recurrent(self, h: Value, place: int) -> Value:
+        if len(self.call.sizes(place)) != 1:
+            return self.products.of(h, place)
+        source = self.call.sources[place]
+        # LiteRT's kernel takes the bytes of a diagonal for floats, whatever their type is.
+        if source is None or source.dtype is not FLOAT:
+            raise UnsupportedOp("the diagonals of its recurrent weights are not float")
+        return self.call.emit("Mul", h, self.call[place])
 
     def _projected(self, y: Value) -> Value:
         if self.projection is None:
