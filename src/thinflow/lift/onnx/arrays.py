@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import INT32, INT64
+from thinflow.ir.types import BFLOAT16, FLOAT, HALF, INT32, INT64, dtype
 from thinflow.lift.lifter import Call
+from thinflow.lift.onnx.sizes import Size, counted, product, settled, size, sizes_of, vector
 from thinflow.lift.onnx.values import (
+    NUMBERS,
+    along,
     bounded,
     integers,
     like,
@@ -21,72 +25,85 @@ from thinflow.lift.onnx.values import (
 )
 from thinflow.lift.rules import lifts
 
-_INT64_MOST = (1 << 63) - 1
+INT16 = dtype("int16")
 
 
 @lifts("onnx.Reshape")
 def _reshape(c: Call) -> Value:
     """A size of 0 keeps the input's, unless `allowzero` says otherwise."""
+    is_zero = bool(c.get("allowzero", 0))
     if not c.has(1):  # as before version 5
-        sizes: tuple[int, ...] | None = tuple(c.get("shape", ()))
-    else:
-        tensor = c[1].node.tensor
-        sizes = None if tensor is None else tuple(int(n) for n in tensor.numpy().reshape(-1))
-    if sizes is None:
-        shape = c[1] if c.get("allowzero", 0) else _with_zeros_filled(c)
-        return c.emit("Reshape", c[0], shape, Tshape=shape.dtype)
-    copied = [i for i, n in enumerate(sizes) if n == 0 and not c.get("allowzero", 0)]
-    shape = integers(c, sizes)
-    if copied:
-        own = c[0].spec.shape
-        if own is not None and all(i < len(own) and own[i] is not None for i in copied):
-            shape = integers(c, tuple(int(own[i] or 0) if i in copied else n for i, n in enumerate(sizes)))
-        else:
-            shape = _with_sizes_of(c, sizes, copied)
-    return c.emit("Reshape", c[0], shape, Tshape=INT64)
+        return c.emit("Reshape", c[0], vector(c, _copied(c, c.get("shape", ()), is_zero)))
+    content = c.content(c[1])
+    if content is not None:
+        return c.emit("Reshape", c[0], vector(c, _copied(c, content.reshape(-1).tolist(), is_zero)))
+    sizes = _but_one(c[1])
+    if sizes is not None:
+        return c.emit("Reshape", c[0], integers(c, sizes))
+    return c.emit("Reshape", c[0], typed(c, c[1], INT64) if is_zero else _with_zeros_filled(c))
 
 
-def _with_sizes_of(c: Call, sizes: tuple[int, ...], copied: list[int]) -> Value:
-    """Sizes, of which some are those that the input turns out to have."""
-    whole = c.emit("Shape", c[0], out_type=INT64)
-    parts = [
-        c.emit("Slice", whole, integers(c, (i,)), integers(c, (1,)), Index=INT64)
-        if i in copied
-        else integers(c, (n,))
-        for i, n in enumerate(sizes)
-    ]
-    return _one_vector(c, parts)
+def _copied(c: Call, sizes: Sequence[int], is_zero: bool) -> list[Size]:
+    """Sizes, in which a 0 is what the input has."""
+    if is_zero or 0 not in sizes:
+        return list(sizes)
+    own = c[0].spec.shape
+    known = [n or (own[i] if own is not None and i < len(own) else None) for i, n in enumerate(sizes)]
+    is_open = [n is None for n in known]
+    others = math.prod(n for n in known if n is not None and n >= 0)
+    left = _left_over(c, [i for i, unknown in enumerate(is_open) if unknown], others) if -1 in sizes else None
+    # One that only the run tells is what the others leave.
+    if sum(is_open) == 1 and others and (-1 not in sizes or left is not None):
+        return [-1 if n is None else left if n == -1 and left is not None else n for n in known]
+    return [size(c, c[0], i) if n is None else n for i, n in enumerate(known)]
 
 
-def _one_vector(c: Call, parts: list[Value]) -> Value:
-    return c.emit("ConcatV2", *parts, c.constant(0), N=len(parts), Tidx=INT32) if len(parts) > 1 else parts[0]
+def _left_over(c: Call, kept: Sequence[int], others: int) -> int | None:
+    """What -1 stands for where the only sizes of the input that are open are kept as they are."""
+    own = c[0].spec.shape
+    rest = [None] if own is None else [n for i, n in enumerate(own) if i not in kept]
+    known = math.prod(n or 0 for n in rest)
+    return None if None in rest or not others or known % others else known // others
+
+
+def _but_one(shape: Value) -> tuple[int, ...] | None:
+    """Computed sizes of which all but one are known, with -1 for that; None if there are more, or a 0."""
+    elements = shape.spec.elements
+    if elements is None or elements.count(None) != 1 or any(n is not None and n <= 0 for n in elements):
+        return None
+    return tuple(-1 if n is None else n for n in elements)
 
 
 def _with_zeros_filled(c: Call) -> Value:
     """Computed sizes, with the input's in place of zeros; there may be more or fewer of them."""
     wanted = typed(c, c[1], INT64)
     zeros = c.emit("ZerosLike", wanted)
-    own = c.emit("ConcatV2", c.emit("Shape", c[0], out_type=INT64), zeros, c.constant(0), N=2, Tidx=INT32)
-    count = c.emit("Shape", wanted, out_type=INT64)
-    own = c.emit("Slice", own, integers(c, (0,)), count, Index=INT64)
-    return c.emit("SelectV2", c.emit("Equal", wanted, zeros), own, wanted, T=INT64)
+    own = c.emit("ConcatV2", c.emit("Shape", c[0], out_type=INT64), zeros, c.constant(0))
+    own = c.emit("Slice", own, integers(c, (0,)), c.emit("Shape", wanted, out_type=INT64))
+    return c.emit("SelectV2", c.emit("Equal", wanted, zeros), own, wanted)
 
 
 @lifts("onnx.Flatten")
 def _flatten(c: Call) -> Value:
     """[a, b, c, d] as [a * b, c * d] at axis 2."""
-    axis, count = c.get("axis", 1), rank(c)
-    axis = axis + count if axis < 0 else axis
+    count = rank(c)
+    axis = int(c.get("axis", 1))
+    if not -count <= axis <= count:
+        raise UnsupportedOp(f"its axis is {axis} where there are {count}")
     sizes = c[0].spec.shape or ()
-    if axis == 0:
-        return c.emit("Reshape", c[0], integers(c, (1, -1)), Tshape=INT64)
-    if None not in sizes[axis:]:
-        width = int(np.prod([n or 0 for n in sizes[axis:]], dtype=np.int64))
-        return c.emit("Reshape", c[0], integers(c, (-1, width)), Tshape=INT64)
-    if None not in sizes[:axis]:
-        height = int(np.prod([n or 0 for n in sizes[:axis]], dtype=np.int64))
-        return c.emit("Reshape", c[0], integers(c, (height, -1)), Tshape=INT64)
-    raise UnsupportedOp("too many of its input's sizes are open")
+    axis = axis + count if axis < 0 else axis
+    width = None if None in sizes[axis:] else math.prod(n or 0 for n in sizes[axis:])
+    height = None if None in sizes[:axis] else math.prod(n or 0 for n in sizes[:axis])
+    # Of nothing, what is left over is not told by the number of elements.
+    if width and height is None:
+        height = -1
+    if height and width is None:
+        width = -1
+    parts: list[Size] = [
+        product(c, sizes_of(c, c[0], count)[:axis]) if height is None else height,
+        product(c, sizes_of(c, c[0], count)[axis:]) if width is None else width,
+    ]
+    return c.emit("Reshape", c[0], vector(c, parts))
 
 
 @lifts("onnx.Transpose")
@@ -104,79 +121,6 @@ def _concat(c: Call) -> Value:
     return c.emit("ConcatV2", *xs, c.constant(c.get("axis", 1)), N=len(xs), Tidx=INT32)
 
 
-@lifts("onnx.Split")
-def _split(c: Call) -> list[Value]:
-    parts = numbers(c, "split", 1)
-    count = len(c.node.outputs)
-    if c.get("num_outputs", count) != count:
-        raise UnsupportedOp("not all of its parts have names")
-    axis = c.get("axis", 0)
-    if parts is None:
-        size = c.sizes(0)[axis]
-        each = -(-size // count)
-        parts = tuple(min(each, size - i * each) for i in range(count))
-    if len(parts) == 1:
-        return [c.emit("Identity", c[0])]
-    node = c.many("SplitV", c[0], integers(c, parts), c.constant(axis), num_split=len(parts), Tlen=INT64)
-    return [node.output(i) for i in range(len(parts))]
-
-
-@lifts("onnx.Slice")
-def _slice(c: Call) -> Value:
-    """Begins and ends may be computed; axes and steps must be constants."""
-    count = rank(c)
-    if not c.has(1):  # options, as before version 10
-        starts, ends = (integers(c, c.get(option, ())) for option in ("starts", "ends"))
-        axes = c.get("axes") or tuple(range(len(c.get("starts", ()))))
-        steps: tuple[int, ...] = (1,) * len(axes)
-    else:
-        starts, ends = c[1], c[2]
-        given = numbers(c, "", 3)
-        length = (starts.spec.shape or (None,))[0]
-        axes = given if given is not None else tuple(range(count if length is None else length))
-        steps = numbers(c, "", 4) or (1,) * len(axes)
-    places = {axis % count: i for i, axis in enumerate(axes)}
-    pieces = [[_piece(c, ends_of, places.get(axis), fill) for axis in range(count)]
-              for ends_of, fill in ((starts, 0), (ends, _INT64_MOST))]  # fmt: skip
-    masks = _end_mask(ends, places, steps)
-    strides = integers(c, tuple(steps[places[a]] if a in places else 1 for a in range(count)))
-    begin, end = (_joined(c, p) for p in pieces)
-    return c.emit(
-        "StridedSlice", c[0], begin, end, strides, Index=INT64, end_mask=masks,
-        begin_mask=0, ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0,
-    )  # fmt: skip
-
-
-def _end_mask(ends: Value, places: Mapping[int, int], steps: tuple[int, ...]) -> int:
-    """Axes that are walked backwards to their very beginning, which an end of -1 would not say."""
-    tensor = ends.node.tensor
-    if tensor is None:
-        return 0
-    known = [int(n) for n in tensor.numpy().reshape(-1)]
-    return sum(1 << axis for axis, i in places.items() if steps[i] < 0 and known[i] <= -_FAR)
-
-
-# Exporters write about the least number of 32 or 64 bits for "to the beginning"; no axis is that long.
-_FAR = 1 << 30
-
-
-def _piece(c: Call, values: Value, place: int | None, fill: int) -> Value | int:
-    """One number of a vector: known, or cut out of what is computed."""
-    if place is None:
-        return fill
-    if values.node.tensor is not None:
-        return int(values.node.tensor.numpy().reshape(-1)[place])
-    part = c.emit("Slice", values, integers(c, (place,)), integers(c, (1,)), Index=INT64)
-    return typed(c, part, INT64)
-
-
-def _joined(c: Call, pieces: list[Value | int]) -> Value:
-    if all(isinstance(p, int) for p in pieces):
-        return integers(c, tuple(p for p in pieces if isinstance(p, int)))
-    parts = [integers(c, (p,)) if isinstance(p, int) else p for p in pieces]
-    return _one_vector(c, parts)
-
-
 @lifts("onnx.Squeeze")
 def _squeeze(c: Call) -> Value:
     return c.emit("Squeeze", c[0], squeeze_dims=numbers(c, "axes", 1) or ())
@@ -186,6 +130,8 @@ def _squeeze(c: Call) -> Value:
 def _unsqueeze(c: Call) -> Value:
     axes = numbers(c, "axes", 1) or ()
     count = rank(c) + len(axes)
+    if not all(-count <= a < count for a in axes) or len({a % count for a in axes}) < len(axes):
+        raise UnsupportedOp(f"its axes {list(axes)} are not those of {count} dimensions")
     y = c[0]
     for axis in sorted(a % count for a in axes):
         y = c.emit("ExpandDims", y, c.constant(axis))
@@ -195,8 +141,24 @@ def _unsqueeze(c: Call) -> Value:
 @lifts("onnx.Expand")
 def _expand(c: Call) -> Value:
     """Both ways: sizes of 1 of the wanted shape stay what the input has."""
-    shape = c.emit("Shape", c[0], out_type=INT64)
-    return c.emit("BroadcastTo", c[0], c.emit("BroadcastArgs", shape, c[1], T=INT64), Tidx=INT64)
+    wanted, own = c.content(c[1]), c[0].spec.shape
+    if wanted is None or own is None or None in own:
+        shape = c.emit("Shape", c[0], out_type=INT64)
+        return c.emit("BroadcastTo", c[0], c.emit("BroadcastArgs", shape, settled(c, 1)))
+    sizes = np.broadcast_shapes(tuple(n or 0 for n in own), tuple(map(int, wanted.reshape(-1))))
+    return c.emit("Identity", c[0]) if sizes == own else c.emit("BroadcastTo", c[0], integers(c, sizes))
+
+
+@lifts("onnx.Tile")
+def _tile(c: Call) -> Value:
+    """In version 1, so many times along one axis."""
+    if not c.has(2):
+        return c.emit("Tile", c[0], settled(c, 1))
+    times, axes = c.known(1).reshape(-1), c.known(2).reshape(-1)
+    counts = [1] * rank(c)
+    for number, axis in zip(times, axes, strict=True):
+        counts[int(axis)] = int(number)
+    return c.emit("Tile", c[0], integers(c, counts))
 
 
 @lifts("onnx.Shape")
@@ -205,40 +167,77 @@ def _shape(c: Call) -> Value:
     y = c.emit("Shape", c[0], out_type=INT64)
     if not start and end is None:
         return y
-    count = rank(c)
-    first, last, _ = slice(start, end).indices(count)
-    return c.emit("Slice", y, integers(c, (first,)), integers(c, (max(last - first, 0),)), Index=INT64)
+    first, last, _ = slice(start, end).indices(rank(c))
+    return c.emit("Slice", y, integers(c, (first,)), integers(c, (max(last - first, 0),)))
 
 
 @lifts("onnx.ConstantOfShape")
 def _constant_of_shape(c: Call) -> Value:
     fill = c.get("value")
     content = np.zeros(1, np.float32) if fill is None else fill.numpy()
-    value = c.constant(content.reshape(()))
-    return c.emit("Fill", c[0], value, T=value.dtype, index_type=INT64)
+    return c.emit("Fill", settled(c, 0), c.constant(content.reshape(())))
 
 
 @lifts("onnx.Range")
 def _range(c: Call) -> Value:
-    return c.emit("Range", c[0], c[1], c[2], Tidx=c[0].dtype)
+    """The types that TensorFlow counts in are fewer."""
+    kind = c[0].dtype
+    if kind is None or kind not in (HALF, BFLOAT16, INT16):
+        return c.emit("Range", *(_scalar(c, i, c[i]) for i in range(3)))
+    wide = INT32 if kind is INT16 else FLOAT
+    return typed(c, c.emit("Range", *(_scalar(c, i, typed(c, c[i], wide)) for i in range(3))), kind)
+
+
+def _scalar(c: Call, place: int, value: Value) -> Value:
+    """An operand of one element, some of which exporters write as a vector."""
+    return c.emit("Reshape", value, integers(c, ())) if c[place].spec.rank else value
 
 
 @lifts("onnx.NonZero")
 def _non_zero(c: Call) -> Value:
     """[rank, n]: the places, a row per axis."""
-    return c.emit("Transpose", c.emit("Where", c[0]), integers(c, (1, 0)), T=INT64, Tperm=INT64)
+    return c.emit("Transpose", c.emit("Where", c[0]), integers(c, (1, 0)))
 
 
 @lifts("onnx.Trilu")
 def _trilu(c: Call) -> Value:
     """The part of matrices on one side of a diagonal."""
-    k = int(c.known(1).reshape(-1)[0]) if c.has(1) else 0
-    height, width = c.sizes(0)[-2:]
-    bounded(height * width)
-    side = np.triu if c.get("upper", 1) else np.tril
-    mask = c.constant(side(np.ones((height, width), bool), k))
-    return c.emit("SelectV2", mask, c[0], like(c, 0, c[0]), T=c[0].dtype)
+    known = c.content(c[1]) if c.has(1) else np.zeros(1)
+    count, upper = rank(c), bool(c.get("upper", 1))
+    height, width = (size(c, c[0], count + a) for a in (-2, -1))
+    if known is not None and isinstance(height, int) and isinstance(width, int):
+        bounded(height * width)
+        side = np.triu if upper else np.tril
+        mask = c.constant(side(np.ones((height, width), bool), int(known.reshape(-1)[0])))
+    else:
+        k = c.emit("Reshape", settled(c, 1), integers(c, ())) if c.has(1) else integers(c, 0)
+        above = c.emit("Sub", _columns(c, width), _rows(c, height))
+        mask = c.emit("GreaterEqual" if upper else "LessEqual", above, k)
+    return c.emit("SelectV2", mask, c[0], like(c, 0, c[0]))
 
 
-lifts("onnx.Tile")(lambda c: c.emit("Tile", c[0], c[1], Tmultiples=INT64))
+def _columns(c: Call, number: Size) -> Value:
+    return along(c, counted(c, number), 1, 2)
+
+
+def _rows(c: Call, number: Size) -> Value:
+    return along(c, counted(c, number), 0, 2)
+
+
+@lifts("onnx.EyeLike")
+def _eye_like(c: Call) -> Value:
+    """Ones on a diagonal, of the sizes of a matrix."""
+    number = c.get("dtype")
+    kind = c[0].dtype if number is None else NUMBERS.get(number)
+    if kind is None:
+        raise UnsupportedOp("it makes a type that TensorFlow does not have")
+    height, width = size(c, c[0], 0), size(c, c[0], 1)
+    k = int(c.get("k", 0))
+    if isinstance(height, int) and isinstance(width, int):
+        bounded(height * width)
+        return c.emit("Identity", c.constant(np.eye(height, width, k, dtype=np.int8).astype(kind.numpy())))
+    below = c.emit("AddV2", _rows(c, height), integers(c, k))
+    return typed(c, c.emit("Equal", below, _columns(c, width)), kind)
+
+
 lifts("onnx.Size")(lambda c: c.emit("Size", c[0], out_type=INT64))
