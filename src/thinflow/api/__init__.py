@@ -21,6 +21,7 @@ from thinflow.api.freezing import (
     leads_to_checkpoint,
     load_checkpoint,
     opening_notes,
+    source_notes,
     variable_bytes,
     variable_states,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "runtime_format",
     "save",
     "save_reduction",
+    "source_notes",
     "structure_lines",
     "summarize",
     "synthetic_feed",

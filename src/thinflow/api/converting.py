@@ -62,7 +62,12 @@ def convert(
     if not _is_run(path):
         # The same nodes in other letters.
         options = {"state": kept, **opening(tags, signature, checkpoint)}
-        return save(load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options), path)
+        graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options)
+        if verify and graph.source is not None:
+            from thinflow.optimize.source_proof import note_proof
+
+            note_proof(graph, may_differ=isinstance(source, Graph))
+        return save(graph, path)
     try:
         made = convert_verified(
             source,
@@ -148,12 +153,13 @@ def convert_verified(
     """
     from thinflow.analysis.training_mode import switch_notes
     from thinflow.engines._child import checked_timeout
-    from thinflow.load.frozen import opening_notes
+    from thinflow.load.frozen import opening_notes, source_notes
     from thinflow.lower.targets import target_for
     from thinflow.optimize.conversion import Conversion, Converter
     from thinflow.optimize.kept_grids import KeptConverter
     from thinflow.optimize.litert import LiteRTMaker
     from thinflow.optimize.onnx import OnnxMaker
+    from thinflow.optimize.source_proof import note_proof
     from thinflow.transforms.quantized.grids import kept_grids
 
     target = os.fspath(path)
@@ -175,20 +181,24 @@ def convert_verified(
         return Conversion(target, copied, "a copy of the file, byte for byte")
     if not _is_run(target):
         graph = load(source, shapes=shapes, **names)
+        if verify:
+            note_proof(graph, may_differ=isinstance(source, Graph))
         size = save(graph, target)
         is_lowered = target_for(target) is not None
         proof = "nothing here runs it" if is_lowered else "every node and weight kept as it was"
-        return Conversion(target, size, proof, opening_notes(graph))
+        return Conversion(target, size, proof, [*source_notes(graph), *opening_notes(graph)])
 
     def write(graph: Graph) -> Conversion:
         is_onnx = target.endswith(".onnx")
         maker: Any = OnnxMaker(opset, external_data=external_data) if is_onnx else LiteRTMaker()
         # What was read from a quantized file stays in so few bits, with that file's scales.
         kind = KeptConverter if kept_grids(graph) else Converter
-        return kind(maker, graph, target, seconds, strict, verify).convert()
+        # A Graph may have been changed on purpose by whoever gives it.
+        is_as_opened = not isinstance(source, Graph)
+        return kind(maker, graph, target, seconds, strict, verify, is_as_opened).convert()
 
     made, graph, settings = _kept_else_frozen(source, shapes, names, write)
-    made.notes += [*switch_notes(settings), *opening_notes(graph)]
+    made.notes += [*source_notes(graph), *switch_notes(settings), *opening_notes(graph)]
     return made
 
 

@@ -114,6 +114,15 @@ def freeze_with_report(
     )
 
 
+def source_notes(graph: Graph) -> list[str]:
+    """Notes on the file in other ops than TensorFlow's that a graph was made from: what it is, and what came
+    of comparing the two where that was done.
+    """
+    from thinflow.load import frozen
+
+    return frozen.source_notes(graph)
+
+
 def opening_notes(graph: Graph) -> list[str]:
     """What opening a model decided that its user must know: which of several signatures was taken, and what
     became of state.

@@ -102,6 +102,10 @@ def transform_with_ledger(
         steps = [replace(step, ignore_errors=True) for step in steps]
     options = opening(tags, signature, checkpoint)
     graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options)
+    if verify and graph.source is not None:
+        from thinflow.optimize.source_proof import note_proof
+
+        note_proof(graph, may_differ=isinstance(source, Graph))
     comparer = OutputComparer(_named_feeds(graph, feeds), seed=seed) if verify else None
     result = run_steps(
         graph, steps, comparer=comparer, port_count=port_count, size_of=serialized_size, progress=progress

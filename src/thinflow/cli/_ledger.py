@@ -33,7 +33,7 @@ def ledger_lines(result: Any, *, verified: bool) -> list[str]:
         lines += [f"      warning: {w}" for w in step.trace.warnings]
         lines += [f"      note: {n}" for n in step.trace.notes]
         lines += [f"      {line}" for line in reason_lines(step.trace.reasons())]
-    return lines + [f"note: {line}" for line in about_variables(result.graph)]
+    return lines + [f"note: {line}" for line in about_graph(result.graph)]
 
 
 def reason_lines(reasons: Sequence[tuple[str, int, str]]) -> list[str]:
@@ -47,16 +47,18 @@ def reason_lines(reasons: Sequence[tuple[str, int, str]]) -> list[str]:
     return lines
 
 
-def about_variables(graph: Any) -> list[str]:
-    """What is worth saying of a graph that was never frozen: a line, or none."""
+def about_graph(graph: Any) -> list[str]:
+    """What is worth saying of where a graph came from, and of one that was never frozen."""
     from thinflow.analysis.training import variables
+    from thinflow.api import source_notes
 
     left = [node.name for node in variables(graph)]
+    notes = source_notes(graph)
     if not left:
-        return []
+        return notes
     what = f"{len(left)} variable{'s' if len(left) > 1 else ''} left, first '{left[0]}'"
     why = "transforms see no weights that are in a checkpoint; freeze first, see thinflow freeze_graph --help"
-    return [f"{what}: {why}"]
+    return [*notes, f"{what}: {why}"]
 
 
 def verdict(result: Any, *, verified: bool) -> str:
@@ -105,7 +107,7 @@ def ledger_data(result: Any) -> dict[str, Any]:
     return {
         "changes": result.changes,
         "note": result.note,
-        "notes": about_variables(result.graph),
+        "notes": about_graph(result.graph),
         "steps": [
             {
                 "transform": s.transform,

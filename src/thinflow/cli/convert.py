@@ -91,6 +91,8 @@ def _next(args: Namespace, report: Any) -> str:
     """The command to try: what measures the file, or what makes or runs all of a model it is a part of."""
     from pathlib import Path
 
+    from thinflow.api import runtime_format
+
     source, model = shlex.quote(args.model), shlex.quote(report.path)
     if report.is_part:
         flags = interface_flags(args)
@@ -98,7 +100,8 @@ def _next(args: Namespace, report: Any) -> str:
             whole = shlex.quote(str(Path(args.output).with_suffix(report.whole_fits)))
             return f"thinflow convert {source} {whole}{flags}"
         return f"thinflow run {source}{flags}"
-    # Of the source, since the same graph runs on both engines.
-    if args.output.endswith(".onnx"):
+    # Of the source, since the same graph runs on both engines; a file of a runtime runs on its own.
+    if args.output.endswith(".onnx") and not runtime_format(args.model):
         return f"thinflow benchmark {source} --engines litert,onnxruntime"
-    return f"thinflow {'benchmark' if args.output.endswith('.tflite') else 'inspect'} {model}"
+    runs = args.output.endswith((".tflite", ".onnx"))
+    return f"thinflow {'benchmark' if runs else 'inspect'} {model}"

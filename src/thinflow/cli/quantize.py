@@ -169,7 +169,8 @@ def _lines(args: Namespace, report: dict[str, Any]) -> list[str]:
     smaller = report["float_bytes"] / max(report["size_bytes"], 1)
     sizes = f"{human_bytes(report['size_bytes'])}, {smaller:.1f}x smaller than float"
     lines = [report["verdict"]] if report["partial"] else []
-    lines += [f"wrote {report['path']}: {sizes}; {report['quality']}", f"  samples: {report['samples']}"]
+    lines.append(f"wrote {report['path']}: {sizes}; {report['quality']}")
+    lines += [f"  {line}" for line in (*report["origin"], f"samples: {report['samples']}")]
     if report["tested_on"] != report["samples"]:
         lines.append(f"  judged on: {report['tested_on']}")
     lines += [

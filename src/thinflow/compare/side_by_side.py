@@ -95,7 +95,7 @@ class SideBySide:
             elif twin is not None:
                 spec = second.inputs[twin]
                 real = real_numbers(np.asarray(array), _codes_of(first, name))
-                found[twin] = nearest_codes(_placed(real, spec.shape), _codes_of(second, twin), spec)
+                found[twin] = nearest_codes(placed(real, spec.shape), _codes_of(second, twin), spec)
         return found
 
     def _results(self, session: Session, names: Iterable[str], feed: Feed) -> dict[str, Array]:
@@ -237,7 +237,7 @@ def _codes_of(session: Session, name: str) -> tuple[float, int] | None:
     return next((g for n, g in session.grids.items() if plain(n) == plain(name)), None)
 
 
-def _placed(array: Array, wanted: Shape) -> Array:
+def placed(array: Array, wanted: Shape) -> Array:
     """The array with its channels where the other model has them."""
     if wanted is None or shapes_fit(array.shape, wanted) or len(wanted) != array.ndim or array.ndim < 3:
         return array

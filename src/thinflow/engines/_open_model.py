@@ -114,7 +114,7 @@ def _lifted(model: str | os.PathLike[str] | Graph, signature: str | None = None)
         signature = signature_to_run(model)
     chosen = {} if signature is None else {"signature": signature}
     source = formats.load(model, **chosen) if isinstance(model, str | os.PathLike) else model.clone()
-    graph = in_tensorflow(source)
+    graph = in_tensorflow(source, keep_grids=False)
     _check(graph)
     return OpenModel(graph, is_lifted=True, codes=_codes(source, graph))
 

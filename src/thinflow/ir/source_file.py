@@ -21,6 +21,7 @@ class SourceFile:
         signature: the one that was opened, of a .tflite file with several.
         operators: how many ops the file has; 0 if nobody counted.
         nodes: how many of TensorFlow's ops they became.
+        has_codes: whether integers stand for real numbers in it, which every op rounds.
         assumed: what was taken for granted to open it, in words: "batch assumed 1".
     """
 
@@ -31,6 +32,7 @@ class SourceFile:
     signature: str | None = None
     operators: int = 0
     nodes: int = 0
+    has_codes: bool = False
     assumed: tuple[str, ...] = ()
 
     @property

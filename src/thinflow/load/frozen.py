@@ -170,7 +170,7 @@ def listed(names: Iterable[str]) -> str:
 # --- what the user of a model must know ---------------------------------------------------------------------
 
 
-SIGNATURE, STATE = "signature taken", "state"
+SIGNATURE, STATE, SOURCE = "signature taken", "state", "compared with its source"
 """Topics of a graph's facts."""
 
 
@@ -183,3 +183,10 @@ def tell_unkept(graph: Graph, why: str) -> None:
 def opening_notes(graph: Graph) -> list[str]:
     """Notes on the signature that was taken of several, and on state that the model kept between runs."""
     return [graph.facts[topic] for topic in (SIGNATURE, STATE) if topic in graph.facts]
+
+
+def source_notes(graph: Graph) -> list[str]:
+    """Notes on the file that a graph was made from: what it is, and what came of comparing the two."""
+    if graph.source is None:
+        return []
+    return [graph.source.line, *(graph.facts[topic] for topic in (SOURCE,) if topic in graph.facts)]

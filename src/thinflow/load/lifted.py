@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from thinflow.analysis.foreign import is_foreign, stated
+from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import GraphError, UnsupportedOp, closest
 from thinflow.formats.foreign import is_as_read
@@ -26,7 +27,12 @@ _SHOWN_TEXT = 60
 
 
 def in_tensorflow(
-    graph: Graph, inputs: Names | None = None, outputs: Names | None = None, shapes: Shapes | None = None
+    graph: Graph,
+    inputs: Names | None = None,
+    outputs: Names | None = None,
+    shapes: Shapes | None = None,
+    *,
+    keep_grids: bool = True,
 ) -> Graph:
     """A graph of a file's own ops in TensorFlow's; names of nodes and tensors are kept.
 
@@ -37,6 +43,7 @@ def in_tensorflow(
         graph: as it was read from its file; edited.
         inputs, outputs: names of tensors of the file to feed and to compute, inner ones too.
         shapes: input name -> shape to assume. Lifting rules read sizes, so it is known to them.
+        keep_grids: as for `lift`.
 
     Raises:
         UnsupportedOp: an op has no counterpart; names the node and what to do.
@@ -59,7 +66,7 @@ def in_tensorflow(
     if shapes:
         _assume(graph, {_own_name(graph, name): shape for name, shape in shapes.items()})
     operators = sum(is_foreign(n.op) for n in graph)
-    lifted, assumed = _lifted(graph)
+    lifted, assumed = _lifted(graph, keep_grids)
     infer_shapes(lifted)
     lifted.facts = dict(graph.facts)
     if source is not None:
@@ -71,13 +78,19 @@ def in_tensorflow(
 def source_of(graph: Graph, vocabulary: Vocabulary) -> SourceFile:
     """The record of the file that a graph was read from."""
     facts = graph.facts
+    has_codes = any(params_of(v) is not None for node in graph for v in node.outputs)
     words = [vocabulary.label]
     if "opset" in facts:
         words.append(f"opset {facts['opset']}")
     if "producer" in facts:
         words.append(f"from {facts['producer'][:_SHOWN_TEXT]}")
     return SourceFile(
-        graph.path, " ".join(words), vocabulary.runtime, vocabulary.engine, facts.get("signature")
+        graph.path,
+        " ".join(words),
+        vocabulary.runtime,
+        vocabulary.engine,
+        facts.get("signature"),
+        has_codes=has_codes,
     )
 
 
@@ -100,10 +113,10 @@ def default_signature(graph: Graph) -> str | None:
         raise GraphError(error.problem, graph.path, error.hint) from error
 
 
-def _lifted(graph: Graph) -> tuple[Graph, tuple[str, ...]]:
+def _lifted(graph: Graph, keep_grids: bool) -> tuple[Graph, tuple[str, ...]]:
     """The graph lifted, and what was assumed for it: a batch of one, where rules need to know it."""
     try:
-        return lift(graph, keep_grids=True), ()
+        return lift(graph, keep_grids=keep_grids), ()
     except UnsupportedOp as error:
         batches = _open_batches(graph)
         if not batches:
@@ -112,7 +125,7 @@ def _lifted(graph: Graph) -> tuple[Graph, tuple[str, ...]]:
     _assume(graph, batches)
     infer_shapes(graph)
     try:
-        return lift(graph, keep_grids=True), ("batch assumed 1",)
+        return lift(graph, keep_grids=keep_grids), ("batch assumed 1",)
     except UnsupportedOp as error:
         # What the second try says is of no use where the batch made no difference.
         raise (error if (error.problem, error.where) != (first.problem, first.where) else first) from None
@@ -175,7 +188,7 @@ def _learn_sizes(graph: Graph, values: Sequence[Value]) -> None:
     part.outputs = [part.value(v.name) for v in unknown]
     _leave_out_unneeded(part)
     try:
-        lifted = _lifted(part)[0]
+        lifted = _lifted(part, keep_grids=True)[0]
     except UnsupportedOp:  # what leads there has no counterpart: nothing more is known
         return
     infer_shapes(lifted)

@@ -23,6 +23,7 @@ from thinflow.optimize.litert import LiteRTMaker
 from thinflow.optimize.maker import M, ModelMaker
 from thinflow.optimize.numeric_check import CALLS, check_calls, check_model, require_states, why_one_batch
 from thinflow.optimize.samples import samples_for
+from thinflow.optimize.source_proof import prove_beside_source
 from thinflow.rewrite.runner import Result
 
 
@@ -112,6 +113,7 @@ class Converter(Generic[M]):
         timeout_seconds: for running the file.
         strict: refuse to write a part.
         verify: run the file before it takes its name.
+        is_as_opened: whether the graph is what was opened, and not changed by anybody since.
     """
 
     maker: ModelMaker[M, Any]
@@ -120,6 +122,7 @@ class Converter(Generic[M]):
     timeout_seconds: float = TIMEOUT_SECONDS
     strict: bool = False
     verify: bool = True
+    is_as_opened: bool = True
 
     def convert(self) -> Conversion:
         """Write the model that answers as the graph does, its open batch fixed if it has to be."""
@@ -133,6 +136,8 @@ class Converter(Generic[M]):
         if missing or not self.verify:
             size = self.maker.write(model, self._path(model))
             proof = f"not run: {missing}" if self.verify else NOT_VERIFIED
+            if self.verify and (beside := self.beside_source()):
+                proof = f"{proof}; {beside}"
             return self._conversion(model, optimized, size, proof)
         try:
             proven = self._write_proven(model)
@@ -179,17 +184,26 @@ class Converter(Generic[M]):
             UnprovenError: made-up inputs do not go through the graph, and the batch is open.
         """
         path, core = self._path(model), model.core
-        # A list, as the check runs inside of `write`, before the file takes its name.
+        # Lists, as the check runs inside of `write`, before the file takes its name.
         found: list[float] = []
+        beside: list[str] = []
+
+        def check(part: str) -> None:
+            found.append(self._compare(model, part))
+            # What a part is fed and gives only the graph knows; it is judged by that, and that by the file.
+            alike = not model.coverage.is_part and bool(core.states) == bool(self.graph.states)
+            beside.append(self.beside_source(part if alike else None))
+
         try:
-            size = self.maker.write(model, path, check=lambda part: found.append(self._compare(model, part)))
+            size = self.maker.write(model, path, check=check)
         except UnprovenError as error:
             # A state or an open batch that nobody has run is not handed out unproven.
             if core.states or (model.is_open and only_batch_is_open(core.graph.inputs)):
                 raise
             size = self.maker.write(model, path, check=lambda part: require_opening(part, model.engine))
             return size, _UNPROVEN, _why_unproven(error)
-        return size, _agrees(core, model.coverage).format(found[0]), []
+        proof = "; ".join(filter(None, [_agrees(core, model.coverage).format(found[0]), *beside]))
+        return size, proof, []
 
     def _compare(self, model: M, part: str) -> float:
         """The largest relative difference of a file's answers from the graph's."""
@@ -201,6 +215,23 @@ class Converter(Generic[M]):
         if why := why_one_batch(model, samples, file=file, timeout_seconds=seconds):
             raise VerificationError(why)
         return max(apart, check_calls(model, part, samples, timeout_seconds=seconds))
+
+    def beside_source(self, part: str | None = None) -> str:
+        """What came of comparing a file, or else the graph, with the file that the graph was made from; "" if
+        it was made from none.
+
+        Raises:
+            VerificationError: they give other answers.
+        """
+        proof = prove_beside_source(
+            self.graph,
+            part,
+            may_differ=not self.is_as_opened,
+            timeout_seconds=self.timeout_seconds,
+        )
+        if not proof.sentence:
+            return ""
+        return f"it {proof.sentence}" if part is not None else f"the graph {proof.sentence}"
 
 
 NOT_VERIFIED = "not verified (--no-verify)"

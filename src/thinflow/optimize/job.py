@@ -11,7 +11,7 @@ from thinflow.bench.report import BenchmarkReport
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Graph
 from thinflow.ir.interface import without_states
-from thinflow.load.frozen import AUTO, FREEZE
+from thinflow.load.frozen import AUTO, FREEZE, source_notes
 from thinflow.optimize.advice import graph_next_steps, next_steps, settled_notes, warnings_for
 from thinflow.optimize.float_graph import reopened
 from thinflow.optimize.job_inputs import (
@@ -260,6 +260,7 @@ def _common(optimized: OptimizedGraph) -> dict[str, Any]:
     job = optimized.job
     return {
         "source": job.graph.path,
+        "origin": source_notes(job.graph),
         "summary": optimized.summary,
         "inputs": described(without_states(job.graph, job.graph.inputs)),
         "outputs": described(without_states(job.graph, job.graph.outputs)),

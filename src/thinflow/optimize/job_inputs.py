@@ -20,6 +20,7 @@ from thinflow.load.frozen import AUTO, tell_unkept
 from thinflow.load.graphs import load_for_inference
 from thinflow.ops.traits import Trait, has
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples
+from thinflow.optimize.source_proof import note_proof
 from thinflow.quantize.recipe import Recipe, chosen_recipe
 from thinflow.typing import Progress
 
@@ -131,6 +132,8 @@ def open_inputs(
     # Of a copy: inference for the summary writes shapes into the graph.
     summary = summarize(graph.clone(), options.shapes)
     data, tested = both_samples(graph, options)
+    if options.verify:
+        note_proof(graph, data, may_differ=isinstance(source, Graph))
     named = {role: k if isinstance(k, str) else ",".join(k) for role, k in ends.items() if k}
     return JobInputs(graph, settings, summary, data, tested, folder, options, {**named, **options.opening})
 

@@ -83,14 +83,19 @@ class KeptConverter(Converter[Any]):
         require_states(model.core)
         missing = self.maker.missing()
         found: list[float] = []
+        beside: list[str] = []
 
         def check(part: str) -> None:
             feeds = core_feeds(model.core, samples, 1)
             found.append(_compare(model, kept, samples, feeds, part, self.timeout_seconds))
+            beside.append(self.beside_source(None if model.coverage.is_part else part))
 
         runs = self.verify and not missing
         size = self.maker.write(made, self._path(model), check=check if runs else None)
         proof = _agrees(model, found[0]) if found else f"not run: {missing}" if self.verify else NOT_VERIFIED
+        if self.verify and not runs:
+            beside.append(self.beside_source())
+        proof = "; ".join(filter(None, [proof, *beside]))
         made_of = self._conversion(model, optimized, size, proof, _notes(made))
         made_of.notes = [_with_codes(note, kept.border_types) for note in made_of.notes]
         return made_of

@@ -12,7 +12,7 @@ from thinflow.analysis.training_mode import switch_notes
 from thinflow.errors import ParameterError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
-from thinflow.load.frozen import opening_notes
+from thinflow.load.frozen import opening_notes, source_notes
 from thinflow.load.graphs import load_for_inference
 from thinflow.onnx.program import DEFAULT_OPSET
 from thinflow.optimize.float_graph import float_graph, reopened
@@ -23,6 +23,7 @@ from thinflow.optimize.optimized_graph import picture_warnings
 from thinflow.optimize.quality import Quality, compare_models, decibels, finite_decibels
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel, SmallerModel
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples, rebind
+from thinflow.optimize.source_proof import note_proof
 from thinflow.optimize.sqnr import sensitivity
 from thinflow.optimize.tuning import TunedModel, tuned_model
 from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe, chosen_recipe
@@ -125,6 +126,7 @@ def _opened(source: Any, order: str, options: QuantizeOptions) -> _Inputs:
     """The model opened for inference, optimized for a runtime, with its samples."""
     graph, settings = load_for_inference(source, **options.names)
     data, tested = both_samples(graph, options)
+    note_proof(graph, data, may_differ=isinstance(source, Graph))
     optimized = float_graph(graph, samples=data, progress=options.progress, runtime=order).graph
     return _Inputs(graph, settings, optimized, data, tested)
 
@@ -247,6 +249,7 @@ def _account(
         "partial": coverage.is_part,
         "coverage": coverage.data(),
         "verdict": coverage.verdict(name, path) if coverage.is_part else coverage.note,
+        "origin": source_notes(inputs.original),
         "scheme": recipe.scheme,
         "size_bytes": size,
         "float_bytes": made.float_bytes,

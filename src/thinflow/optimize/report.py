@@ -55,6 +55,7 @@ class OptimizeReport(PairResults, _Report):
 
     Attributes:
         source: path of the model.
+        origin: of a file in other ops than TensorFlow's, what it is and how it compares with the graph.
         summary: what it is.
         inputs, outputs: (name, type and shape) of the whole graph.
         model_inputs, model_outputs: the same for the LiteRT models, which may hold only the core.
@@ -83,6 +84,7 @@ class GraphReport(GraphResults, _Report):
 
     Attributes:
         source: path of the model.
+        origin: of a file in other ops than TensorFlow's, what it is and how it compares with the graph.
         summary: what it is.
         inputs, outputs: (name, type and shape) of the whole graph.
         ledger: what each transform did.
@@ -107,6 +109,7 @@ def _data(results: JobResults) -> dict[str, Any]:
         "thinflow": __version__,
         "verdict": verdict_of(results),
         "source": results.source,
+        "origin": results.origin,
         "inputs": [list(i) for i in results.inputs],
         "outputs": [list(o) for o in results.outputs],
         # The keys of both kinds of reports stand in one order, so that two files can be compared line by

@@ -42,6 +42,7 @@ def markdown_of(results: JobResults) -> str:
     # The stem of the graph's file: the model itself may have come from memory.
     name = results.files["fp32_pb"].stem.removesuffix("_fp32")
     parts = [f"# {markdown(name)}", "", f"**{markdown(verdict_of(results))}**", ""]
+    parts += [f"{markdown(line)}.\n" for line in results.origin]
     ends = [("graph input", results.inputs), ("graph output", results.outputs)]
     if isinstance(results, PairResults):
         ends += [("LiteRT input", results.model_inputs), ("LiteRT output", results.model_outputs)]
@@ -81,6 +82,7 @@ def _model_lines(results: JobResults) -> list[str]:
         f"model      {results.source or 'graph'}: {len(summary.graph)} nodes, "
         f"{short_number(summary.parameters.count)} constants"
         + (f", {short_number(flops)} operations a run" if flops else ""),
+        *(f"origin     {line}" for line in results.origin),
         *(f"input      {name}  {spec}" for name, spec in results.inputs),
         *(f"output     {name}  {spec}" for name, spec in results.outputs),
     ]

@@ -257,6 +257,7 @@ class JobResults:
     files: dict[str, Path]
     sizes: dict[str, int]
     latency: BenchmarkReport | None = None
+    origin: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     next_steps: list[str] = field(default_factory=list)
 

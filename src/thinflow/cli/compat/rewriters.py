@@ -151,7 +151,7 @@ def quantize_graph(argv: Sequence[str]) -> int:
             print(f"the flag --{name} is required\n{QUANTIZE_GRAPH.usage()}", file=sys.stderr)
             return USAGE_EXIT
     import thinflow
-    from thinflow.cli._ledger import about_variables
+    from thinflow.cli._ledger import about_graph
     from thinflow.cli._options import names
 
     text = _transforms(flags)
@@ -167,7 +167,7 @@ def quantize_graph(argv: Sequence[str]) -> int:
     if flags["print_nodes"]:
         print_lines(node.name for node in made)
     print(f"There are {len(made)} nodes in the quantized graph.")
-    for line in about_variables(made):
+    for line in about_graph(made):
         print_lines([f"note: {line}"], sys.stderr)
     return 0
 
