@@ -153,7 +153,9 @@ def op_of(domain: str, name: str, overload: str = "") -> str:
     return f"{ONNX.prefix}{own}:{overload}" if overload else f"{ONNX.prefix}{own}"
 
 
-def _add_own(message: Any, model: Model, library: dict[str, Function]) -> None:
+def _add_own(
+    message: Any, model: Model, library: dict[str, Function], most_outputs: int | None = None
+) -> None:
     """A function that the model itself defines, as an op of its own."""
     reader = _Reader(model, library, input_op=ARGUMENT)
     body = model.message.graph.__class__(node=message.node, value_info=message.value_info)
@@ -169,21 +171,24 @@ def _add_own(message: Any, model: Model, library: dict[str, Function]) -> None:
         name,
         graph,
         reader.declared,
-        [reader.value(n) for n in message.output],
+        [reader.value(n) for n in message.output[:most_outputs]],
         attrs={"domain": message.domain.encode()},
         defaults={a.name: reader._attr(a) for a in message.attribute_proto},
     )
 
 
-def function_from_bytes(data: bytes) -> Function:
+def function_from_bytes(data: bytes, most_outputs: int) -> Function:
     """The function in the bytes of a FunctionProto; bodies of control flow are in the library of its graph.
+
+    Args:
+        most_outputs: the first outputs are wanted; a definition need not write others.
 
     Raises:
         FormatError: it is damaged.
     """
     message = parse(protos.message("FunctionProto"), data)
     library: dict[str, Function] = {}
-    _add_own(message, Model(protos.message("ModelProto")(), None, {}), library)
+    _add_own(message, Model(protos.message("ModelProto")(), None, {}), library, most_outputs)
     return library[op_of(message.domain, message.name, message.overload)]
 
 

@@ -80,12 +80,12 @@ def _standard(c: Call, options: Mapping[str, Attr]) -> tuple[Function, Mapping[s
     defaults = {
         key: _value_of(a.default_value) for key, a in schema.attributes.items() if a.default_value.type
     }
-    return _parsed(data), {k: v for k, v in defaults.items() if v is not None}
+    return _parsed(data, max(len(c.node.outputs), 1)), {k: v for k, v in defaults.items() if v is not None}
 
 
 @cache
-def _parsed(data: bytes) -> Function:
-    return function_from_bytes(data)
+def _parsed(data: bytes, most_outputs: int) -> Function:
+    return function_from_bytes(data, most_outputs)
 
 
 def _fitting(versions: list[int], version: int) -> int:
