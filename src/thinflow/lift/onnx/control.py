@@ -16,9 +16,9 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import BOOL, INT32, INT64, DType, Shape, TensorSpec
 from thinflow.lift.inline import copied_in, inlined, lifted_body
 from thinflow.lift.lifter import Call
+from thinflow.lift.onnx.formulas import Formula
 from thinflow.lift.onnx.values import integers, opset
 from thinflow.lift.rules import lifts
-from thinflow.lift.terms import body_of, term
 
 _MOST_TURNS = (1 << 31) - 1
 """Iterations of a loop without a limit: TensorFlow's loops count in int32."""
@@ -175,7 +175,7 @@ def _for_all(
         specs: of the states and of a row of each kind.
         skipped: results of the body in front of the states.
     """
-    outer = [term(c, v, states[0].body if states else None) for v in iteration.variable]
+    outer = [Formula(c).term(v) for v in iteration.variable]
 
     def step(count: Term, *arguments: Term) -> tuple[list[Term], list[Term]]:
         end = len(specs[0])
@@ -187,7 +187,7 @@ def _for_all(
         return after[: len(own)], after[len(own) :]
 
     starts = [_relaxed(s, spec) for s, spec in zip(states, specs[0], strict=True)]
-    body = fixed[0].body if fixed else body_of(c)
+    body = fixed[0].body if fixed else Formula(c)
     if not starts:
         # A loop carries something: TensorFlow's take no loops without.
         starts, spare = [body.constant(0, INT32)], 1
@@ -209,8 +209,8 @@ def _for_all(
 def _loop(c: Call) -> list[Value]:
     """Loop: of a number of iterations that is known before, or until a condition is false."""
     iteration = _Iteration.of(c)
-    body = body_of(c)
-    states = [term(c, c[i], body) for i in range(2, len(c.xs) - len(iteration.captured))]
+    body = Formula(c)
+    states = [body.term(c[i]) for i in range(2, len(c.xs) - len(iteration.captured))]
     going = c.content(c[1]) if c.has(1) else None
     counts = [TensorSpec(INT64, ()), TensorSpec(BOOL, ())]
 
@@ -247,21 +247,21 @@ def _goes_on_always(iteration: _Iteration) -> bool:
     return tensor is not None and bool(tensor.numpy().all())
 
 
-def _times(c: Call, body: Body) -> int | Term:
+def _times(c: Call, body: Formula) -> int | Term:
     """The limit of iterations in int32, as TensorFlow's loops count."""
     if not c.has(0):
         return _MOST_TURNS
     limit = c.content(c[0])
     if limit is not None:
         return max(0, min(int(limit.reshape(-1)[0]), _MOST_TURNS))
-    scalar = term(c, c.emit("Reshape", c[0], integers(c, ()), Tshape=INT64), body)
+    scalar = body.term(c.emit("Reshape", c[0], integers(c, ()), Tshape=INT64))
     return scalar.minimum(_MOST_TURNS).maximum(0).cast(INT32)
 
 
 def _while(
     c: Call,
     iteration: _Iteration,
-    body: Body,
+    body: Formula,
     states: Sequence[Term],
     specs: tuple[Sequence[TensorSpec], Sequence[TensorSpec]],
 ) -> list[Value]:
@@ -270,8 +270,8 @@ def _while(
     gathered = [_nothing(body, spec) for spec in specs[1]]
     first = body.constant(True, BOOL)
     if c.has(1):
-        first = term(c, c.emit("Reshape", c[1], integers(c, ()), Tshape=INT64), body)
-    outer = [term(c, v, body) for v in iteration.variable]
+        first = body.term(c.emit("Reshape", c[1], integers(c, ()), Tshape=INT64))
+    outer = [body.term(v) for v in iteration.variable]
 
     def step(number: Term, going: Term, *operands: Term) -> tuple[list[Term], list[Term]]:
         own, old = operands[:count], operands[count : count + len(gathered)]
@@ -291,7 +291,7 @@ def _while(
     return [t.value for t in last[1:]]
 
 
-def _nothing(body: Body, spec: TensorSpec) -> Term:
+def _nothing(body: Formula, spec: TensorSpec) -> Term:
     """No rows yet: [0, ...] of a row's shape; their number is open."""
     import numpy as np
 
@@ -310,8 +310,8 @@ def _scan(c: Call) -> list[Value]:
     if opset(c) < _FIRST_SCAN_WITHOUT_BATCH:
         raise UnsupportedOp("it is Scan of version 8, whose operands have an axis for the batch")
     iteration = _Iteration.of(c)
-    body = body_of(c)
-    given = [term(c, c[i], body) for i in range(len(c.xs) - len(iteration.captured))]
+    body = Formula(c)
+    given = [body.term(c[i]) for i in range(len(c.xs) - len(iteration.captured))]
     slices = int(c.get("num_scan_inputs", 0))
     if not 0 < slices <= len(given):
         raise UnsupportedOp(f"it states {slices} operands to go along, it has {len(given)} operands")

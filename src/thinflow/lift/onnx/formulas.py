@@ -24,8 +24,8 @@ class Formula(Body):
     """
 
     def __init__(self, call: Call) -> None:
-        super().__init__(call.node.name)
-        self.call = call
+        super().__init__(call.name)
+        self.call, self.functions = call, call.lifter.made
 
     def add(
         self, op: str, inputs: Sequence[Value], /, *, ports: int = 1, **attrs: Attr | str
@@ -43,8 +43,7 @@ class Formula(Body):
 
     def term(self, value: Value) -> Term:
         """A value of the graph that grows."""
-        tensor = value.node.tensor
-        return Term(self, value, None if tensor is None else tensor.numpy())
+        return Term(self, value, self.call.content(value))
 
     def operand(self, place: int) -> Term:
         """An operand of the call.

@@ -175,16 +175,6 @@ def normalized(c: Call, x: Value, axes: Value, epsilon: float) -> Value:
     return c.emit("Mul", centred, c.emit("Rsqrt", c.emit("AddV2", variance, like(c, epsilon, x))))
 
 
-@lifts("onnx.LayerNormalization")
-def _layer_norm(c: Call) -> Value:
-    if len(c.node.outputs) > 1:
-        raise UnsupportedOp("its mean or deviation is read")
-    count = rank(c)
-    axes = integers(c, tuple(range(c.get("axis", -1) % count, count)))
-    y = c.emit("Mul", normalized(c, c[0], axes, c.get("epsilon", 1e-5)), c[1])
-    return c.emit("AddV2", y, c[2]) if c.has(2) else y
-
-
 @lifts("onnx.LpNormalization")
 def _lp_norm(c: Call) -> Value:
     """x / its norm along an axis."""

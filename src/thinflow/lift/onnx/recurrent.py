@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from thinflow.decompose.loops import while_loop
-from thinflow.decompose.terms import Body, Term, concat, stack, where
+from thinflow.decompose.terms import Term, concat, stack, where
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32, TensorSpec
 from thinflow.lift.lifter import Call
+from thinflow.lift.onnx.formulas import Formula
 from thinflow.lift.onnx.values import text
 from thinflow.lift.rules import lifts
-from thinflow.lift.terms import body_of, term
 
 Function = Callable[[Term], Term]
 Step = Callable[..., list[Term]]
@@ -166,7 +166,7 @@ class _Layer:
     """
 
     c: Call
-    body: Body
+    body: Formula
     x: Term
     weights: Term
     recurrent: Term
@@ -184,18 +184,18 @@ class _Layer:
         Raises:
             UnsupportedOp: it has no such direction, or its sizes are not known.
         """
-        body = body_of(c)
+        body = Formula(c)
         word = text(c, "direction", "forward")
         if word not in ("forward", "reverse", "bidirectional"):
             raise UnsupportedOp(f"its direction {word!r} is not known here")
         is_batch_first = bool(c.get("layout", 0))
-        x, weights, recurrent = (term(c, c[n], body) for n in range(3))
+        x, weights, recurrent = (body.term(c[n]) for n in range(3))
         directions = 2 if word == "bidirectional" else 1
         units = recurrent.static_size(2, "the number of its units")
         if recurrent.shape[0] not in (None, directions) or c.get("hidden_size", units) != units:
             raise UnsupportedOp("its weights do not have the sizes that it states")
-        bias = term(c, c[3], body) if c.has(3) else None
-        lengths = term(c, c[4], body).cast(INT32) if c.has(4) else None
+        bias = body.term(c[3]) if c.has(3) else None
+        lengths = body.term(c[4]).cast(INT32) if c.has(4) else None
         if len(x.shape) != 3:
             raise UnsupportedOp("its sequence does not have three dimensions")
         # Step by step is what the loop reads.
@@ -210,7 +210,7 @@ class _Layer:
     def first(self, place: int, direction: int) -> Term:
         """A state [batch,units] before the first step; zeros if it is not given."""
         if self.c.has(place):
-            given = term(self.c, self.c[place], self.body)
+            given = self.body.term(self.c[place])
             if self.is_batch_first:
                 given = given.transpose((1, 0, 2))
             return _picked(given, direction)
@@ -308,7 +308,7 @@ def lstm(c: Call) -> list[Value]:
     """LSTM: i, o, f, c in this order in the file; peepholes i, o, f."""
     layer = _Layer.read(c)
     is_coupled = bool(c.get("input_forget", 0))
-    peepholes = term(c, c[7], layer.body) if c.has(7) else None
+    peepholes = layer.body.term(c[7]) if c.has(7) else None
     ways = []
     functions = _functions(c, ("Sigmoid", "Tanh", "Tanh"), layer.directions)
     for direction, (gate, new, out) in enumerate(functions):
