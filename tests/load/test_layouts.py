@@ -145,3 +145,20 @@ def test_convert_says_what_was_moved(tmp_path: Path, capsys: pytest.CaptureFixtu
         "input 'x' is fed channels last, [1,8,6,3], where the file has [1,3,8,6]" in capsys.readouterr().out
     )
     assert thinflow.load(target).inputs[0].shape == (1, 8, 6, 3)
+
+
+def test_the_file_itself_is_fed_in_its_own_layout(tmp_path: Path) -> None:
+    """All sizes alike: a layout guessed by shapes would feed the file the wrong way round."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    helper, size = onnx.helper, [1, 4, 4, 4]
+    weights = np.random.default_rng(0).standard_normal((4, 4, 3, 3)).astype(np.float32)
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, size) for name in "xy"]
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    graph = helper.make_graph([node], "net", ends[:1], ends[1:], [onnx.numpy_helper.from_array(weights, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "net.onnx")
+    for options in ({"input_layout": "nhwc"}, {"output_layout": "nhwc"}, {"input_layout": "auto"}):
+        made = thinflow.api.convert_verified(tmp_path / "net.onnx", tmp_path / "net.tflite", **options)
+        assert "agrees with net.onnx itself in ONNX Runtime" in made.proof
+        assert any("is fed channels last" in n or "is given channels last" in n for n in made.notes)
