@@ -157,10 +157,13 @@ def _with_interface(
     graph = source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
     if graph.vocabulary and lift:
         from thinflow.load.lifted import default_signature, in_tensorflow
+        from thinflow.load.lifted_state import settle_state
 
         if "signature" not in options and (key := default_signature(graph)) is not None:
             graph = open_model(graph.path, **options, signature=key)
-        return in_tensorflow(graph, inputs, outputs, shapes), False
+        lifted = in_tensorflow(graph, inputs, outputs, shapes)
+        settle_state(lifted, options.get("state", "freeze"))
+        return lifted, False
     return graph, declare_interface(graph, inputs, outputs, shapes)
 
 
