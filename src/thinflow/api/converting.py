@@ -20,7 +20,6 @@ from thinflow.load.graphs import (
 from thinflow.typing import Shapes
 
 if TYPE_CHECKING:
-    from thinflow.load.layouts import Layouts
     from thinflow.optimize.conversion import Conversion
     from thinflow.typing import FilePath
 
@@ -37,8 +36,6 @@ def convert(
     signature: str | None = None,
     checkpoint: FilePath | None = None,
     state: str | None = None,
-    input_layout: Layouts | None = None,
-    output_layout: Layouts | None = None,
 ) -> int:
     """Write a model in the format of the target's suffix; returns the bytes written.
 
@@ -54,7 +51,6 @@ def convert(
         inputs, outputs: names of values; default: what the model declares, else the best guess.
         tags, signature, checkpoint: as for `load`.
         state: as for `convert_verified`.
-        input_layout, output_layout: as for `load`.
 
     Raises:
         WriteError: it cannot be written.
@@ -65,7 +61,7 @@ def convert(
     kept = state_for(state, os.fspath(path))
     if not _is_run(path):
         # The same nodes in other letters.
-        options = {"state": kept, **opening(tags, signature, checkpoint, input_layout, output_layout)}
+        options = {"state": kept, **opening(tags, signature, checkpoint)}
         graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options)
         if verify and graph.source is not None:
             from thinflow.optimize.source_proof import note_proof
@@ -85,8 +81,6 @@ def convert(
             signature=signature,
             checkpoint=checkpoint,
             state=state,
-            input_layout=input_layout,
-            output_layout=output_layout,
         )
     # `convert` promises all or nothing, so a part is to its caller an op that cannot be expressed.
     except PartialModel as error:
@@ -132,8 +126,6 @@ def convert_verified(
     signature: str | None = None,
     checkpoint: FilePath | None = None,
     state: str | None = None,
-    input_layout: Layouts | None = None,
-    output_layout: Layouts | None = None,
 ) -> Conversion:
     """As `convert`; a .tflite or .onnx may hold only the part its runtime can run, and is run beside the
     interpreter before it is written. A part is written under another name: model.tflite becomes
@@ -147,7 +139,7 @@ def convert_verified(
             do not fit into one.
         timeout: seconds for running the written file, in a child process; default 300.
         strict: refuse to write a part.
-        inputs, outputs, tags, signature, checkpoint, input_layout, output_layout: as for `load`.
+        inputs, outputs, tags, signature, checkpoint: as for `load`.
         state: what becomes of variables that runs change: "keep", from call to call (.tflite); "freeze", as
             they were saved; "inputs", for the app to hand on; default "auto": kept in a .tflite if it can
             keep them, else frozen.
@@ -164,11 +156,10 @@ def convert_verified(
     from thinflow.load.frozen import opening_notes, source_notes
     from thinflow.lower.targets import target_for
     from thinflow.optimize.conversion import Conversion, Converter
-    from thinflow.optimize.kept_grids import KeptConverter
+    from thinflow.optimize.kept_grids import KeptConverter, bits_of
     from thinflow.optimize.litert import LiteRTMaker
     from thinflow.optimize.onnx import OnnxMaker
     from thinflow.optimize.source_proof import note_proof
-    from thinflow.transforms.quantized.grids import kept_grids
 
     target = os.fspath(path)
     # A name without a suffix passes, and so does a folder, whose name may have a dot.
@@ -182,7 +173,7 @@ def convert_verified(
         what = "an opset goes" if opset is not None else "external data goes"
         raise ParameterError(f"{what} with .onnx files only", hint="end the output's name in .onnx")
     seconds = checked_timeout(timeout)
-    options = opening(tags, signature, checkpoint, input_layout, output_layout)
+    options = opening(tags, signature, checkpoint)
     names = {"inputs": inputs, "outputs": outputs, "state": state_for(state, target)} | options
     nothing_asked = not any((shapes, inputs, outputs, options, opset, external_data, state))
     if nothing_asked and (copied := _copied(source, target)) is not None:
@@ -200,7 +191,7 @@ def convert_verified(
         is_onnx = target.endswith(".onnx")
         maker: Any = OnnxMaker(opset, external_data=external_data) if is_onnx else LiteRTMaker()
         # What was read from a quantized file stays in so few bits, with that file's scales.
-        kind = KeptConverter if kept_grids(graph) else Converter
+        kind = Converter if bits_of(graph, maker) is None else KeptConverter
         # A Graph may have been changed on purpose by whoever gives it.
         is_as_opened = not isinstance(source, Graph)
         return kind(maker, graph, target, seconds, strict, verify, is_as_opened).convert()

@@ -9,7 +9,6 @@ from typing import Any
 from thinflow.cli._options import (
     add_interface,
     add_json,
-    add_layouts,
     add_strict,
     interface,
     interface_flags,
@@ -59,7 +58,6 @@ def add_arguments(p: ArgumentParser) -> None:
     _add_choices(p)
     _add_onnx(p)
     add_interface(p)
-    add_layouts(p)
     add_strict(p)
     add_json(p)
 

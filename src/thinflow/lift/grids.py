@@ -61,7 +61,9 @@ class Grid:
         low, high = self.limits
         ends = self.ends
         is_finite = all(abs(end) < float(np.finfo(np.float32).max) for end in ends) and ends[0] < ends[1]
-        return low <= self.zero_point <= high and math.isfinite(self.scale) and is_finite and self.bits <= 16
+        # Runtimes' arithmetic of sixteen bits has 0 in the middle.
+        is_usual = self.bits <= 8 or (self.kind.name == "int16" and self.zero_point == 0)
+        return low <= self.zero_point <= high and math.isfinite(self.scale) and is_finite and is_usual
 
     def codes_of(self, numbers: Array) -> Array:
         """The codes nearest to real numbers, ties to even; copies."""
@@ -74,12 +76,11 @@ _BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
 
 def codes(call: Call, y: Value, grid: Grid) -> Value:
     """The codes of real numbers; what is out of range is cut off."""
+    made = spelled_codes(call, y, _number(call, grid.scale), _zero(call, grid), grid)
     if keeps(call, y, grid):
-        rounded = on_grid(call, y, grid)
-        made = spelled_codes(call, rounded, _number(call, grid.scale), _zero(call, grid), grid)
-        call.lifter.behind[made] = rounded
-        return made
-    return spelled_codes(call, y, _number(call, grid.scale), _zero(call, grid), grid)
+        # Beside the codes, not before them: a FakeQuant takes halves up.
+        call.lifter.behind[made] = on_grid(call, y, grid)
+    return made
 
 
 def keeps(call: Call, y: Value, grid: Grid) -> bool:
@@ -140,7 +141,7 @@ def sweep_codes(lifter: Lifter) -> None:
     """Take out codes that nobody reads; the real numbers behind them get their name. O(codes)."""
     graph = lifter.graph
     for made, rounded in lifter.behind.items():
-        chain = _chain(made, rounded) if made not in graph.outputs else []
+        chain = _chain(made, rounded.node.inputs[0]) if made not in graph.outputs else []
         if not chain:
             continue
         name, constants = (
@@ -153,13 +154,13 @@ def sweep_codes(lifter: Lifter) -> None:
         graph.rename(rounded.node, name)
 
 
-def _chain(made: Value, rounded: Value) -> list[Node]:
-    """The nodes between a value and its codes, last first; none if somebody reads one of them, or if the
-    codes come from elsewhere.
+def _chain(made: Value, numbers: Value) -> list[Node]:
+    """The nodes between real numbers and their codes, last first; none if somebody reads one of them, or if
+    the codes come from elsewhere.
     """
     chain: list[Node] = []
     value = made
-    while value is not rounded:
+    while value is not numbers:
         if len(value.uses) != (1 if chain else 0) or not value.node.inputs or value.node.control_outputs:
             return []
         chain.append(value.node)

@@ -46,21 +46,27 @@ class KeptGrids:
     Attributes:
         ends: the types of what it took and gave.
         grids: of its inputs and outputs, by name.
-        kinds: types of the codes of all values.
+        bits: of the codes of values.
     """
 
     ends: FloatEnds
     grids: Mapping[str, Grid]
-    kinds: frozenset[str]
+    bits: int
 
     @property
     def border_types(self) -> dict[str, str]:
         return {**self.ends.inputs, **self.ends.outputs}
 
-    @property
-    def bits(self) -> int:
-        """8, or 16 where all values have so many."""
-        return 16 if self.kinds == {"int16"} else 8
+
+def bits_of(graph: Graph, maker: ModelMaker[Any, Any]) -> int | None:
+    """The bits of the values of a quantized file that a runtime can keep; None if there are none.
+
+    ONNX Runtime computes in eight bits, LiteRT in eight, or in sixteen where no value has eight.
+    """
+    found = {grid.bits for grid in kept_grids(graph).values()}
+    if 8 in found:
+        return 8
+    return 16 if 16 in found and isinstance(maker, LiteRTMaker) else None
 
 
 @dataclass
@@ -74,9 +80,10 @@ class KeptConverter(Converter[Any]):
             VerificationError: it does not; nothing is written.
         """
         plain = self.graph.clone()
-        ends = make_ends_float(plain)
+        bits = bits_of(plain, self.maker) or 8
+        ends = make_ends_float(plain, (bits,))
         optimized = float_graph(plain, verify=self.verify, runtime=self.maker.order)
-        kept = _kept(optimized.graph, ends)
+        kept = _kept(optimized.graph, ends, bits)
         samples = samples_for(optimized.graph, None, limit=2)
         make = _onnx if isinstance(self.maker, OnnxMaker) else _litert
         model, made = make(self.maker, optimized.graph, kept, samples)
@@ -114,9 +121,9 @@ def _with_codes(note: str, types: Mapping[str, str]) -> str:
     return note
 
 
-def _kept(graph: Graph, ends: FloatEnds) -> KeptGrids:
+def _kept(graph: Graph, ends: FloatEnds, bits: int) -> KeptGrids:
     found = {**_grids_behind(graph.inputs), **_grids_before(graph.outputs)}
-    return KeptGrids(ends, found, frozenset(grid.kind.name for grid in kept_grids(graph).values()))
+    return KeptGrids(ends, found, bits)
 
 
 def _grids_behind(inputs: Iterable[Value]) -> dict[str, Grid]:
@@ -164,8 +171,9 @@ def _qdq(
         # FakeQuant nodes give ranges here, so they must be lowered to notes and not to arithmetic.
         model = onnx_model(graph, samples, opset=maker.opset or DEFAULT_OPSET, fixed=fixed)
     imported = {t: r._replace(observer=KEPT) for t, r in prepare(model.program).items()}
-    kinds = set(kept.border_types.values()) or kept.kinds
-    options = QdqOptions(activations="int8" if kinds == {"int8"} else "uint8")
+    kinds = {grid.kind.name for grid in kept_grids(graph).values() if grid.bits == kept.bits}
+    at_ends = set(kept.border_types.values()) or kinds
+    options = QdqOptions(activations="int8" if at_ends == {"int8"} else "uint8")
     recipe = Recipe(keep_weights=True)
     ranges = before_clamps(model.program, imported)
     quantized = quantize_qdq(model.program, {}, recipe, options, imported=ranges)

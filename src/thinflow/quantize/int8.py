@@ -16,7 +16,7 @@ import numpy as np
 
 from thinflow.ir.types import INT8, INT32, UINT8
 from thinflow.quantize.borders import integer_borders
-from thinflow.quantize.kernels import Kernels, Weighted, is_float
+from thinflow.quantize.kernels import Fixed, Kernels, Weighted, is_float
 from thinflow.quantize.kernels.litert import BY_SCHEME
 from thinflow.quantize.merged_columns import with_merged_columns
 from thinflow.quantize.placement import Placement, place
@@ -109,6 +109,11 @@ def _settle(
                 forced[operator] = "LiteRT compares integers only if their scales are below 1"
         if len(forced) == before:
             return placement, assignment
+
+
+def _is_finer(given: Range | None, fixed: Fixed, kernels: Kernels) -> bool:
+    """True if a file's own grid has smaller steps than the one that a kernel insists on."""
+    return given is not None and parameters_for(given, "", kernels.arithmetic).scale < 0.99 * fixed.scale
 
 
 def _largest_scale(operator: Operator, kernels: Kernels, assignment: Assignment) -> float:

@@ -6,6 +6,7 @@ that the file has, so that it runs in the place of the file; behind codes and be
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,19 +62,23 @@ def grid_of(node: Node) -> Grid | None:
     return Grid(scale, int(np.clip(np.rint(least - low / scale), least, most)), kind)
 
 
-def make_ends_float(graph: Graph) -> FloatEnds:
+def make_ends_float(graph: Graph, bits: Collection[int] = (4, 8, 16)) -> FloatEnds:
     """Let a graph take and give real numbers where it takes or gives codes of a grid; in place.
 
     Nodes at the ends keep their names. O(graph).
+
+    Args:
+        graph: edited.
+        bits: only codes of so many.
     """
     infer_shapes(graph, {v: v.spec for v in graph.inputs if v.dtype is not None})
     ends = FloatEnds()
     for value in graph.inputs:
-        if (found := _behind_input(value)) is not None:
+        if (found := _behind_input(value)) is not None and found[1].bits in bits:
             ends.inputs[value.name] = found[1].kind.name
             _replace_input(graph, value, found[0])
     for value in dict.fromkeys(graph.outputs):
-        if (before := _before_output(value)) is not None:
+        if (before := _before_output(value)) is not None and before[1].bits in bits:
             ends.outputs[value.name] = before[1].kind.name
             _replace_output(graph, value, before[0])
     return ends
@@ -99,16 +104,19 @@ def _behind_input(value: Value) -> tuple[Node, Grid] | None:
 
 
 def _before_output(value: Value) -> tuple[Node, Grid] | None:
-    """The FakeQuant whose real numbers an output gives as codes, and its grid."""
+    """The FakeQuant of the real numbers that an output gives as codes, and its grid."""
     place: Value = value
     for _ in range(_MOST_STEPS):
-        node = place.node
-        grid = grid_of(node)
-        if grid is not None:
-            made = grid.kind is value.dtype and _map(node, place, value, _real(grid))
-            return (node, grid) if isinstance(made, np.ndarray) and (made == _all_codes(grid)).all() else None
-        sources = [v for v in node.inputs if v.node.tensor is None]
-        if len(sources) != 1 or not _is_map(node, sources[0]):
+        # Codes are made of the same numbers as a FakeQuant, or of what it gives.
+        for node in (place.node, *place.readers):
+            grid = grid_of(node)
+            if grid is None or grid.kind is not value.dtype:
+                continue
+            made = _map(node, place, value, _real(grid))
+            if isinstance(made, np.ndarray) and (made == _all_codes(grid)).all():
+                return node, grid
+        sources = [v for v in place.node.inputs if v.node.tensor is None]
+        if len(sources) != 1 or not _is_map(place.node, sources[0]):
             return None
         place = sources[0]
     return None
@@ -151,7 +159,7 @@ def _map(node: Node, x: Value, y: Value, numbers: Array) -> Array | None:
 def _replace_input(graph: Graph, value: Value, fake: Node) -> None:
     """Let an input be the real numbers that a FakeQuant reads."""
     old, spec = value.node, value.spec
-    name, chain = old.name, _chain(fake.inputs[0], value)
+    name, chain = old.name, _chain(fake.inputs[0], {value})
     attrs: dict[str, Attr] = {"dtype": FLOAT, "shape": ShapeAttr(spec.shape)}
     new = graph.add("Placeholder", [], graph.unique_name(f"{name}/real"), attrs=attrs, before=old).output()
     new.spec = type(spec)(FLOAT, spec.shape)
@@ -163,7 +171,7 @@ def _replace_input(graph: Graph, value: Value, fake: Node) -> None:
 
 def _replace_output(graph: Graph, value: Value, fake: Node) -> None:
     """Let an output be the real numbers of a FakeQuant."""
-    name, chain = value.node.name, _chain(value, fake.output())
+    name, chain = value.node.name, _chain(value, {fake.output(), fake.inputs[0]})
     graph.outputs = [fake.output() if v is value else v for v in graph.outputs]
     # What others read of the codes stays for them.
     if any(r not in chain for n in chain for v in n.outputs for r in v.readers):
@@ -179,10 +187,10 @@ def _remove(graph: Graph, chain: list[Node]) -> None:
     graph.remove(*(n for n in constants if not n.is_used and not n.control_outputs))
 
 
-def _chain(last: Value, first: Value) -> list[Node]:
-    """The nodes from one value back to another, which is not among them."""
+def _chain(last: Value, first: set[Value]) -> list[Node]:
+    """The nodes from one value back to one of others, whose nodes are not among them."""
     chain: list[Node] = []
-    while last is not first:
+    while last not in first:
         chain.append(last.node)
         last = next(v for v in last.node.inputs if v.node.tensor is None)
     return chain
