@@ -10,6 +10,7 @@ from thinflow.api.converting import convert, convert_verified
 from thinflow.api.describing import (
     describe_transform,
     describe_transforms,
+    load_layer,
     load_plugins,
     named_orders,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "leads_to_checkpoint",
     "load",
     "load_checkpoint",
+    "load_layer",
     "load_plugins",
     "measure_batch_norms",
     "measure_ranges",

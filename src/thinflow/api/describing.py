@@ -40,3 +40,10 @@ def load_plugins(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     from thinflow.api.plugins import load_plugin
 
     return [name for path in paths for name in load_plugin(path)]
+
+
+def load_layer(text: str) -> str:
+    """Let a function of a file say what a Keras layer computes; see `thinflow.api.plugins.load_layer`."""
+    from thinflow.api import plugins
+
+    return plugins.load_layer(text)

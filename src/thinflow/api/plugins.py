@@ -1,4 +1,4 @@
-"""Loads files of transforms that somebody else wrote."""
+"""Loads files of transforms, and of functions for layers, that somebody else wrote."""
 
 from __future__ import annotations
 
@@ -53,6 +53,40 @@ def load_plugin(path: str | os.PathLike[str]) -> list[str]:
         )
     rule._registry.update(found)
     return sorted(made)
+
+
+def load_layer(text: str) -> str:
+    """Run a Python file, and let a function of it say what a Keras layer computes; the layer's name.
+
+    The file is code and may do anything: load only what you trust.
+
+    Args:
+        text: `NAME=FILE.py:FUNCTION`, with the name of a Lambda layer or of a custom class.
+
+    Raises:
+        ParameterError: it is not of that form, or there is no such file or function.
+        TransformError: the file cannot be run; names the line.
+    """
+    from thinflow.keras.registry import give
+
+    name, equals, place = text.partition("=")
+    path, colon, function = place.rpartition(":")
+    if not (name and equals and path and colon and function):
+        raise ParameterError(f"--lambda {text}: not of the form", hint="write --lambda NAME=FILE.py:FUNCTION")
+    file = Path(path)
+    if not file.is_file():
+        raise ParameterError(
+            f"there is no file {file}", hint="--lambda takes a Python file and a function in it"
+        )
+    module_name = f"thinflow_plugin_{zlib.crc32(str(file.resolve()).encode()):08x}"
+    if module_name not in sys.modules:
+        _run(file, module_name)
+    if not hasattr(sys.modules[module_name], function):
+        raise ParameterError(
+            f"there is no function '{function}'", str(file), "name one that the file defines"
+        )
+    give(name, getattr(sys.modules[module_name], function))
+    return name
 
 
 def _run(file: Path, module_name: str) -> None:

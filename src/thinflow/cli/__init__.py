@@ -211,7 +211,13 @@ def _dispatch(args: list[str]) -> int:
 
     parser = Parser(verb, COMMANDS[verb], getattr(module, "EXAMPLES", ""))
     module.add_arguments(parser)
-    return int(module.run(parser.parse_args(rest)))
+    parsed = parser.parse_args(rest)
+    if lambdas := getattr(parsed, "lambdas", None):
+        from thinflow.api import load_layer
+
+        for text in lambdas:
+            load_layer(text)
+    return int(module.run(parsed))
 
 
 def _overview() -> str:

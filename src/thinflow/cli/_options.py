@@ -27,6 +27,14 @@ def add_model_options(p: ArgumentParser) -> None:
         metavar="PREFIX",
         help="the variables of a graph without: a prefix, .index or FOLDER@latest",
     )
+    p.add_argument(
+        "--lambda",
+        dest="lambdas",
+        action="append",
+        default=[],
+        metavar="NAME=FILE.py:FUNCTION",
+        help="of a Keras model, what a Lambda layer or a custom class computes; the file is run, so trust it",
+    )
 
 
 def add_shape(p: ArgumentParser) -> None:
@@ -185,7 +193,8 @@ def model_flags(args: Namespace) -> str:
     """The flags of `add_model_options` again, for the next command."""
     # Not every command that may come next takes --state.
     known = {name: value for name, value in model_options(args).items() if name != "state"}
-    return "".join(f" --{name} {shlex.quote(value)}" for name, value in known.items())
+    lambdas = "".join(f" --lambda {shlex.quote(text)}" for text in getattr(args, "lambdas", []))
+    return "".join(f" --{name} {shlex.quote(value)}" for name, value in known.items()) + lambdas
 
 
 def interface_flags(args: Namespace) -> str:

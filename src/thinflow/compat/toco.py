@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from thinflow.api.pictures.draw import write_dot
 from thinflow.errors import ParameterError, closest
@@ -79,7 +79,9 @@ def convert_as_before(wanted: OldConversion) -> Conversion:
             f"post-training quantization of weights starts from floats, not {wanted.inference_type}",
             hint="give --inference_type=FLOAT, or leave --post_training_quantize out",
         )
-    opening = {"tags": wanted.tags, "signature": wanted.signature} if os.path.isdir(wanted.source) else {}
+    opening: dict[str, Any] = {}
+    if os.path.isdir(wanted.source):
+        opening = {"tags": wanted.tags, "signature": wanted.signature}
     shapes = _shapes(wanted.input_arrays, wanted.input_shapes)
     # What is drawn of a .tflite file are its own ops.
     graph = load(

@@ -79,6 +79,8 @@ class Registry:
 
 
 _REGISTRY = Registry()
+_GIVEN: dict[str, object] = {}
+"""What the user gave for this process: name of a custom class or of a Lambda layer -> function."""
 
 
 def layer(
@@ -156,9 +158,19 @@ def _load() -> None:
             importlib.import_module(module.name)
 
 
+def give(name: str, function: object) -> None:
+    """Let a function say what a custom class, or a Lambda layer of that name, computes; in this process."""
+    _entry(name, function)
+    _GIVEN[name] = function
+
+
 def custom_entries(given: Mapping[str, object]) -> dict[str, Entry]:
-    """Entries for functions that the caller gives for custom classes and Lambda layers by name."""
-    return {name: _entry(name, rule) for name, rule in given.items()}
+    """Entries for what the caller gives for custom classes and Lambda layers, and for what `give` was told.
+
+    Raises:
+        ParameterError: one is no function.
+    """
+    return {name: _entry(name, rule) for name, rule in {**_GIVEN, **given}.items()}
 
 
 def _entry(name: str, rule: object) -> Entry:

@@ -40,6 +40,7 @@ def load(
     checkpoint: FilePath | None = None,
     state: str | None = None,
     lift: bool = True,
+    custom_layers: Mapping[str, object] | None = None,
 ) -> Graph:
     """A graph of TensorFlow's ops from a file of any supported format, told by its content; a Graph is
     copied.
@@ -65,6 +66,8 @@ def load(
             "auto": kept if that is possible.
         lift: whether ops of .tflite and .onnx files become TensorFlow's; else they stay as they are, such as
             `tfl.CONV_2D`, to be looked at.
+        custom_layers: of a Keras model, what custom classes and Lambda layers compute: name -> function; see
+            "A Keras layer" in CONTRIBUTING.md.
 
     Returns:
         The graph, its `inputs` and `outputs` set and all shapes inferred.
@@ -76,6 +79,8 @@ def load(
         UnsupportedOp: an op of a file has no counterpart among TensorFlow's.
     """
     options = {**opening(tags, signature, checkpoint), "state": state or "freeze"}
+    if custom_layers is not None:
+        options["custom_layers"] = custom_layers
     return _opened(source, inputs, outputs, shapes, options, lift)[0]
 
 
