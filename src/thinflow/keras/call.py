@@ -22,10 +22,12 @@ class Model(Protocol):
     Attributes:
         writer: the graph.
         masks: value -> its mask, which layers behind may heed.
+        facts: what the user should know of how the model was read: topic -> text.
     """
 
     writer: Writer
     masks: dict[Value, Value]
+    facts: dict[str, str]
 
     def weight(self, path: str) -> Array | None:
         """The array of a variable by the path of its layer and its name; None if there is none."""

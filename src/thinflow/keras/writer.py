@@ -8,7 +8,7 @@ from typing import Any
 
 from thinflow.errors import ShapeError, ThinflowError
 from thinflow.ir.attrs import Attr
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Function, Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import BOOL, DType, TensorSpec
@@ -34,11 +34,14 @@ class Writer:
 
     Attributes:
         graph: the graph.
+        functions: the library that its loops call, which those of bodies share.
         scope: prefix of the names of nodes, with a slash at its end; "" at first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, functions: dict[str, Function] | None = None) -> None:
         self.graph = Graph()
+        self.functions = {} if functions is None else functions
+        self.graph.functions = self.functions
         self.scope = ""
         self._constants: dict[tuple[int, ...], Value] = {}
 
