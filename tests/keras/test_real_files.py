@@ -11,9 +11,8 @@ import pytest
 import thinflow
 
 SHARED = Path(os.environ.get("THINFLOW_SHARED", Path(__file__).parents[3] / "shared"))
-RECURRENT = ("ecg_bilstm", "emg_lstm")
 FOUND = (SHARED / "zoo" / "keras").glob("*")
-FILES = sorted(p for p in FOUND if p.suffix != ".npz" and p.stem not in RECURRENT)
+FILES = sorted(p for p in FOUND if p.suffix != ".npz")
 TOLERANCE = 2e-5
 """Of the largest value: the same sums in another order."""
 

@@ -47,7 +47,9 @@ def _plain(d: Draw, kind: str, **options: Any) -> Any:
 def bidirectional(d: Draw) -> Case:
     kind = d.of("LSTM", "GRU", "SimpleRNN")
     inner = _plain(d, kind, return_sequences=d.flag(), return_state=d.flag())
-    return Case(d.layers.Bidirectional(inner, merge_mode=d.of("concat", "sum", "ave", "mul")), [d.sizes(2, 2, 5)])
+    return Case(
+        d.layers.Bidirectional(inner, merge_mode=d.of("concat", "sum", "ave", "mul")), [d.sizes(2, 2, 5)]
+    )
 
 
 @case("Bidirectional of two layers")
