@@ -8,14 +8,14 @@ from itertools import islice
 
 from thinflow.analysis.precision import usual_tolerance
 from thinflow.compare.beside_source import Apart, Made, apart_from_source
-from thinflow.compare.side_by_side import CODES_GAP, FLOAT_GAP
+from thinflow.compare.side_by_side import FLOAT_GAP
 from thinflow.engines._child import TIMEOUT_SECONDS
 from thinflow.errors import ThinflowError, VerificationError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import without_states
 from thinflow.load.frozen import SOURCE
 from thinflow.optimize.eight_bit_check import is_repeatable
-from thinflow.optimize.numeric_check import CALLS, detection_counts
+from thinflow.optimize.numeric_check import CALLS, CODES_TOLERANCE, detection_counts
 from thinflow.optimize.samples import Samples, samples_for
 from thinflow.typing import Array
 
@@ -65,7 +65,7 @@ def prove_beside_source(
     outputs = _comparable(graph)
     if not outputs:
         return SourceProof(f"was not compared with {source.name} itself: its answers differ from run to run")
-    limit = max(CODES_GAP if source.has_codes else FLOAT_GAP, usual_tolerance(graph)[0])
+    limit = max(CODES_TOLERANCE if source.has_codes else FLOAT_GAP, usual_tolerance(graph)[0])
     try:
         feeds = _feeds(graph, samples)
         apart = apart_from_source(

@@ -20,7 +20,10 @@ from thinflow.tflite.counterparts import Kind, same_in_tflite
 from thinflow.tflite.model import Operator, Tensor
 from thinflow.tflite.options import Number, encode_map, encode_options
 
-_CODES = {op: code for kind in Kind for op, code in same_in_tflite(kind).items()}
+# Not those of StableHLO, which files may hold and LiteRT does not run.
+_CODES = {
+    op: code for kind in Kind if kind is not Kind.STABLEHLO for op, code in same_in_tflite(kind).items()
+}
 TableContent: TypeAlias = tuple[DType, DType, tuple[Any, ...], tuple[Any, ...]]
 """Types of keys and values, the keys, and the value of each."""
 
