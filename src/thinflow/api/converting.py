@@ -20,6 +20,7 @@ from thinflow.load.graphs import (
 from thinflow.typing import Shapes
 
 if TYPE_CHECKING:
+    from thinflow.load.layouts import Layouts
     from thinflow.optimize.conversion import Conversion
     from thinflow.typing import FilePath
 
@@ -36,6 +37,8 @@ def convert(
     signature: str | None = None,
     checkpoint: FilePath | None = None,
     state: str | None = None,
+    input_layout: Layouts | None = None,
+    output_layout: Layouts | None = None,
 ) -> int:
     """Write a model in the format of the target's suffix; returns the bytes written.
 
@@ -51,6 +54,7 @@ def convert(
         inputs, outputs: names of values; default: what the model declares, else the best guess.
         tags, signature, checkpoint: as for `load`.
         state: as for `convert_verified`.
+        input_layout, output_layout: as for `load`.
 
     Raises:
         WriteError: it cannot be written.
@@ -61,7 +65,7 @@ def convert(
     kept = state_for(state, os.fspath(path))
     if not _is_run(path):
         # The same nodes in other letters.
-        options = {"state": kept, **opening(tags, signature, checkpoint)}
+        options = {"state": kept, **opening(tags, signature, checkpoint, input_layout, output_layout)}
         graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options)
         if verify and graph.source is not None:
             from thinflow.optimize.source_proof import note_proof
@@ -81,6 +85,8 @@ def convert(
             signature=signature,
             checkpoint=checkpoint,
             state=state,
+            input_layout=input_layout,
+            output_layout=output_layout,
         )
     # `convert` promises all or nothing, so a part is to its caller an op that cannot be expressed.
     except PartialModel as error:
@@ -126,6 +132,8 @@ def convert_verified(
     signature: str | None = None,
     checkpoint: FilePath | None = None,
     state: str | None = None,
+    input_layout: Layouts | None = None,
+    output_layout: Layouts | None = None,
 ) -> Conversion:
     """As `convert`; a .tflite or .onnx may hold only the part its runtime can run, and is run beside the
     interpreter before it is written. A part is written under another name: model.tflite becomes
@@ -139,7 +147,7 @@ def convert_verified(
             do not fit into one.
         timeout: seconds for running the written file, in a child process; default 300.
         strict: refuse to write a part.
-        inputs, outputs, tags, signature, checkpoint: as for `load`.
+        inputs, outputs, tags, signature, checkpoint, input_layout, output_layout: as for `load`.
         state: what becomes of variables that runs change: "keep", from call to call (.tflite); "freeze", as
             they were saved; "inputs", for the app to hand on; default "auto": kept in a .tflite if it can
             keep them, else frozen.
@@ -173,7 +181,7 @@ def convert_verified(
         what = "an opset goes" if opset is not None else "external data goes"
         raise ParameterError(f"{what} with .onnx files only", hint="end the output's name in .onnx")
     seconds = checked_timeout(timeout)
-    options = opening(tags, signature, checkpoint)
+    options = opening(tags, signature, checkpoint, input_layout, output_layout)
     names = {"inputs": inputs, "outputs": outputs, "state": state_for(state, target)} | options
     nothing_asked = not any((shapes, inputs, outputs, options, opset, external_data, state))
     if nothing_asked and (copied := _copied(source, target)) is not None:

@@ -14,6 +14,7 @@ from thinflow.typing import Progress, Shapes
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from thinflow.load.layouts import Layouts
     from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
     from thinflow.optimize.report import GraphReport, OptimizeReport
     from thinflow.quantize.recipe import Recipe
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
         tags: str | None
         signature: str | None
         checkpoint: FilePath | None
+        input_layout: Layouts | None
+        output_layout: Layouts | None
 
     class _OnnxOptions(_LiteRTOptions, total=False):
         """The same with those for ONNX models."""
@@ -89,6 +92,8 @@ def optimize(
     signature: str | None = None,
     checkpoint: FilePath | None = None,
     state: str = "auto",
+    input_layout: Layouts | None = None,
+    output_layout: Layouts | None = None,
 ) -> OptimizeReport | GraphReport:
     """Make a model small and fast, prove it, measure it, and write what devices run.
 
@@ -131,6 +136,8 @@ def optimize(
         checkpoint: what leads to the variables of a graph that comes without them: prefix, index or folder.
         state: what becomes of variables that runs change: "keep", from call to call in the .tflite files;
             "freeze", as they were saved; "inputs", for the app to hand on; "auto": kept if LiteRT can.
+        input_layout, output_layout: where channels lie in inputs and outputs, as for `load`; also those of
+            samples.
 
     Returns:
         The report: `verdict` in a sentence, `files` by role, `sizes` in bytes, `float_quality` and
@@ -169,7 +176,7 @@ def optimize(
         strict=strict,
         progress=progress,
         state=state,
-        opening=opening(tags, signature, checkpoint),
+        opening=opening(tags, signature, checkpoint, input_layout, output_layout),
     )
     return run_job(source, out_dir, options)
 
@@ -225,6 +232,8 @@ def quantize(
     tags: str | None = None,
     signature: str | None = None,
     checkpoint: FilePath | None = None,
+    input_layout: Layouts | None = None,
+    output_layout: Layouts | None = None,
 ) -> QuantizedModel | OnnxQuantizedModel:
     """A smaller model for LiteRT, or with format="onnx" for ONNX Runtime; its `save` writes it.
 
@@ -249,6 +258,8 @@ def quantize(
         strict: refuse to make a part of the model.
         progress: called with (done, total, label).
         tags, signature, checkpoint: how to open the model, as for `load`.
+        input_layout, output_layout: where channels lie in inputs and outputs, as for `load`; also those of
+            samples.
 
     Returns:
         The model: `content` is the file's bytes, `warnings` are sentences, `coverage` tells how much of the
@@ -275,7 +286,7 @@ def quantize(
         opset=opset,
         strict=strict,
         progress=progress,
-        names=ends | opening(tags, signature, checkpoint),
+        names=ends | opening(tags, signature, checkpoint, input_layout, output_layout),
     )
     return quantize_onnx(source, options) if format == "onnx" else quantize_litert(source, options)
 

@@ -37,6 +37,17 @@ def add_model_options(p: ArgumentParser) -> None:
     )
 
 
+def add_layouts(p: ArgumentParser) -> None:
+    """`--input-layout`, `--output-layout`."""
+    for side in ("input", "output"):
+        p.add_argument(
+            f"--{side}-layout",
+            metavar="LAYOUT",
+            help=f"where {side}s have their channels: nhwc (last), nchw (behind the batch), auto (where the"
+            " model has them), or NAME=nhwc,...; default: as in the file",
+        )
+
+
 def add_shape(p: ArgumentParser) -> None:
     """`--shape`."""
     p.add_argument(
@@ -184,15 +195,17 @@ def interface(args: Namespace) -> dict[str, Any]:
 
 
 def model_options(args: Namespace) -> dict[str, Any]:
-    """Keyword arguments for `thinflow.load` from `add_model_options`, those that were given."""
-    given = {name: getattr(args, name, None) for name in ("tags", "signature", "checkpoint", "state")}
+    """Keyword arguments for `thinflow.load` from `add_model_options` and others, those that were given."""
+    known = ("tags", "signature", "checkpoint", "state", "input_layout", "output_layout")
+    given = {name: getattr(args, name, None) for name in known}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def model_flags(args: Namespace) -> str:
     """The flags of `add_model_options` again, for the next command."""
-    # Not every command that may come next takes --state.
-    known = {name: value for name, value in model_options(args).items() if name != "state"}
+    # Not every command that may come next takes the others.
+    taken = ("tags", "signature", "checkpoint")
+    known = {name: value for name, value in model_options(args).items() if name in taken}
     lambdas = "".join(f" --lambda {shlex.quote(text)}" for text in getattr(args, "lambdas", []))
     return "".join(f" --{name} {shlex.quote(value)}" for name, value in known.items()) + lambdas
 

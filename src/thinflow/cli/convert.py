@@ -10,6 +10,7 @@ from thinflow.cli._console import print_lines
 from thinflow.cli._options import (
     add_interface,
     add_json,
+    add_layouts,
     add_state,
     add_strict,
     add_timeout,
@@ -29,6 +30,7 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("model", help="any model of TensorFlow: a GraphDef, a SavedModel's folder, a .meta file")
     p.add_argument("output", help="what to write; the suffix chooses the format: .tflite, .onnx, .pb, .pbtxt")
     add_interface(p)
+    add_layouts(p)
     p.add_argument(
         "--no-verify", dest="verify", action="store_false", help="skip comparing the result with the source"
     )

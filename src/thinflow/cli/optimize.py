@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from thinflow.cli._console import print_lines
-from thinflow.cli._options import add_interface, add_json, add_state, add_strict, interface
+from thinflow.cli._options import add_interface, add_json, add_layouts, add_state, add_strict, interface
 
 EXAMPLES = """
   thinflow optimize model.pb out
@@ -20,6 +20,7 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("model", help="any model of TensorFlow: a GraphDef, a SavedModel's folder, a .meta file")
     p.add_argument("out_dir", help="folder for the results; made if it is missing")
     add_interface(p)
+    add_layouts(p)
     p.add_argument(
         "--scheme",
         metavar="NAME",

@@ -9,6 +9,7 @@ from typing import Any
 from thinflow.cli._options import (
     add_interface,
     add_json,
+    add_layouts,
     add_strict,
     interface,
     interface_flags,
@@ -58,6 +59,7 @@ def add_arguments(p: ArgumentParser) -> None:
     _add_choices(p)
     _add_onnx(p)
     add_interface(p)
+    add_layouts(p)
     add_strict(p)
     add_json(p)
 

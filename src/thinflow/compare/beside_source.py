@@ -186,7 +186,10 @@ class _Pair:
         fed = self._source_feed(feed)
         names = {v: file_name(own) for v, own in self.outputs.items()}
         results = self.theirs.run(list(names.values()), fed)
-        read = {v: _real(x, params_of(self.outputs[v])) for v, x in zip(names, results, strict=True)}
+        read = {
+            v: self._as_in_graph(v, _real(x, params_of(self.outputs[v])))
+            for v, x in zip(names, results, strict=True)
+        }
         return _Answers({v: np.asarray(feed[v]) for v in self.inputs}, read, fed)
 
     def _inside(self, feed: Mapping[Value, Array]) -> _Answers:
@@ -204,15 +207,22 @@ class _Pair:
         values = {v: np.asarray(feed[v]) for v, own in self.inputs.items() if own in self.own.inputs}
         # A graph that takes the codes of a tensor takes them as they are.
         values |= {
-            v: found[file_name(own)] if _takes_codes(v) else _real(found[file_name(own)], params_of(own))
+            v: found[file_name(own)]
+            if _takes_codes(v)
+            else self._as_in_graph(v, _real(found[file_name(own)], params_of(own)))
             for v, own in inner.items()
         }
-        read = {v: _real(found[file_name(own)], params_of(own)) for v, own in self.outputs.items()}
+        read = {
+            v: self._as_in_graph(v, _real(found[file_name(own)], params_of(own)))
+            for v, own in self.outputs.items()
+        }
         return _Answers(values, read, fed)
 
     def _source_feed(self, feed: Mapping[Value, Array]) -> dict[str, Array]:
         """A sample of the graph as the source takes it; what the graph does not have is made up."""
-        known = {self.inputs[v]: np.asarray(x) for v, x in feed.items() if v in self.inputs}
+        known = {
+            self.inputs[v]: self._as_in_file(v, np.asarray(x)) for v, x in feed.items() if v in self.inputs
+        }
         made_up: dict[str, Array] = {}
         if any(own not in known for own in self.own.inputs):
             made = next(iter(synthetic_feeds(session_inputs(self.theirs), 1, _SEED))).values()
@@ -229,6 +239,16 @@ class _Pair:
                 array = nearest_codes(array, codes, own.spec)
             found[name] = placed(array, own.shape)
         return found
+
+    def _as_in_graph(self, value: Value, array: Array) -> Array:
+        """What the source takes or gives with its axes as the graph has them, where those were moved."""
+        order = self.source.orders.get(value.name)
+        return array if order is None else array.transpose(order)
+
+    def _as_in_file(self, value: Value, array: Array) -> Array:
+        """The other way round."""
+        order = self.source.orders.get(value.name)
+        return array if order is None else array.transpose(np.argsort(order))
 
     def _feed_of_ours(self, fed: Mapping[Value, Array]) -> dict[str, Array]:
         """What the graph is fed as what was made of it takes it: its types, its codes, its layout."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class SourceFile:
         nodes: how many of TensorFlow's ops they became.
         has_codes: whether integers stand for real numbers in it, which every op rounds.
         assumed: what was taken for granted to open it, in words: "batch assumed 1".
+        orders: input or output of the graph -> the file's axes in the order in which the graph has them,
+            where that is another one.
     """
 
     path: str
@@ -34,6 +37,7 @@ class SourceFile:
     nodes: int = 0
     has_codes: bool = False
     assumed: tuple[str, ...] = ()
+    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

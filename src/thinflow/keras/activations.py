@@ -251,7 +251,8 @@ def sparsemax(c: Call, x: Value, axis: int = -1) -> Value:
     less_one = c.emit("Sub", sums, 1.0)
     support = c.emit("Greater", ordered, c.emit("RealDiv", less_one, ranks))
     size = c.reduce("Sum", c.cast(support, c.type_of(x)), [rank - 1], True)
-    inside = c.reduce("Sum", where(c, support, ordered, 0.0), [rank - 1], True)
+    # The sum of the running sums, where the projection would take the last of them: so Keras computes it.
+    inside = c.reduce("Sum", where(c, support, sums, 0.0), [rank - 1], True)
     tau = c.emit("RealDiv", c.emit("Sub", inside, 1.0), size)
     return c.emit("Maximum", c.emit("Sub", x, tau), 0.0)
 

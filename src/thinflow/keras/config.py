@@ -82,7 +82,10 @@ class LayerConfig:
     @property
     def is_operation(self) -> bool:
         """True for a function of `keras.ops`, which Keras 3 lists among the layers."""
-        return bool(_OPERATIONS.match(self.module)) and self.generation >= 3
+        if self.generation < 3 or self.model is not None or self.kind == "InputLayer":
+            return False
+        # .h5 files of Keras 3 do not say the module; layers have this option, and functions do not.
+        return bool(_OPERATIONS.match(self.module)) or (not self.module and "trainable" not in self.options)
 
     @property
     def is_custom(self) -> bool:
@@ -224,8 +227,11 @@ def structure(data: object, depth: int = 0) -> object:
         return data
     inner = data.get("config")
     marked = _MARKED.get(data["class_name"]) if isinstance(data.get("class_name"), str) else None
-    if marked is not None and isinstance(inner, Mapping):
-        return marked(inner, depth)
+    if marked is not None:
+        return marked(inner if isinstance(inner, Mapping) else {}, depth)
+    # Keras 2 writes a slice as a dict of its three numbers.
+    if data.keys() == {"start", "stop", "step"}:
+        return _slice(data, depth)
     return {str(key): structure(item, depth + 1) for key, item in data.items()}
 
 

@@ -73,6 +73,10 @@ class Group:
     def __contains__(self, path: str) -> bool:
         return self._find(path) is not None
 
+    def close(self) -> None:
+        """Close the file, of which no group can be read any more."""
+        self._handle.file.close()
+
     def names(self) -> list[str]:
         """What is in it."""
         with _guarded(self.path):

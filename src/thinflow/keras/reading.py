@@ -34,6 +34,9 @@ def load(path: str | os.PathLike[str], custom_layers: Mapping[str, object] | Non
         graph = build(model, known, entries, Weights(file, model, entries))
     except ThinflowError as error:
         raise error if os.fspath(path) in error.where else error.at(os.fspath(path)) from error
+    finally:
+        # Also after an error, whose traceback would hold the file open as long as somebody looks at it.
+        file.weights.close()
     graph.path = os.fspath(path)
     graph.facts = {**_facts(file, model), **graph.facts}
     return graph

@@ -200,7 +200,8 @@ class Builder:
         """
         if layer.is_operation or layer.kind in ("TFOpLambda", "SlicingOpLambda"):
             name = str(layer.options.get("function")) if layer.kind.endswith("OpLambda") else layer.kind
-            entry = self._registry.operations.get(name)
+            known = self._registry.operations
+            entry = known.get(name) or known.get(name.removeprefix("compat.v1."))
             what = f"the function {name}"
         else:
             entry, name, what = self._entries.of(layer), layer.kind, f"the layer {layer.kind}"

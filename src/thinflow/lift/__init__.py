@@ -8,7 +8,7 @@ rounding comes back at every step, are followed exactly: `integer_lstm`, `hybrid
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from thinflow.ir.attrs import FunctionAttr
 from thinflow.ir.function import Function
-from thinflow.ir.graph import Graph
+from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import execution_order
 from thinflow.ir.types import BOOL
 from thinflow.lift.grids import sweep_codes
@@ -68,10 +68,23 @@ def _state_types(graph: Graph) -> None:
             node.attrs.update(types_of(node.op, node.inputs))
 
 
+def _order(graph: Graph) -> Iterable[Node]:
+    """The nodes so that each comes after what it reads, and in the order of the file where that matters."""
+    # Reads and writes of a variable have only their places in the file to say which comes first.
+    if not any(n.op in ("tfl.READ_VARIABLE", "tfl.ASSIGN_VARIABLE") for n in graph):
+        return execution_order(graph)
+    seen: set[Node] = set()
+    for node in graph:
+        if any(v.node not in seen for v in node.inputs):
+            return execution_order(graph)
+        seen.add(node)
+    return list(graph)
+
+
 def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "", *, keep_grids: bool = False) -> Lifter:
     lifter = Lifter(graph, facts, scope)
     lifter.keeps_grids = keep_grids
-    for node in execution_order(graph):
+    for node in _order(graph):
         lift_node(lifter, node)
     return lifter
 

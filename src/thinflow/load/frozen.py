@@ -170,7 +170,8 @@ def listed(names: Iterable[str]) -> str:
 # --- what the user of a model must know ---------------------------------------------------------------------
 
 
-SIGNATURE, STATE, SOURCE = "signature taken", "state", "compared with its source"
+SIGNATURE, STATE, LAYOUT = "signature taken", "state", "axes moved"
+SOURCE = "compared with its source"
 """Topics of a graph's facts."""
 
 
@@ -181,8 +182,10 @@ def tell_unkept(graph: Graph, why: str) -> None:
 
 
 def opening_notes(graph: Graph) -> list[str]:
-    """Notes on the signature that was taken of several, and on state that the model kept between runs."""
-    return [graph.facts[topic] for topic in (SIGNATURE, STATE) if topic in graph.facts]
+    """Notes on the signature that was taken of several, on state that the model kept, and on axes that were
+    moved.
+    """
+    return [graph.facts[topic] for topic in (SIGNATURE, STATE, LAYOUT) if topic in graph.facts]
 
 
 def source_notes(graph: Graph) -> list[str]:

@@ -12,20 +12,26 @@ from thinflow.ir.graph import Graph, Value, paused_gc
 from thinflow.ir.interface import declare_states
 
 if TYPE_CHECKING:
+    from thinflow.load.layouts import Layouts
     from thinflow.typing import FilePath, Shapes
 
 _SHOWN_NAMES = 4
 
 Source = str | os.PathLike[str] | Graph
 Opening = Mapping[str, Any]
-"""Options for opening a model: those of `tags`, `signature` and `checkpoint` that are given."""
+"""Options for opening a model: those of `opening` that are given."""
 
 
 def opening(
-    tags: str | None, signature: str | None, checkpoint: str | os.PathLike[str] | None
+    tags: str | None,
+    signature: str | None,
+    checkpoint: str | os.PathLike[str] | None,
+    input_layout: Layouts | None = None,
+    output_layout: Layouts | None = None,
 ) -> dict[str, Any]:
     """Keyword arguments for opening a model; what is None was not given."""
-    options = {"tags": tags, "signature": signature, "checkpoint": checkpoint}
+    options: dict[str, Any] = {"tags": tags, "signature": signature, "checkpoint": checkpoint}
+    options |= {"input_layout": input_layout, "output_layout": output_layout}
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -39,6 +45,8 @@ def load(
     signature: str | None = None,
     checkpoint: FilePath | None = None,
     state: str | None = None,
+    input_layout: Layouts | None = None,
+    output_layout: Layouts | None = None,
     lift: bool = True,
     custom_layers: Mapping[str, object] | None = None,
 ) -> Graph:
@@ -64,6 +72,9 @@ def load(
         state: what becomes of variables that runs change: "freeze" (default: every run begins with what was
             saved), "keep" (see `Graph.states`), "inputs" (inputs and outputs, for the caller to hand on), or
             "auto": kept if that is possible.
+        input_layout, output_layout: where channels shall lie in inputs and outputs: "nhwc" (last), "nchw"
+            (behind the batch), "auto" (where the graph computes with them, so that no transposes are
+            needed), or a dict of these by name; default: as in the file. Shapes are those of the file.
         lift: whether ops of .tflite and .onnx files become TensorFlow's; else they stay as they are, such as
             `tfl.CONV_2D`, to be looked at.
         custom_layers: of a Keras model, what custom classes and Lambda layers compute: name -> function; see
@@ -75,10 +86,11 @@ def load(
     Raises:
         FormatError: no such file, or not a model; says what it is instead.
         GraphError: a name does not exist; the closest is offered.
-        ParameterError: the format has no tags, signature or checkpoint.
+        ParameterError: the format has no tags, signature or checkpoint, or an end no such layout.
         UnsupportedOp: an op of a file has no counterpart among TensorFlow's.
     """
-    options = {**opening(tags, signature, checkpoint), "state": state or "freeze"}
+    options = opening(tags, signature, checkpoint, input_layout, output_layout)
+    options["state"] = state or "freeze"
     if custom_layers is not None:
         options["custom_layers"] = custom_layers
     return _opened(source, inputs, outputs, shapes, options, lift)[0]
@@ -125,19 +137,39 @@ def _opened(
     lift: bool = True,
 ) -> tuple[Graph, bool]:
     """The graph, and whether its inputs are guessed."""
+    options = dict(options)
+    layouts = options.pop("input_layout", None), options.pop("output_layout", None)
+    with paused_gc():
+        graph, guessed = _with_interface(source, inputs, outputs, shapes, options, lift)
+        if layouts != (None, None):
+            from thinflow.load.layouts import arrange_ends
+
+            arrange_ends(graph, *layouts)
+        return graph, guessed
+
+
+def _with_interface(
+    source: Source,
+    inputs: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+    shapes: Shapes | None,
+    options: dict[str, Any],
+    lift: bool,
+) -> tuple[Graph, bool]:
+    """As `_opened`, with the layout of the file."""
     from thinflow.load.sources import open_model
 
-    with paused_gc():
-        graph = (
-            source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
-        )
-        if graph.vocabulary and lift:
-            from thinflow.load.lifted import default_signature, in_tensorflow
+    graph = source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
+    if graph.vocabulary and lift:
+        from thinflow.load.lifted import default_signature, in_tensorflow
+        from thinflow.load.lifted_state import settle_state
 
-            if "signature" not in options and (key := default_signature(graph)) is not None:
-                graph = open_model(graph.path, **options, signature=key)
-            return in_tensorflow(graph, inputs, outputs, shapes), False
-        return graph, declare_interface(graph, inputs, outputs, shapes)
+        if "signature" not in options and (key := default_signature(graph)) is not None:
+            graph = open_model(graph.path, **options, signature=key)
+        lifted = in_tensorflow(graph, inputs, outputs, shapes)
+        settle_state(lifted, options.get("state", "freeze"))
+        return lifted, False
+    return graph, declare_interface(graph, inputs, outputs, shapes)
 
 
 def declare_interface(

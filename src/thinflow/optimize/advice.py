@@ -97,7 +97,7 @@ def next_steps(results: PairResults, optimized: OptimizedGraph) -> list[str]:
     steps: list[str] = _steps_to_a_whole_model(results, optimized, model) if results.is_part else []
     if results.synthetic and not results.is_part:
         shapes = _known_shapes(graph, one_sample=False)
-        steps.append(f"thinflow optimize {model} {shlex.quote(str(folder))} {data}{shapes}")
+        steps.append(f"thinflow optimize {model}{_layouts(job)} {shlex.quote(str(folder))} {data}{shapes}")
     if results.summary.training_norms:
         frozen = shlex.quote(str(folder / f"{stem_of(graph)}_frozen.pb"))
         # freeze_batch_norms runs the graph on the samples, and has to know their sizes first.
@@ -129,6 +129,15 @@ def _steps_to_a_whole_model(results: PairResults, optimized: OptimizedGraph, mod
         ends = _ends(optimized.job.graph)
         return [f"thinflow convert {model}{ends} {shlex.quote(str(whole.with_suffix('.onnx')))}"]
     return [f"thinflow run {shlex.quote(str(whole))}{_ends(optimized.job.graph)}"]
+
+
+def _layouts(job: JobInputs) -> str:
+    """The flags for layouts of a job again."""
+    given = ((key, job.options.opening.get(key)) for key in ("input_layout", "output_layout"))
+    texts = (
+        (k, v if isinstance(v, str) else ",".join(f"{n}={w}" for n, w in v.items())) for k, v in given if v
+    )
+    return "".join(f" --{key.replace('_', '-')} {shlex.quote(text)}" for key, text in texts)
 
 
 def _ends(graph: Graph) -> str:

@@ -135,7 +135,9 @@ def open_inputs(
     if options.verify:
         note_proof(graph, data, may_differ=isinstance(source, Graph))
     named = {role: k if isinstance(k, str) else ",".join(k) for role, k in ends.items() if k}
-    return JobInputs(graph, settings, summary, data, tested, folder, options, {**named, **options.opening})
+    # Commands of other kinds take no layouts.
+    opened = {key: value for key, value in options.opening.items() if not key.endswith("_layout")}
+    return JobInputs(graph, settings, summary, data, tested, folder, options, {**named, **opened})
 
 
 def _require_frozen(graph: Graph) -> None:

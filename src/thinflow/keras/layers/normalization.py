@@ -7,14 +7,23 @@ from collections.abc import Sequence
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT
 from thinflow.keras.call import Call
-from thinflow.keras.registry import Result, layer
+from thinflow.keras.config import LayerConfig
+from thinflow.keras.registry import Inside, Result, Slot, layer
 from thinflow.typing import Array
 
 
 @layer(
     *("BatchNormalization", "BatchNormalizationV1", "BatchNormalizationV2", "SyncBatchNormalization"),
     weights="gamma?scale beta?center moving_mean! moving_variance!",
-    ignores=("momentum", "fused", "synchronized", "virtual_batch_size", "mask"),
+    ignores=(
+        "momentum",
+        "fused",
+        "synchronized",
+        "renorm_clipping",
+        "renorm_momentum",
+        "virtual_batch_size",
+        "mask",
+    ),
     masks="pass",
 )
 def batch_normalization(c: Call) -> Result:
@@ -116,10 +125,10 @@ def rms_normalization(c: Call) -> Result:
     """x / sqrt(mean(x^2) + epsilon) * scale."""
     rank = c.rank(c[0])
     axes = sorted(c.axis(n, rank) for n in c.ints("axis", default=-1))
-    shape = [c.size(c[0], n) if n in axes else 1 for n in range(rank)]
     mean = c.reduce("Mean", c.emit("Square", c[0]), axes, True)
     factor = c.emit("Rsqrt", c.emit("AddV2", mean, c.number("epsilon", 1e-6)))
-    return c.emit("Mul", c.emit("Mul", c[0], factor), c.const(c.array("scale").reshape(shape), "scale"))
+    # Keras does not shape the factors by their axes: they go with the last ones, whatever the axis is.
+    return c.emit("Mul", c.emit("Mul", c[0], factor), c.weight("scale"))
 
 
 @layer("UnitNormalization", masks="pass")
@@ -148,3 +157,14 @@ def group_normalization(c: Call) -> Result:
     axes = [n for n in range(1, rank + 1) if n != axis]
     y = _centred(c, x, axes, c.number("epsilon", 1e-3), gamma, beta)
     return c.reshape(y, sizes, "Reshape_1")
+
+
+def _spectral_slots(config: LayerConfig, inside: Inside) -> list[Slot]:
+    return [Slot("vector_u", False), *inside.slots(config.inner("layer"), "layer")]
+
+
+@layer("SpectralNormalization", weights=_spectral_slots, ignores=("power_iterations",), masks="pass")
+def spectral_normalization(c: Call) -> Result:
+    """The layer inside, whose kernel training has brought to norm 1."""
+    c.read.add("layer")
+    return c.apply(c.layer.inner("layer"), "layer", *c.args)

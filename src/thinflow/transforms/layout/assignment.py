@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -102,12 +102,23 @@ class Assignment:
     Attributes:
         flows: of every value that nodes read, but for constants: those can be stored in any order.
         ways: chosen so far.
+
+    Args:
+        fixed: nodes that work as they are.
+        perm_of: the permutation of a transpose that may go; None for other nodes.
+        free: inputs of the graph that may have any order.
     """
 
-    def __init__(self, graph: Graph, fixed: set[Node], perm_of: Callable[[Node], Perm | None]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        fixed: set[Node],
+        perm_of: Callable[[Node], Perm | None],
+        free: Set[Value] = frozenset(),
+    ) -> None:
         self.flows: list[Flow] = []
         self.ways: dict[Node, Way] = {}
-        self._fixed, self._perm_of = fixed, perm_of
+        self._fixed, self._perm_of, self._free = fixed, perm_of, free
         self._known: dict[tuple[Node, int, bool, Perm], Way | None] = {}
         self._read_by: dict[Node, list[tuple[Flow, Read]]] = {}
         self._given_by: dict[Node, list[Flow]] = {}
@@ -119,7 +130,7 @@ class Assignment:
 
     def improve(self) -> bool:
         """Choose other ways as long as that is cheaper; True if it was."""
-        start = cost = sum(flow.cost(self.ways) for flow in self.flows)
+        start = cost = self.cost
         # Nodes behind and in front of a place take turns in getting the first word.
         quiet = 0
         while cost and quiet < len(_TURNS):
@@ -129,6 +140,11 @@ class Assignment:
             if after < cost:
                 cost, self.ways = after, found
         return cost < start
+
+    @property
+    def cost(self) -> int:
+        """The price of all transposes that the ways leave."""
+        return sum(flow.cost(self.ways) for flow in self.flows)
 
     def _follow(self, value: Value) -> None:
         """Add the flow of a value."""
@@ -163,7 +179,7 @@ class Assignment:
         """A transpose counts as such, and for the elements it moves: the largest value's count twice."""
         most = max((_count(flow.value) for flow in self.flows), default=1)
         for flow in self.flows:
-            flow.price = _EACH + _EACH * _count(flow.value) // most
+            flow.price = 0 if flow.value in self._free else _EACH + _EACH * _count(flow.value) // most
 
     def _better(self, turn: Turn) -> dict[Node, Way]:
         """The cheapest mixture of the ways so far with those that are proposed."""

@@ -1,0 +1,344 @@
+"""Functions that move, cut, join and gather."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from thinflow.ir.graph import Value
+from thinflow.ir.types import FLOAT, INT32, dtype
+from thinflow.keras.call import Call
+from thinflow.keras.layers.core import gathered
+from thinflow.keras.layers.reshaping import repeated
+from thinflow.keras.operations.elementwise import first
+from thinflow.keras.registry import Result, operation
+
+
+def number(c: Call, name: str, place: int, default: int | None = None) -> int:
+    """A whole number among the arguments or the options."""
+    value = c.argument(name, place, c.get(name, default))
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise c.refuse(f"its {name} is {str(value)[:40]}")
+    return value
+
+
+def numbers(c: Call, name: str, place: int, default: object = None) -> list[int] | None:
+    """Whole numbers among the arguments or the options; None where there are none."""
+    value = c.argument(name, place, c.get(name, default))
+    if value is None:
+        return None
+    items = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(n, bool) or not isinstance(n, int) for n in items):
+        raise c.refuse(f"its {name} is {str(value)[:40]}")
+    return [n for n in items if isinstance(n, int)]
+
+
+@operation("Reshape", "reshape")
+def reshape(c: Call) -> Result:
+    """The whole shape, the batch with it; -1 stands for what is left."""
+    x = first(c)
+    given = c.argument("newshape", 1, c.argument("shape", 1, c.get("newshape", c.get("shape"))))
+    if isinstance(given, Value):
+        return c.emit("Reshape", x, given, Tshape=c.type_of(given))
+    if not isinstance(given, list | tuple):
+        raise c.refuse(f"its shape is {given}")
+    sizes: list[Value | int | None] = []
+    for size in given:
+        if not isinstance(size, Value | int) and size is not None:
+            raise c.refuse(f"its shape is {str(given)[:60]}")
+        sizes.append(size)
+    return c.shaped(x, sizes)
+
+
+@operation("Transpose", "transpose", ignores=("conjugate",))
+def transpose(c: Call) -> Result:
+    x = first(c)
+    perm = numbers(c, "axes", 1) or numbers(c, "perm", 1) or list(range(c.rank(x)))[::-1]
+    return c.transpose(x, [c.axis(n, len(perm)) for n in perm])
+
+
+@operation("Swapaxes")
+def swapaxes(c: Call) -> Result:
+    x = first(c)
+    perm = list(range(c.rank(x)))
+    one, two = (c.axis(number(c, f"axis{n}", n), len(perm)) for n in (1, 2))
+    perm[one], perm[two] = two, one
+    return c.transpose(x, perm)
+
+
+@operation("Moveaxis")
+def moveaxis(c: Call) -> Result:
+    x = first(c)
+    rank = c.rank(x)
+    source, target = (numbers(c, n, p) or [] for n, p in (("source", 1), ("destination", 2)))
+    places = dict(zip((c.axis(n, rank) for n in target), (c.axis(n, rank) for n in source), strict=True))
+    left = iter(n for n in range(rank) if n not in places.values())
+    return c.transpose(x, [places[n] if n in places else next(left) for n in range(rank)])
+
+
+@operation("ExpandDims", "expand_dims")
+def expand_dims(c: Call) -> Result:
+    x = first(c)
+    for axis in sorted(numbers(c, "axis", 1, 0) or []):
+        x = c.expand(x, axis)
+    return x
+
+
+@operation("Squeeze", "squeeze")
+def squeeze(c: Call) -> Result:
+    x = first(c)
+    axes = numbers(c, "axis", 1)
+    places = [n for n, size in enumerate(c.shape(x)) if size == 1] if axes is None else axes
+    return c.emit("Squeeze", x, squeeze_dims=tuple(c.axis(n, c.rank(x)) for n in places))
+
+
+@operation("Ravel")
+def ravel(c: Call) -> Result:
+    return c.reshape(first(c), (None,))
+
+
+@operation("BroadcastTo", "broadcast_to")
+def broadcast_to(c: Call) -> Result:
+    x = first(c)
+    sizes = numbers(c, "shape", 1) or []
+    return c.emit("BroadcastTo", x, c.const(sizes, "shape"), Tidx=INT32)
+
+
+@operation("Tile", "tile")
+def tile(c: Call) -> Result:
+    x = first(c)
+    given = c.argument("multiples", 1, c.argument("repeats", 1, c.get("repeats")))
+    if isinstance(given, Value):
+        return c.emit("Tile", x, given, Tmultiples=c.type_of(given))
+    items = given if isinstance(given, list | tuple) else [given]
+    parts: list[Value | int] = [n for n in items if isinstance(n, Value | int)]
+    missing = c.rank(x) - len(parts)
+    if len(parts) != len(items) or missing < 0:
+        raise c.refuse(f"it repeats {str(given)[:60]} times")
+    return c.emit("Tile", x, c.sizes_vector([*[1] * missing, *parts]), Tmultiples=INT32)
+
+
+@operation("Repeat", "repeat")
+def repeat(c: Call) -> Result:
+    x, axis = first(c), c.argument("axis", 2, c.get("axis"))
+    times = number(c, "repeats", 1)
+    if axis is None:
+        x, axis = c.reshape(x, (None,)), 0
+    if not isinstance(axis, int):
+        raise c.refuse(f"its axis is {axis}")
+    return repeated(c, x, c.axis(axis, c.rank(x)), times)
+
+
+@operation("Concatenate", "concat")
+def concatenate(c: Call) -> Result:
+    axis = number(c, "axis", 1, -1)
+    return c.concat(c.xs, c.axis(axis, c.rank(c[0])))
+
+
+@operation("Stack", "stack", "Hstack", "Vstack")
+def stack(c: Call) -> Result:
+    if c.layer.kind in ("Hstack", "Vstack"):
+        return c.concat(c.xs, 1 if c.layer.kind == "Hstack" and c.rank(c[0]) > 1 else 0)
+    axis = number(c, "axis", 1, 0)
+    given = c.args[0]
+    items = given if isinstance(given, list | tuple) else [given]
+    like = c.xs[0] if c.xs else None
+    parts = [c.literal(item, like) for item in items]
+    return c.emit("Pack", *parts, axis=c.axis(axis, c.rank(parts[0]) + 1), N=len(parts), name="stack")
+
+
+@operation("Split", "split")
+def split(c: Call) -> Result:
+    """A number of equal parts; sizes (TensorFlow), or places of cuts (Keras 3)."""
+    x = first(c)
+    c.read |= {"value", "num"}
+    axis = c.axis(number(c, "axis", 2, 0), c.rank(x))
+    given = c.argument(
+        "num_or_size_splits", 1, c.argument("indices_or_sections", 1, c.get("indices_or_sections"))
+    )
+    place = c.const(axis, "split/split_dim")
+    if isinstance(given, int):
+        node = c.node("Split", place, x, name="split", num_split=given, T=c.type_of(x))
+        return [node.output(n) for n in range(given)]
+    sizes = [n for n in given if isinstance(n, int)] if isinstance(given, list | tuple) else []
+    if not isinstance(given, list | tuple) or len(sizes) != len(given):
+        raise c.refuse(f"it is split by {str(given)[:60]}")
+    if c.generation >= 3:
+        ends = [*sizes, c.size(x, axis)]
+        sizes = [end - begin for begin, end in zip([0, *sizes], ends, strict=True)]
+    kinds: dict[str, Any] = {"T": c.type_of(x), "Tlen": INT32, "num_split": len(sizes)}
+    node = c.node("SplitV", x, c.const(sizes, "split/sizes"), place, name="split", **kinds)
+    return [node.output(n) for n in range(len(sizes))]
+
+
+@operation("Unstack", "unstack")
+def unstack(c: Call) -> Result:
+    x = first(c)
+    c.read |= {"value"}
+    axis = c.axis(number(c, "axis", 2, 0), c.rank(x))
+    given = c.argument("num", 1, c.get("num"))
+    count = given if isinstance(given, int) else c.size(x, axis)
+    node = c.node("Unpack", x, name="unstack", num=count, axis=axis)
+    return [node.output(n) for n in range(count)]
+
+
+@operation("Pad", "pad")
+def pad(c: Call) -> Result:
+    x = first(c)
+    widths = c.argument("paddings", 1, c.argument("pad_width", 1, c.get("pad_width")))
+    mode = str(c.argument("mode", 2, c.get("mode", "constant"))).lower()
+    value = c.argument("constant_values", 3, 0)
+    rows = _widths(c, widths, c.rank(x))
+    around = c.const(rows, "Pad/paddings")
+    if mode == "constant":
+        if value not in (None, 0):
+            return c.emit("PadV2", x, around, c.literal(value, x), Tpaddings=INT32)
+        return c.emit("Pad", x, around, Tpaddings=INT32)
+    if mode not in ("reflect", "symmetric"):
+        raise c.refuse(f"it pads by the mode '{mode}'")
+    return c.emit("MirrorPad", x, around, mode=mode.upper(), Tpaddings=INT32)
+
+
+def _widths(c: Call, given: object, rank: int) -> list[list[int]]:
+    if isinstance(given, int):
+        return [[given, given]] * rank
+    rows = given if isinstance(given, list | tuple) else []
+    if len(rows) == 2 and all(isinstance(n, int) for n in rows):
+        rows = [rows] * rank
+    found = [[n for n in row if isinstance(n, int)] for row in rows if isinstance(row, list | tuple)]
+    if len(found) != rank or any(len(row) != 2 for row in found):
+        raise c.refuse(f"its paddings are {str(given)[:60]}")
+    return found
+
+
+@operation("Flip", "reverse")
+def flip(c: Call) -> Result:
+    x = first(c)
+    axes = numbers(c, "axis", 1)
+    places = list(range(c.rank(x))) if axes is None else axes
+    return c.emit("ReverseV2", x, c.const(places, "axis"), Tidx=INT32)
+
+
+@operation("Roll", "roll")
+def roll(c: Call) -> Result:
+    x = first(c)
+    shift, axes = numbers(c, "shift", 1), numbers(c, "axis", 2)
+    if shift is None or axes is None or len(shift) != len(axes):
+        raise c.refuse("it rolls all elements as one row")
+    places = [c.axis(n, c.rank(x)) for n in axes]
+    return c.emit("Roll", x, c.const(shift, "shift"), c.const(places, "axis"), Tshift=INT32, Taxis=INT32)
+
+
+@operation("Take", "gather", ignores=("validate_indices", "batch_dims", "mode"))
+def take(c: Call) -> Result:
+    if c.kwargs.get("batch_dims"):
+        raise c.refuse("it gathers in each sample by its own places")
+    table = c.literal(c.argument("params", 0, c.argument("x", 0)))
+    given = c.argument("indices", 1)
+    axis = c.argument("axis", 2, c.get("axis"))
+    places = c.literal(given) if isinstance(given, Value) else c.const(given, "indices")
+    if axis is None:
+        # TensorFlow's default is the first axis, Keras's that of all elements in a row.
+        axis, table = 0, c.reshape(table, (None,)) if c.generation >= 3 else table
+    if not isinstance(axis, int):
+        raise c.refuse(f"its axis is {axis}")
+    if not c.type_of(places).is_integer:
+        places = c.cast(places, INT32)
+    return gathered(c, table, places, c.axis(axis, c.rank(table)))
+
+
+@operation("OneHot", "one_hot")
+def one_hot(c: Call) -> Result:
+    places = c.literal(c.argument("indices", 0, c.args[0] if c.args else None))
+    count = number(c, "depth", 1, c.layer.options.get("num_classes"))  # type: ignore[arg-type]
+    c.read |= {"num_classes", "dtype", "x"}
+    axis = number(c, "axis", 4, -1)
+    name = c.kwargs.get("dtype") or c.layer.options.get("dtype")
+    element = dtype(name) if isinstance(name, str) else FLOAT
+    on, off = (c.literal(c.argument(k, p, v), c.const(0.0, like=None) if element is INT32 else None)
+               for k, p, v in (("on_value", 2, 1), ("off_value", 3, 0)))  # fmt: skip
+    values = [c.cast(v, element) for v in (on, off)]
+    return c.emit(
+        "OneHot", places, c.const(count, "depth"), *values, axis=axis, T=element, TI=c.type_of(places)
+    )
+
+
+@operation("shape")
+def shape(c: Call) -> Result:
+    name = c.argument("out_type", 1, "int32")
+    return c.emit("Shape", first(c), out_type=dtype(str(name)))
+
+
+@operation("Shape")
+def shape_list(c: Call) -> Result:
+    """The sizes, each by itself."""
+    x = first(c)
+    return [c.literal(c.dim(x, axis)) for axis in range(c.rank(x))]
+
+
+@operation("Cumsum", "math.cumsum", "cumsum", ignores=("exclusive", "reverse"))
+def cumsum(c: Call) -> Result:
+    x = first(c)
+    flags: dict[str, Any] = {key: bool(c.kwargs.get(key)) for key in ("exclusive", "reverse")}
+    axis = c.axis(number(c, "axis", 1, 0), c.rank(x))
+    return c.emit("Cumsum", x, c.const(axis, "axis"), Tidx=INT32, **flags)
+
+
+@operation("ZerosLike", "zeros_like", ignores=("optimize",))
+def zeros_like(c: Call) -> Result:
+    return c.emit("ZerosLike", first(c))
+
+
+@operation("OnesLike", "ones_like", ignores=("optimize",))
+def ones_like(c: Call) -> Result:
+    return c.emit("OnesLike", first(c))
+
+
+# --- slices -------------------------------------------------------------------------------------------------
+
+
+@operation("GetItem", "__operators__.getitem")
+def getitem(c: Call) -> Result:
+    """x[key] of whole numbers, slices, new axes and dots."""
+    x = first(c)
+    key = c.argument("slice_spec", 1, c.argument("key", 1))
+    return sliced(c, x, key if isinstance(key, list | tuple) else [key])
+
+
+def sliced(c: Call, x: Value, key: Sequence[object]) -> Value:
+    """A StridedSlice, as TensorFlow makes it of Python's brackets."""
+    begin: list[Value | int] = []
+    end: list[Value | int] = []
+    strides: list[Value | int] = []
+    masks = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)
+    for bit, item in enumerate(key):
+        numbers_of: tuple[Value | int, Value | int, Value | int] = (0, 0, 1)
+        if item is ...:
+            masks["ellipsis_mask"] |= 1 << bit
+        elif item is None:
+            masks["new_axis_mask"] |= 1 << bit
+        elif isinstance(item, slice):
+            for name, bound in (("begin_mask", item.start), ("end_mask", item.stop)):
+                masks[name] |= (bound is None) << bit
+            numbers_of = (_place(c, item.start, 0), _place(c, item.stop, 0), _place(c, item.step, 1))
+        else:
+            place = _place(c, item, 0)
+            masks["shrink_axis_mask"] |= 1 << bit
+            after = c.dim_of("AddV2", place, 1)
+            # Up to -1 would be up to nothing; TensorFlow's op looks at the beginning only.
+            numbers_of = (place, after, 1)
+        for part, place in zip((begin, end, strides), numbers_of, strict=True):
+            part.append(place)
+    inputs = [c.sizes_vector(part) for part in (begin, end, strides)]
+    return c.emit("StridedSlice", x, *inputs, name="strided_slice", Index=INT32, **masks)
+
+
+def _place(c: Call, item: object, default: int) -> Value | int:
+    if item is None:
+        return default
+    if isinstance(item, Value) and c.type_of(item).is_integer and not c.rank(item):
+        return c.cast(item, INT32)
+    if isinstance(item, bool) or not isinstance(item, int) or abs(item) > math.pow(2, 31):
+        raise c.refuse(f"it is cut by {str(item)[:60]}")
+    return item

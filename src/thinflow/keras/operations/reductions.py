@@ -1,0 +1,120 @@
+"""Functions over axes: sums, means, extremes, places of extremes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thinflow.ir.graph import Value
+from thinflow.ir.types import BOOL, FLOAT, INT32, dtype
+from thinflow.keras.call import Call
+from thinflow.keras.layers.normalization import moments
+from thinflow.keras.operations.arrays import number, numbers
+from thinflow.keras.operations.elementwise import first
+from thinflow.keras.registry import Result, Rule, operation
+
+
+def _places(c: Call, x: Value) -> tuple[list[int], bool]:
+    """The axes, all where none are named, and whether they stay with size 1."""
+    axes = numbers(c, "axis", 1)
+    rank = c.rank(x)
+    keeps = bool(c.argument("keepdims", 2, c.get("keepdims")))
+    return list(range(rank)) if axes is None else [c.axis(n, rank) for n in axes], keeps
+
+
+def _reduction(op: str, floats: bool = False) -> Rule:
+    def rule(c: Call) -> Value:
+        x = first(c)
+        if c.type_of(x) is BOOL and op not in ("All", "Any"):
+            x = c.cast(x, INT32)
+        if floats and not c.type_of(x).is_floating:
+            if c.generation < 3:
+                raise c.refuse("it takes the mean of whole numbers as a whole number")
+            x = c.cast(x, FLOAT)
+        if c.get("initial") is not None:
+            raise c.refuse("it begins with a number of its own")
+        axes, keeps = _places(c, x)
+        return c.reduce(op, c.cast(x, BOOL) if op in ("All", "Any") else x, axes, keeps)
+
+    return rule
+
+
+for _op, _names in {
+    "Sum": ("Sum", "math.reduce_sum", "reduce_sum"),
+    "Max": ("Max", "Amax", "math.reduce_max", "reduce_max"),
+    "Min": ("Min", "Amin", "math.reduce_min", "reduce_min"),
+    "Prod": ("Prod", "math.reduce_prod", "reduce_prod"),
+    "All": ("All", "math.reduce_all", "reduce_all"),
+    "Any": ("Any", "math.reduce_any", "reduce_any"),
+}.items():
+    operation(*_names, ignores=("dtype",))(_reduction(_op))
+operation("Mean", "math.reduce_mean", "reduce_mean")(_reduction("Mean", floats=True))
+
+
+@operation("Var", "math.reduce_variance")
+def variance(c: Call) -> Result:
+    x = first(c)
+    axes, keeps = _places(c, x)
+    found = moments(c, x, axes)[1]
+    return found if keeps else c.emit("Squeeze", found, squeeze_dims=tuple(axes))
+
+
+@operation("Std", "math.reduce_std")
+def deviation(c: Call) -> Result:
+    found = variance(c)
+    assert isinstance(found, Value)
+    return c.emit("Sqrt", found)
+
+
+@operation("Logsumexp", "math.reduce_logsumexp", "reduce_logsumexp")
+def logsumexp(c: Call) -> Result:
+    x = first(c)
+    axes, keeps = _places(c, x)
+    top = c.reduce("Max", x, axes, True)
+    total = c.reduce("Sum", c.emit("Exp", c.emit("Sub", x, top)), axes, True)
+    y = c.emit("AddV2", c.emit("Log", total), top)
+    return y if keeps else c.emit("Squeeze", y, squeeze_dims=tuple(axes))
+
+
+def _argument(op: str) -> Rule:
+    def rule(c: Call) -> Value:
+        x = first(c)
+        # TensorFlow's default is the first axis, Keras's that of all elements in a row.
+        axis = c.argument("axis", 1, c.get("axis"))
+        if axis is None and c.generation >= 3:
+            x = c.reshape(x, (None,))
+        place = c.axis(axis if isinstance(axis, int) else 0, c.rank(x))
+        name = c.argument("output_type", 2, "int64" if c.generation < 3 else "int32")
+        kinds: dict[str, Any] = {"output_type": dtype(str(name)), "Tidx": INT32}
+        y = c.emit(op, x, c.const(place, "dimension"), **kinds)
+        return c.expand(y, place) if c.argument("keepdims", 2, c.get("keepdims")) else y
+
+    return rule
+
+
+operation("Argmax", "math.argmax", "argmax")(_argument("ArgMax"))
+operation("Argmin", "math.argmin", "argmin")(_argument("ArgMin"))
+
+
+@operation("TopK", "math.top_k", "nn.top_k")
+def top_k(c: Call) -> Result:
+    count = number(c, "k", 1, 1)
+    is_sorted = bool(c.argument("sorted", 2, c.get("sorted", True)))
+    node = c.node("TopKV2", first(c), c.const(count, "k"), name="TopKV2", sorted=is_sorted)
+    return [node.output(0), node.output(1)]
+
+
+@operation("Normalize", "math.l2_normalize", "nn.l2_normalize", "linalg.l2_normalize")
+def l2_normalize(c: Call) -> Result:
+    """x / sqrt(max(sum(x^2), epsilon))."""
+    x = first(c)
+    if c.get("order", 2) != 2:
+        raise c.refuse("it normalizes by another norm than the euclidean")
+    axes = numbers(c, "axis", 1, -1 if c.generation >= 3 else None)
+    places = list(range(c.rank(x))) if axes is None else axes
+    epsilon = c.argument("epsilon", 2, c.get("epsilon", 1e-12))
+    total = c.reduce("Sum", c.emit("Square", x), places, True)
+    if c.generation >= 3:
+        # Keras 3 divides by the norm, which is at least epsilon.
+        floor = epsilon if isinstance(epsilon, float) else 1e-12
+        return c.emit("Mul", x, c.emit("Rsqrt", c.emit("Maximum", total, floor**2)))
+    return c.emit("Mul", x, c.emit("Rsqrt", c.emit("Maximum", total, c.literal(epsilon, x))))

@@ -1,0 +1,100 @@
+"""Models of Keras saved, read without it, and compared."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import thinflow
+from tests.oracle._keras_cases import CASES, Draw
+from tests.oracle._keras_functions import KERAS_3, TENSORFLOW
+
+TOLERANCE = 1e-5
+BATCH = 2
+
+
+def package(generation: int) -> Any:
+    """Keras of a generation."""
+    if generation == 3:
+        import keras
+
+        return keras
+    import tf_keras
+
+    return tf_keras
+
+
+def draw(generation: int, name: str, number: int) -> Draw:
+    return Draw(package(generation), generation, random.Random(zlib.crc32(f"{name} {number}".encode())))
+
+
+def layer_model(d: Draw, name: str) -> tuple[Any, list[np.ndarray]]:
+    """A model around one layer of a random configuration, and inputs for it."""
+    case = CASES[name][0](d)
+    rng = np.random.default_rng(d.random.randrange(1 << 30))
+    kind = "int32" if case.integers else "float32"
+    inputs = [d.keras.Input(shape, dtype=kind, name=f"in{n}") for n, shape in enumerate(case.shapes)]
+    result = case.layer(inputs[0] if len(inputs) == 1 else inputs, **case.kwargs)
+    model = d.keras.Model(inputs, result)
+    randomize(model, rng)
+    return model, [fed(rng, shape, case.integers) for shape in case.shapes]
+
+
+def fed(rng: np.random.Generator, shape: tuple[int, ...], integers: int = 0) -> np.ndarray:
+    if integers:
+        return rng.integers(0, integers, (BATCH, *shape)).astype(np.int32)
+    return rng.standard_normal((BATCH, *shape)).astype(np.float32)
+
+
+def randomize(model: Any, rng: np.random.Generator) -> None:
+    """Weights of any size, not zeros and ones; variances positive."""
+    for weight in model.weights:
+        if str(getattr(weight, "dtype", "")).find("float") < 0:
+            continue
+        values = rng.standard_normal(tuple(weight.shape)) * 0.5
+        is_variance = "variance" in (getattr(weight, "path", "") or weight.name)
+        weight.assign(np.abs(values) + 0.5 if is_variance else values)
+
+
+def wanted(model: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    results = model(inputs[0] if len(inputs) == 1 else inputs, training=False)
+    return [np.asarray(r) for r in (results if isinstance(results, list | tuple) else [results])]
+
+
+def compare(
+    model: Any, inputs: list[np.ndarray], path: Path, engine: str = "reference", **options: Any
+) -> None:
+    """Save a model, read it, and compare the answers.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    expected = wanted(model, inputs)
+    model.save(path)
+    graph = thinflow.formats.load(path, **options) if options else thinflow.load(path)
+    session = thinflow.Session(graph, engine=engine)
+    got = session.run(list(session.outputs), dict(zip(session.inputs, inputs, strict=True)))
+    assert len(got) == len(expected)
+    for mine, theirs in zip(got, expected, strict=True):
+        assert mine.shape == theirs.shape, (mine.shape, theirs.shape)
+        difference = np.abs(mine.astype(np.float64) - theirs).max() if mine.size else 0.0
+        assert difference <= TOLERANCE * max(1.0, np.abs(theirs).max()), difference
+
+
+def function_model(generation: int, name: str) -> tuple[Any, list[np.ndarray]]:
+    """A model around a function of two tensors, with a layer before and behind it."""
+    keras = package(generation)
+    x, y = (keras.Input((4, 6), name=n) for n in "xy")
+    if generation == 3:
+        result = KERAS_3[name](keras.ops, x, y)
+    else:
+        import tensorflow as tf
+
+        result = TENSORFLOW[name](tf, x, y)
+    model = keras.Model([x, y], keras.layers.Activation("linear")(result))
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    return model, [rng.uniform(-2, 2, (BATCH, 4, 6)).astype(np.float32) for _ in range(2)]

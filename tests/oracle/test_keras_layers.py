@@ -1,0 +1,38 @@
+"""Layers and functions of Keras, read from its files without it, compute what Keras computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+# The second is imported for the cases that it registers.
+from tests.oracle import _keras_models as models
+from tests.oracle import _keras_sequence_cases  # noqa: F401
+from tests.oracle._keras_cases import CASES
+from tests.oracle._keras_functions import KERAS_3, TENSORFLOW
+
+pytestmark = [
+    pytest.mark.oracle,
+    pytest.mark.filterwarnings("default"),  # Keras has some of its own
+]
+CONFIGURATIONS = 3
+ALL = [(generation, name) for name, (_, generations) in CASES.items() for generation in generations]
+FUNCTIONS = [*((3, name) for name in KERAS_3), *((2, name) for name in TENSORFLOW)]
+
+
+@pytest.mark.parametrize(("generation", "name"), ALL)
+def test_layer(generation: int, name: str, tmp_path: Path) -> None:
+    if (generation, name) == (2, "SpectralNormalization"):
+        pytest.skip("tf_keras cannot make one beside Keras 3")
+    for number in range(CONFIGURATIONS):
+        model, inputs = models.layer_model(models.draw(generation, name, number), name)
+        for suffix in (".keras", ".h5"):
+            models.compare(model, inputs, tmp_path / f"model{suffix}")
+
+
+@pytest.mark.parametrize(("generation", "name"), FUNCTIONS)
+def test_function(generation: int, name: str, tmp_path: Path) -> None:
+    model, inputs = models.function_model(generation, name)
+    for suffix in (".keras", ".h5"):
+        models.compare(model, inputs, tmp_path / f"model{suffix}")
