@@ -97,7 +97,8 @@ def _skip_simplified(c: Call) -> list[Value]:
     """SkipSimplifiedLayerNormalization: input, skip, scale, bias; there is no mean."""
     body = Formula(c)
     total = _residual(body, c, 3)
-    if any(value.uses for value in c.node.outputs[1:2]):
+    mean = c.node.output(1)
+    if mean.uses or mean.is_graph_output:
         raise UnsupportedOp("its mean is read, which it does not have")
     wide = total.cast(FLOAT) if total.dtype in (HALF, BFLOAT16) else total
     inverse = (wide.apply("Square").mean(-1, keep=True) + _epsilon(c)).apply("Rsqrt")

@@ -84,7 +84,7 @@ def quantized(c: Call, y: Value, scale: Value, zero: Value | None, kind: DType) 
     return spelled_codes(c, y, scale, shift, Grid(1.0, 0, kind))
 
 
-def _rounded(c: Call, y: Value, scale: int, zero: int) -> Value:
+def rounded(c: Call, y: Value, scale: int, zero: int) -> Value:
     """The result quantized with a scale and a zero point among the operands, one of each."""
     # ONNX's type of quantized values where there is no zero point to tell it.
     kind = c[zero].dtype if c.has(zero) else UINT8
@@ -120,7 +120,11 @@ def _dequantize(c: Call) -> Value:
 
 @lifts("onnx.DynamicQuantizeLinear")
 def _dynamic(c: Call) -> list[Value]:
-    """DynamicQuantizeLinear: uint8 values, scale and zero point of the range that holds x and 0."""
+    return list(dynamically_quantized(c))
+
+
+def dynamically_quantized(c: Call) -> tuple[Value, Value, Value]:
+    """The first operand as uint8 values, scale and zero point of the range that holds x and 0."""
     zero = c.constant(np.array(0, np.float32))
     every = integers(c, tuple(range(rank(c))))
     # The range holds zero, so that 0 is quantized exactly.
@@ -135,7 +139,7 @@ def _dynamic(c: Call) -> list[Value]:
     point = c.emit("Round", c.emit("RealDiv", c.emit("Neg", low), scale))
     bounded = c.emit("Minimum", c.emit("Maximum", point, zero), c.constant(np.array(255, np.float32)))
     shift = c.emit("Cast", bounded, SrcT=FLOAT, DstT=UINT8)
-    return [quantized(c, c[0], scale, shift, UINT8), scale, shift]
+    return quantized(c, c[0], scale, shift, UINT8), scale, shift
 
 
 @lifts("onnx.QLinearConv", ignores=("kernel_shape", "pads"))
@@ -148,22 +152,22 @@ def _conv(c: Call) -> Value:
         products = c.emit("Mul", _sided(c, c[1], 0, 1), _sided(c, c[4], 0, 1))
         # The bias is int32 of scale x times scale w, without a zero point.
         bias = c.emit("Mul", typed(c, c[8], FLOAT), products)
-    return _rounded(c, convolution(c, x, w, bias), 6, 7)
+    return rounded(c, convolution(c, x, w, bias), 6, 7)
 
 
 @lifts("onnx.QLinearMatMul")
 def _matmul(c: Call) -> Value:
     # A scale per column of the second matrix, which is a unit of the result.
     y = matmul(c, real(c, 0, 1, 2), real(c, 3, 4, 5, axis=-1), (rank(c), rank(c, 3)))
-    return _rounded(c, y, 6, 7)
+    return rounded(c, y, 6, 7)
 
 
 def _pairwise(op: str) -> Rule:
-    return lambda c: _rounded(c, c.emit(op, real(c, 0, 1, 2), real(c, 3, 4, 5)), 6, 7)
+    return lambda c: rounded(c, c.emit(op, real(c, 0, 1, 2), real(c, 3, 4, 5)), 6, 7)
 
 
 def _mapped(op: str) -> Rule:
-    return lambda c: _rounded(c, c.emit(op, real(c, 0, 1, 2)), 3, 4)
+    return lambda c: rounded(c, c.emit(op, real(c, 0, 1, 2)), 3, 4)
 
 
 @lifts("onnx.com.microsoft.QLinearGlobalAveragePool")
@@ -171,7 +175,7 @@ def _global_average(c: Call) -> Value:
     count = rank(c)
     axes = tuple(range(1, count - 1)) if c.get("channels_last", 0) else tuple(range(2, count))
     y = c.emit("Mean", real(c, 0, 1, 2), integers(c, axes), keep_dims=True, Tidx=INT64)
-    return _rounded(c, y, 3, 4)
+    return rounded(c, y, 3, 4)
 
 
 @lifts("onnx.com.microsoft.QLinearConcat")
@@ -179,7 +183,7 @@ def _concat(c: Call) -> Value:
     """QLinearConcat: scale and zero point of the result, then tensor, scale, zero point of each part."""
     parts = [real(c, i, i + 1, i + 2) for i in range(2, len(c.xs), 3)]
     y = c.emit("ConcatV2", *parts, c.constant(c.get("axis")), N=len(parts), Tidx=INT32)
-    return _rounded(c, y, 0, 1)
+    return rounded(c, y, 0, 1)
 
 
 def _centred(c: Call, place: int, zero: int, axis: int) -> Value:

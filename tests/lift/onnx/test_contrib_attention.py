@@ -1,0 +1,184 @@
+"""ONNX Runtime's own attention ops, random ones against ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thinflow
+from tests.lift.onnx.models import agree, lifted, node, runtime, save
+from tests.lift.onnx.test_recurrent import graph_of
+from thinflow.errors import UnsupportedOp
+
+pytest.importorskip("onnxruntime")
+MS = "com.microsoft"
+
+
+def some(rng: Any, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def masked(rng: Any, batch: int, steps: int, keys: int) -> np.ndarray:
+    """A mask of whole numbers of one of its forms; every query sees something."""
+    form = int(rng.integers(3))
+    if form == 0:
+        return rng.integers(1, keys + 1, batch).astype(np.int32)
+    mask = (rng.random((batch, keys) if form == 1 else (batch, steps, keys)) < 0.6).astype(np.int32)
+    mask[..., 0] = 1
+    return mask
+
+
+@pytest.mark.parametrize("seed", range(14))
+def test_random_attention(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng([seed, 31])
+    batch, steps, heads, width, inputs = (int(n) for n in rng.integers(1, 5, 5))
+    values = width if rng.random() < 0.5 else int(rng.integers(1, 5))
+    sizes = [heads * width, heads * width, heads * values]
+    past = int(rng.integers(1, 4)) if values == width and rng.random() < 0.5 else 0
+    feed = {"x": some(rng, batch, steps, inputs)}
+    names = ["x", "w", "b", "", "", ""]
+    if rng.random() < 0.6:
+        feed["m"] = masked(rng, batch, steps, steps + past)
+        names[3] = "m"
+    if past:
+        feed["p"] = some(rng, 2, batch, heads, past, width)
+        names[4] = "p"
+    if not past and rng.random() < 0.5:
+        feed["a"] = some(rng, 1, heads, steps, steps + past)
+        names[5] = "a"
+    options: dict[str, Any] = {"num_heads": heads, "unidirectional": int(rng.integers(2))}
+    if values != width or rng.random() < 0.3:
+        options["qkv_hidden_sizes"] = sizes
+    outputs = ["y", "present"] if values == width else ["y"]
+    weights = {"w": some(rng, inputs, sum(sizes)), "b": some(rng, sum(sizes))}
+    path = save(
+        tmp_path / "m.onnx",
+        [node("Attention", names, outputs, MS, **options)],
+        feed,
+        outputs,
+        weights,
+        opset=17,
+    )
+    expected = runtime(path, feed)
+    agree(expected, lifted(path, feed), 1e-4)
+    thinflow.save(graph_of(path), tmp_path / "o.tflite")
+    agree(expected, list(thinflow.run(tmp_path / "o.tflite", feed).values()), 1e-4)
+
+
+@pytest.mark.parametrize("seed", range(14))
+def test_random_multi_head_attention(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng([seed, 32])
+    batch, steps, keys, heads, width = (int(n) for n in rng.integers(1, 5, 5))
+    names, past = ["q", "k", "v", "", "", "", "", ""], 0
+    feed = {n: some(rng, batch, rows, heads * width) for n, rows in (("q", steps), ("k", keys), ("v", keys))}
+    if rng.random() < 0.5:
+        feed["b"] = some(rng, 3 * heads * width)
+        names[3] = "b"
+    if rng.random() < 0.4:
+        past = int(rng.integers(1, 4))
+        feed |= {n: some(rng, batch, heads, past, width) for n in ("pk", "pv")}
+        names[6:8] = "pk", "pv"
+    if rng.random() < 0.5:
+        feed["m"] = masked(rng, batch, steps, keys + past)
+        names[4] = "m"
+    if rng.random() < 0.4:
+        feed["a"] = some(rng, 1, heads, steps, keys + past)
+        names[5] = "a"
+    options = {"num_heads": heads, "unidirectional": int(rng.integers(2))}
+    outputs = ["y", "pk2", "pv2"] if past else ["y"]
+    made = node("MultiHeadAttention", names, outputs, MS, **options)
+    path = save(tmp_path / "m.onnx", [made], feed, outputs, opset=17)
+    agree(runtime(path, feed), lifted(path, feed), 1e-4)
+
+
+def test_queries_keys_and_values_in_one_tensor(tmp_path: Path) -> None:
+    """ONNX Runtime has kernels for these on other hardware only; it has them apart."""
+    rng = np.random.default_rng(35)
+    q, k, v = (some(rng, 2, 3, 2, 4) for _ in range(3))
+    plain = {n: x.reshape(2, 3, 8) for n, x in (("q", q), ("k", k), ("v", v))}
+    made = node("MultiHeadAttention", ["q", "k", "v"], ["y"], MS, num_heads=2)
+    expected = runtime(save(tmp_path / "a.onnx", [made], plain, ["y"]), plain)
+    for feed in ({"q": np.stack([q, k, v], 3)}, {"q": plain["q"], "k": np.stack([k, v], 3)}):
+        made = node("MultiHeadAttention", list(feed), ["y"], MS, num_heads=2)
+        agree(expected, lifted(save(tmp_path / "b.onnx", [made], feed, ["y"]), feed))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_rotary_embeddings(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng([seed, 33])
+    batch, steps, heads, quarter = (int(n) for n in rng.integers(1, 5, 4))
+    width = 4 * quarter
+    is_flat = bool(rng.integers(2))
+    x = some(rng, batch, steps, heads * width) if is_flat else some(rng, batch, heads, steps, width)
+    places = np.array([int(rng.integers(3))]) if rng.random() < 0.5 else rng.integers(0, 9, (batch, steps))
+    options = {"interleaved": int(rng.integers(2))}
+    half = width // 2
+    if is_flat and rng.random() < 0.5:
+        options |= {"num_heads": heads}
+        if rng.random() < 0.5:
+            half = quarter
+            options |= {"rotary_embedding_dim": width // 2}
+    feed = {"x": x, "at": places}
+    tables = {"cos": some(rng, 9, half), "sin": some(rng, 9, half)}
+    made = node("RotaryEmbedding", ["x", "at", "cos", "sin"], ["y"], MS, **options)
+    path = save(tmp_path / "m.onnx", [made], feed, ["y"], tables, opset=17)
+    agree(runtime(path, feed), lifted(path, feed))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_quantized_attention(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng([seed, 34])
+    batch, steps, heads, width = 2, 3, 2, 4
+    inputs = 8
+    feed = {"x": rng.integers(0, 256, (batch, steps, inputs)).astype(np.uint8)}
+    constants = {
+        "w": rng.integers(-128, 128, (inputs, 3 * heads * width)).astype(np.int8),
+        "b": some(rng, 3 * heads * width),
+        "xs": np.array(0.01, np.float32),
+        "ws": np.array(0.02, np.float32),
+        "xz": np.array(120, np.uint8),
+        "wz": np.array(0, np.int8),
+    }
+    names = ["x", "w", "b", "xs", "ws", "", "xz", "wz"]
+    made = node("QAttention", names, ["y"], MS, num_heads=heads, unidirectional=seed % 2)
+    path = save(tmp_path / "m.onnx", [made], feed, ["y"], constants, opset=17)
+    agree(runtime(path, feed), lifted(path, feed), 1e-4)
+
+
+X, W, B = np.zeros((2, 3, 4), np.float32), np.zeros((4, 12), np.float32), np.zeros(12, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "options", "said"),
+    [
+        ("Attention", [X, W, B], {"num_heads": 2, "do_rotary": 1}, "its option 'do_rotary' is 1"),
+        ("Attention", [X, W, B], {"num_heads": 3}, "4 numbers are not 3 heads of equal size"),
+        ("Attention", [X, W, B], {"num_heads": 2, "qkv_hidden_sizes": [4, 4, 8]},
+         "do not make up its 12 columns"),
+        ("Attention", [X, W, B, np.zeros((2, 1, 9, 9), np.int32)], {"num_heads": 2},
+         "its mask has 4 dimensions"),
+        ("Attention", [X, W, B, np.zeros(8, np.int32)], {"num_heads": 2},
+         "its mask is of a form that is not"),
+        ("MultiHeadAttention", [X, X, X, None, None, None, None, None, np.zeros(1, np.int32)],
+         {"num_heads": 2},
+         "it has operand 8, which is not known here"),
+        ("MultiHeadAttention", [X, X, X, None, None, None, np.zeros((2, 2, 1, 2), np.float32)],
+         {"num_heads": 2},
+         "keys of the past without values"),
+        ("MultiHeadAttention", [X, np.zeros((2, 2, 3, 2), np.float32), np.zeros((2, 2, 3, 2), np.float32), B],
+         {"num_heads": 2}, "biases for keys that are there by heads"),
+        ("RotaryEmbedding", [X, np.zeros(1, np.int64), W, W], {"scale": 2.0}, "its option 'scale' is 2.0"),
+        ("RotaryEmbedding", [X, np.zeros(1, np.int64), W, W], {}, "its 4 numbers are not heads of 24"),
+        ("RotaryEmbedding", [X, np.zeros(1, np.int64), W[:, :1], W[:, :1]], {"num_heads": 1,
+         "rotary_embedding_dim": 4}, "it has 1 angles, 2 are needed"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(op: str, operands: list, options: dict, said: str, tmp_path: Path) -> None:
+    feed = {f"x{n}": x for n, x in enumerate(operands) if x is not None}
+    names = ["" if x is None else f"x{n}" for n, x in enumerate(operands)]
+    path = save(tmp_path / "m.onnx", [node(op, names, ["y"], MS, **options)], feed, ["y"], opset=17)
+    with pytest.raises(UnsupportedOp, match=said):
+        lifted(path, feed)
