@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.formats import test_tfjs as tfjs
 from thinflow.api import convert_verified, quantize_to_file
 from thinflow.cli import main
 from thinflow.engines import _files
 from thinflow.errors import EngineUnavailable, VerificationError
+from thinflow.formats.format import formats
 from thinflow.ir.graph import Value
 from thinflow.ir.source_file import SourceFile
 from thinflow.lift import rules
@@ -154,6 +156,17 @@ def test_a_framework_that_never_runs_here(net: Path) -> None:
     assert found.relative is None
     graph.source = None
     assert prove_beside_source(graph).sentence == ""
+
+
+def test_readers_of_other_frameworks_keep_a_record(tmp_path: Path) -> None:
+    """Whatever a format yields, jobs tell that nobody compared it."""
+    frameworks = {f.name: f.framework for f in formats() if f.framework}
+    assert {"keras": "Keras", "tfjs": "TensorFlow.js"}.items() <= frameworks.items()
+    x = tfjs.placeholder("x", 1, 2)
+    model = tfjs.write(tmp_path, [x, tfjs.node("y", "Relu", "x", T=tfjs.FLOAT)], {})
+    made = convert_verified(model, tmp_path / "m.tflite")
+    assert made.proof.endswith("was not compared with model.json itself: there is no TensorFlow.js here")
+    assert any(note.startswith("model.json is a TensorFlow.js model") for note in made.notes)
 
 
 def test_random_answers_are_not_compared(tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ from thinflow.formats.files import map_file
 from thinflow.formats.format import HEAD_BYTES, Format, Sample, formats
 from thinflow.formats.unsupported import refuse
 from thinflow.ir.graph import Graph
+from thinflow.ir.source_file import SourceFile
+
+_SHOWN_TEXT = 60
 
 
 def load(path: str | os.PathLike[str], **options: Any) -> Graph:
@@ -37,7 +40,13 @@ def load(path: str | os.PathLike[str], **options: Any) -> Graph:
             )
     if format.load is None:
         raise FormatError(f"this is {format.title}, not a graph by itself", os.fspath(path), format.hint)
-    return format.load(path, **chosen)
+    graph = format.load(path, **chosen)
+    if format.framework and graph.source is None:
+        # Nothing here runs such a file, so that nobody can tell whether it was read rightly.
+        producer = graph.facts.get("producer", "")[:_SHOWN_TEXT]
+        title = f"{format.title} from {producer}" if producer else format.title
+        graph.source = SourceFile(os.fspath(path), title, format.framework)
+    return graph
 
 
 def recognise(path: str | os.PathLike[str]) -> Format:

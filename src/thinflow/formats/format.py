@@ -73,6 +73,8 @@ class Format:
         hint: what to do with such a file where a graph was asked for; only if `load` is None.
         vocabulary: whose ops a graph read from such a file is in, if those are not TensorFlow's; `save` only
             copies the file then.
+        framework: what people run such files with, if that is neither TensorFlow nor run here; a graph read
+            from one keeps a record of the file.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Format:
     rank: int = 50
     hint: str = ""
     vocabulary: Vocabulary | None = None
+    framework: str = ""
 
     @property
     def engine(self) -> str:

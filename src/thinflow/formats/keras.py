@@ -37,4 +37,5 @@ FORMAT = Format(
     load=load,
     options={"custom_layers": "functions for custom classes and Lambda layers"},
     rank=15,
+    framework="Keras",
 )

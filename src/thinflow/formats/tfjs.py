@@ -227,4 +227,5 @@ FORMAT = Format(
     recognise=_recognise,
     load=load,
     rank=15,
+    framework="TensorFlow.js",
 )
