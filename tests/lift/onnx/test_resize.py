@@ -8,56 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.lift.onnx.configurations import COORDINATES, f, picture, resize, whole
 from tests.lift.onnx.single import Single
 from thinflow.errors import UnsupportedOp
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
-
-COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric", "align_corners",
-               "tf_crop_and_resize")  # fmt: skip
-ROUNDING = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
-
-
-def f(*values: float) -> np.ndarray:
-    return np.array(values, np.float32)
-
-
-def whole(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
-
-
-def picture(rng: np.random.Generator, rank: int = 4) -> np.ndarray:
-    return rng.standard_normal((2, 3, *rng.integers(2, 8, rank - 2).tolist())).astype(np.float32)
-
-
-def resize(seed: int, mode: str, kind: str) -> Single:
-    """A Resize with random sizes or scales; of scales only whole ones where definition and runtime part."""
-    rng = np.random.default_rng(seed)
-    rank = 4 if mode == "cubic" or rng.random() < 0.6 else int(rng.integers(3, 6))
-    x = picture(rng, rank)
-    options: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": kind}
-    if mode == "nearest":
-        options["nearest_mode"] = str(rng.choice(ROUNDING))
-    if mode == "cubic" and rng.random() < 0.5:
-        options |= {"cubic_coeff_a": -0.5, "exclude_outside": int(rng.integers(2))}
-    if mode != "nearest" and rank == 4 and rng.random() < 0.4 and kind != "tf_crop_and_resize":
-        options["antialias"] = 1
-    roi = None
-    if kind == "tf_crop_and_resize":
-        starts, ends = np.zeros(rank), np.ones(rank)
-        starts[2:], ends[2:] = rng.uniform(-0.2, 0.4, rank - 2), rng.uniform(0.5, 1.2, rank - 2)
-        roi = np.concatenate([starts, ends]).astype(np.float32)
-        options["extrapolation_value"] = 7.0
-    old = np.array(x.shape[2:])
-    if rng.random() < 0.5 or kind in {"align_corners", "tf_crop_and_resize"}:
-        constants = [roi, None, whole(*x.shape[:2], *rng.integers(1, 12, rank - 2))]
-    else:
-        # Not 1.3: where the size stays ONNX Runtime hands on the picture whatever the scale is.
-        choice = [2, 3, 1] if seed % 2 else [0.5, 0.6, 1.7, 2.4, 1]
-        scales = np.maximum(rng.choice(choice, rank - 2), 1 / old)
-        constants = [roi, f(1, 1, *scales)]
-    return Single("Resize", [x], constants, options, opset=19)
 
 
 @pytest.mark.parametrize("kind", COORDINATES)

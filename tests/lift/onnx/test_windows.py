@@ -9,42 +9,12 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.lift.onnx.configurations import convolution, pool, w
 from tests.lift.onnx.single import Single
 from thinflow.errors import UnsupportedOp
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
-
-
-def w(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    return rng.standard_normal(shape).astype(np.float32)
-
-
-def pool(op: str, seed: int) -> Single:
-    """A pool over random sizes with random options, every third with open sizes."""
-    rng = np.random.default_rng(seed)
-    count = int(rng.integers(1, 4))
-    kernel = rng.integers(1, 4, count)
-    dilations = rng.integers(1, 3, count) if rng.random() < 0.4 else np.ones(count, int)
-    reach = (kernel - 1) * dilations + 1
-    options: dict[str, Any] = {"kernel_shape": kernel.tolist(), "strides": rng.integers(1, 4, count).tolist()}
-    if (dilations > 1).any():
-        options["dilations"] = dilations.tolist()
-    way = rng.integers(4)
-    if way == 1 and "dilations" not in options:
-        # ONNX Runtime pads for windows without gaps.
-        options["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"]))
-    elif way > 1:
-        options["pads"] = np.minimum(rng.integers(0, 3, 2 * count), np.tile(kernel, 2) - 1).tolist()
-    if "auto_pad" not in options and rng.random() < 0.5:
-        options["ceil_mode"] = 1
-    if op == "AveragePool" and rng.random() < 0.5:
-        options["count_include_pad"] = 1
-    if op == "LpPool":
-        options["p"] = int(rng.integers(1, 4))
-    x = w(rng, 2, 3, *(reach + rng.integers(0, 6, count)).tolist())
-    open_axes = [(), (0,), (0, *range(2, count + 2))][seed % 3]
-    return Single(op, [x], [], options, opset=22, open_axes=open_axes)
 
 
 OPEN = "the sizes of its input are open"
@@ -117,33 +87,6 @@ def test_integers_have_a_maximum_too(tmp_path: Path) -> None:
     x = np.random.default_rng(0).integers(-128, 128, (1, 2, 6, 7), np.int8)
     Single("MaxPool", [x], [], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]}).check(
         tmp_path
-    )
-
-
-def convolution(seed: int, *, transposed: bool) -> Single:
-    """A convolution with random options; every third has open sizes."""
-    rng = np.random.default_rng(seed)
-    count, group = int(rng.integers(1, 4)), int(rng.choice([1, 1, 2, 4]))
-    kernel, strides = rng.integers(1, 4, count), rng.integers(1, 4, count)
-    dilations = rng.integers(1, 3, count) if rng.random() < 0.4 else np.ones(count, int)
-    inner, outer = group * int(rng.integers(1, 3)), group * int(rng.integers(1, 3))
-    options: dict[str, Any] = {"group": group, "strides": strides.tolist(), "dilations": dilations.tolist()}
-    way = rng.integers(4)
-    if way == 1 and not transposed and (dilations == 1).all():
-        options["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"]))
-    elif way > 1:
-        options["pads"] = rng.integers(0, 2, 2 * count).tolist()
-    sizes = (kernel - 1) * dilations + 1 + rng.integers(0, 4, count) + 2 * transposed
-    if transposed and rng.random() < 0.4:
-        options["output_padding"] = [int(rng.integers(0, s)) for s in strides]
-    weights = (inner, outer // group) if transposed else (outer, inner // group)
-    constants: list[np.ndarray | None] = [w(rng, *weights, *kernel.tolist())]
-    if rng.random() < 0.5:
-        constants.append(w(rng, outer))
-    open_axes = [(), (0,), (0, *range(2, count + 2))][seed % 3]
-    x = w(rng, 2, inner, *sizes.tolist())
-    return Single(
-        "ConvTranspose" if transposed else "Conv", [x], constants, options, opset=22, open_axes=open_axes
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from thinflow.decompose.terms import Term, concat
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import INT32, INT64
+from thinflow.ir.types import INT32
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.formulas import Formula, Size, counted, scalar, size
 from thinflow.lift.onnx.values import bounded, integers, like, numbers, opset, rank, text
@@ -32,8 +32,9 @@ def _pad(c: Call) -> Value:
     pads = numbers(c, "paddings" if opset(c) < _PADS else "pads", 1) or ()
     if len(pads) != 2 * len(axes):
         raise UnsupportedOp(f"it has {len(pads)} pads for {len(axes)} axes")
-    table = np.zeros((rank(c), 2), np.int64)
-    table[axes] = np.array(pads, np.int64).reshape(2, -1).T
+    # Of 32 bits: TensorFlow fuses pads with convolutions, and stops at others.
+    table = np.zeros((rank(c), 2), np.int32)
+    table[axes] = np.array(pads, np.int32).reshape(2, -1).T
     x = _cut(c, table)
     table = np.maximum(table, 0)
     if not table.any():
@@ -93,11 +94,11 @@ def _computed(c: Call, mode: str, axes: Sequence[int]) -> Value:
         at = [pads.at(0, i).cast(INT32) for i in range(2 * len(axes))]
         return _taken(f.operand(0), mode, dict(zip(axes, zip(at[: len(axes)], at[len(axes) :], strict=True),
                                                    strict=True)))  # fmt: skip
-    table = pads.reshape([2, len(axes)]).transpose((1, 0))
+    table = pads.cast(INT32).reshape([2, len(axes)]).transpose((1, 0))
     if list(axes) != list(range(count)):
         # Axes without pads take the row of zeros behind the others.
         rows = [axes.index(axis) if axis in axes else len(axes) for axis in range(count)]
-        table = concat([table, f.constant(np.zeros((1, 2)), INT64)], 0).gather(f.constant(rows, INT32))
+        table = concat([table, f.constant(np.zeros((1, 2)), INT32)], 0).gather(f.constant(rows, INT32))
     if mode == "reflect":
         return c.emit("MirrorPad", c[0], table.value, mode="REFLECT")
     return _bordered(c, c[0], table.value)

@@ -189,7 +189,8 @@ def bordered(c: Call, x: Value, pads: Pads, fill: float) -> Value:
     """x [n, ..., c] with a border of a number."""
     if not any(map(any, pads)):
         return x
-    table = c.constant(np.array([(0, 0), *pads, (0, 0)], np.int64))
+    # Of 32 bits: TensorFlow fuses pads with convolutions, and stops at others.
+    table = c.constant(np.array([(0, 0), *pads, (0, 0)], np.int32))
     # TensorFlow writes Pad for zeros.
     return c.emit("PadV2", x, table, like(c, fill, x)) if fill else c.emit("Pad", x, table)
 
