@@ -12,6 +12,7 @@ import numpy as np
 import thinflow
 from tests.oracle._keras_cases import CASES, Draw
 from tests.oracle._keras_functions import KERAS_3, TENSORFLOW
+from tests.oracle._keras_structures import STRUCTURES, inputs_of
 
 TOLERANCE = 1e-5
 BATCH = 2
@@ -61,8 +62,21 @@ def randomize(model: Any, rng: np.random.Generator) -> None:
 
 
 def wanted(model: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    results = model(inputs[0] if len(inputs) == 1 else inputs, training=False)
+    given: Any = inputs[0] if len(inputs) == 1 else inputs
+    if isinstance(getattr(model, "_inputs_struct", None), dict):
+        given = dict(zip(sorted(model._inputs_struct), inputs, strict=True))
+    results = model(given, training=False)
+    if isinstance(results, dict):
+        results = [results[key] for key in sorted(results)]
     return [np.asarray(r) for r in (results if isinstance(results, list | tuple) else [results])]
+
+
+def structure_model(generation: int, name: str) -> tuple[Any, list[np.ndarray]]:
+    """A model of a structure, with random weights, and inputs for it."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    model = STRUCTURES[name][0](package(generation), generation)
+    randomize(model, rng)
+    return model, inputs_of(model, rng)
 
 
 def compare(

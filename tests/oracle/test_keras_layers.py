@@ -11,6 +11,7 @@ from tests.oracle import _keras_models as models
 from tests.oracle import _keras_sequence_cases  # noqa: F401
 from tests.oracle._keras_cases import CASES
 from tests.oracle._keras_functions import KERAS_3, TENSORFLOW
+from tests.oracle._keras_structures import STRUCTURES
 
 pytestmark = [
     pytest.mark.oracle,
@@ -18,6 +19,7 @@ pytestmark = [
 ]
 CONFIGURATIONS = 3
 ALL = [(generation, name) for name, (_, generations) in CASES.items() for generation in generations]
+MODELS = [(generation, name) for name, (_, generations) in STRUCTURES.items() for generation in generations]
 FUNCTIONS = [*((3, name) for name in KERAS_3), *((2, name) for name in TENSORFLOW)]
 
 
@@ -34,5 +36,12 @@ def test_layer(generation: int, name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("generation", "name"), FUNCTIONS)
 def test_function(generation: int, name: str, tmp_path: Path) -> None:
     model, inputs = models.function_model(generation, name)
+    for suffix in (".keras", ".h5"):
+        models.compare(model, inputs, tmp_path / f"model{suffix}")
+
+
+@pytest.mark.parametrize(("generation", "name"), MODELS)
+def test_structure(generation: int, name: str, tmp_path: Path) -> None:
+    model, inputs = models.structure_model(generation, name)
     for suffix in (".keras", ".h5"):
         models.compare(model, inputs, tmp_path / f"model{suffix}")
