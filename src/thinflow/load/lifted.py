@@ -18,6 +18,7 @@ from thinflow.ir.source_file import SourceFile
 from thinflow.ir.types import TensorSpec
 from thinflow.ir.vocabulary import Vocabulary, vocabulary_named
 from thinflow.lift import lift
+from thinflow.load.batches import rebatch
 
 Names = Sequence[str] | str
 Shapes = Mapping[str, Sequence[int | None]]
@@ -254,6 +255,7 @@ def _assume(graph: Graph, shapes: Shapes) -> None:
     for value, spec in specs.items():
         value.node.attrs["shape"] = ShapeAttr(spec.shape)
     if contradicts:
+        rebatch(graph, specs)
         _forget_sizes(graph)
         graph.functions = {name: _without_sizes(f) for name, f in graph.functions.items()}
     infer_shapes(graph, specs)
@@ -271,7 +273,8 @@ def _forget_sizes(graph: Graph) -> None:
     """Leave of what the file states of results only their types."""
     for node in graph:
         known = node.attrs_view.get("_output_shapes")
-        if isinstance(known, tuple):
+        # A state has the sizes that it is stored with: nothing else tells them.
+        if isinstance(known, tuple) and node.op != "tfl.variable":
             node.attrs["_output_shapes"] = tuple(ShapeAttr(None) for _ in known)
             for value in node.outputs:
                 value.spec = TensorSpec(value.spec.dtype, None)
