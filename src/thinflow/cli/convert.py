@@ -27,7 +27,7 @@ EXAMPLES = """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="any model of TensorFlow: a GraphDef, a SavedModel's folder, a .meta file")
+    p.add_argument("model", help="any model: GraphDef, SavedModel, .meta, .onnx, .tflite, .h5, .keras, .json")
     p.add_argument("output", help="what to write; the suffix chooses the format: .tflite, .onnx, .pb, .pbtxt")
     add_interface(p)
     add_layouts(p)

@@ -17,7 +17,7 @@ EXAMPLES = """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="any model of TensorFlow: a GraphDef, a SavedModel's folder, a .meta file")
+    p.add_argument("model", help="any model: GraphDef, SavedModel, .meta, .onnx, .tflite, .h5, .keras, .json")
     p.add_argument("out_dir", help="folder for the results; made if it is missing")
     add_interface(p)
     add_layouts(p)

@@ -39,7 +39,7 @@ SHOWN = 8
 
 def add_arguments(p: ArgumentParser) -> None:
     p.description = f"{p.description}\n\n{SCHEMES}"
-    p.add_argument("model", help="any model of TensorFlow: a GraphDef, a SavedModel's folder, a .meta file")
+    p.add_argument("model", help="any model: GraphDef, SavedModel, .meta, .onnx, .tflite, .h5, .keras, .json")
     p.add_argument("output", help="the .tflite or .onnx file to write")
     p.add_argument("--scheme", default="int8", metavar="NAME", help="see above; default int8")
     p.add_argument(

@@ -21,7 +21,7 @@ EXAMPLES = """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="any model of TensorFlow: a GraphDef, a SavedModel's folder, a .meta file")
+    p.add_argument("model", help="any model: GraphDef, SavedModel, .meta, .onnx, .tflite, .h5, .keras, .json")
     p.add_argument("output", nargs="?", help="where to write the result: .pb, .pbtxt or .tflite")
     what = p.add_mutually_exclusive_group(required=True)
     what.add_argument(
