@@ -92,7 +92,8 @@ def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "", *, keep_gri
 def _conditions(graph: Graph) -> set[str]:
     """Functions whose result decides whether a loop turns on, anywhere in a model."""
     bodies = [graph, *(f.graph for f in graph.functions.values())]
-    named = (n.attrs.get("cond_subgraph_index") for g in bodies for n in g if n.op == "tfl.WHILE")
+    loops = (n for g in bodies for n in g if n.op.endswith("WHILE"))
+    named = (n.attrs.get("cond_subgraph_index") for n in loops)
     return {f.name for f in named if isinstance(f, FunctionAttr)}
 
 

@@ -476,3 +476,7 @@ def test_stablehlo_arrays(tmp_path: Path) -> None:
     assert (of("COMPARE", ((2, 3), BOOL), {"comparison_direction": "GREATER_EQUAL"}, -x) == (x >= -x)).all()
     part = of("DYNAMIC_SLICE", ((1, 2), FLOAT), {"slice_sizes": (1, 2)}, np.int32(1), np.int32(5))
     assert (part == x[1:, 1:]).all()
+    whole = of("DYNAMIC_UPDATE_SLICE", ((2, 3), FLOAT), {}, y[:1, :2], np.int32(7), np.int32(0))
+    expected = x.copy()
+    expected[1:, :2] = y[:1, :2]
+    assert (whole == expected).all()

@@ -40,7 +40,7 @@ def _output_types(c: Call) -> tuple[DType, ...]:
     return _types([c.node.output(i) for i in range(max(len(c.node.outputs), 1))])
 
 
-@lifts("tfl.WHILE")
+@lifts("tfl.WHILE", "tfl.STABLEHLO_WHILE")
 def _while(c: Call) -> list[Value]:
     """WHILE: the condition may be a tensor of one element, which `lift` makes a scalar."""
     values = _arguments(c, 0)

@@ -6,6 +6,7 @@ LiteRT has kernels for some only; the others stand where a delegate was to run t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -137,15 +138,33 @@ def _dot_general(c: Call) -> Value:
     return c.emit("Einsum", c[0], c[1], N=2, equation=f"{names[0]},{names[1]}->{batch}{free}")
 
 
+def _begin(c: Call, first: int, sizes: Sequence[int], part: Sequence[int]) -> Value:
+    """Scalars from an operand on, one per axis, moved inside where a part would lie out."""
+    begins = [c.emit("Cast", c[n], SrcT=c[n].dtype, DstT=INT32) for n in range(first, len(c.xs))]
+    if len(begins) != len(sizes) or len(part) != len(sizes):
+        raise UnsupportedOp("it has not one begin for each axis")
+    scalars = [
+        b if b.spec.shape == () else c.emit("Reshape", b, c.constant(()), Tshape=INT32) for b in begins
+    ]
+    begin = c.emit("Pack", *scalars, N=len(scalars), axis=0)
+    most = c.constant(tuple(max(n - w, 0) for n, w in zip(sizes, part, strict=True)))
+    return c.emit("Maximum", c.emit("Minimum", begin, most), c.constant((0,) * len(sizes)))
+
+
 @lifts("tfl.STABLEHLO_DYNAMIC_SLICE")
 def _dynamic_slice(c: Call) -> Value:
-    """STABLEHLO_DYNAMIC_SLICE: a scalar begin per axis, moved inside where the slice would lie out."""
-    sizes, wanted = c.sizes(0), c.get("slice_sizes", ())
-    begins = [c.emit("Cast", c[n], SrcT=c[n].dtype, DstT=INT32) for n in range(1, len(c.xs))]
-    begin = c.emit("Pack", *begins, N=len(begins), axis=0)
-    most = c.constant(tuple(n - w for n, w in zip(sizes, wanted, strict=True)))
-    begin = c.emit("Maximum", c.emit("Minimum", begin, most), c.constant((0,) * len(sizes)))
-    return c.emit("Slice", c[0], begin, c.constant(wanted), Index=INT32)
+    """STABLEHLO_DYNAMIC_SLICE: a part of stated sizes, from a begin that is computed."""
+    wanted = tuple(c.get("slice_sizes") or ())
+    return c.emit("Slice", c[0], _begin(c, 1, c.sizes(0), wanted), c.constant(wanted), Index=INT32)
+
+
+@lifts("tfl.STABLEHLO_DYNAMIC_UPDATE_SLICE")
+def _dynamic_update_slice(c: Call) -> Value:
+    """STABLEHLO_DYNAMIC_UPDATE_SLICE: x with a smaller y written at a place that is computed."""
+    part = c.sizes(1)
+    begin = _begin(c, 2, c.sizes(0), part)
+    end, strides = c.emit("AddV2", begin, c.constant(part)), c.constant((1,) * len(part))
+    return c.emit("TensorStridedSliceUpdate", c[0], begin, end, strides, c[1], Index=INT32)
 
 
 @lifts(
