@@ -14,8 +14,8 @@ from thinflow.analysis.shapes import infer_shapes
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import dtype
 from thinflow.lift import lift
-from thinflow.lift.grids import Grid
-from thinflow.transforms.quantized.grids import grid_of, kept_grids, make_ends_float
+from thinflow.lift.grids import Grid, grid_of
+from thinflow.transforms.quantized.grids import kept_grids, make_ends_float
 
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper

@@ -12,8 +12,8 @@ import thinflow
 from thinflow import formats
 from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.errors import VerificationError
+from thinflow.lift.grids import grid_of
 from thinflow.optimize import kept_grids
-from thinflow.transforms.quantized.grids import grid_of
 from thinflow.transforms.quantized.grids import kept_grids as kept_grids_of
 
 pytest.importorskip("ai_edge_litert")

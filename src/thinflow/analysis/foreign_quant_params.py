@@ -12,6 +12,7 @@ from thinflow.analysis.foreign import operands
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.vocabulary import ONNX
+from thinflow.onnx.operators import Trait, has
 
 # By the op definitions of ONNX and of ONNX Runtime's contrib domain.
 _ONNX_RESULT = {
@@ -38,6 +39,17 @@ _ONNX_KEPT = frozenset(
         *("onnx.DepthToSpace", "onnx.SpaceToDepth", "onnx.Expand", "onnx.Tile", "onnx.Relu", "onnx.Clip"),
     }
 )
+
+
+def moves_codes(op: str) -> bool:
+    """True if an op of ONNX moves elements of its first operand, codes or numbers alike.
+
+    Elementwise ones that keep a scale compute with codes as plain numbers.
+    """
+    is_plain = op != "onnx.Identity" and has(op.removeprefix("onnx."), Trait.ELEMENTWISE)
+    return op in _ONNX_KEPT and not is_plain
+
+
 # Ops that are looked through; a damaged file may lead round in circles.
 _MOST_STEPS = 64
 

@@ -15,9 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thinflow.analysis.foreign_quant_params import moves_codes
+from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import FLOAT, DType
+from thinflow.ir.types import FLOAT, DType, dtype
 from thinflow.lift.lifter import Call, Lifter
+from thinflow.ops.traits import Trait, has
 from thinflow.typing import Array
 
 MARK = "_grid"
@@ -72,6 +75,24 @@ class Grid:
 
 
 _BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
+
+
+def grid_of(node: Node) -> Grid | None:
+    """The grid that a marked FakeQuant says; None if it says none."""
+    mark = node.attrs_view.get(MARK)
+    if not has(node.op, Trait.FAKE_QUANT) or not isinstance(mark, bytes | str) or len(node.inputs) != 1:
+        return None
+    try:
+        kind = dtype(mark if isinstance(mark, str) else mark.decode("ascii", "replace"))
+    except ThinflowError:
+        return None
+    low, high = node.get("min", -6.0), node.get("max", 6.0)
+    least, most = Grid(1.0, 0, kind).limits
+    # In double both ends are exact products; from a file they come as float32, a last bit off.
+    scale = float(np.float32((high - low) / (most - least)))
+    if not scale > 0:
+        return None
+    return Grid(scale, int(np.clip(np.rint(least - low / scale), least, most)), kind)
 
 
 def codes(call: Call, y: Value, grid: Grid) -> Value:
@@ -135,6 +156,17 @@ def _number(call: Call, number: float) -> Value:
 
 def _zero(call: Call, grid: Grid) -> Value:
     return _number(call, grid.zero_point)
+
+
+def moved(call: Call) -> Grid | None:
+    """The grid of what an op of ONNX moves as codes; from here on it moves the real numbers behind them."""
+    if not call.lifter.keeps_grids or not moves_codes(call.node.op) or not call.xs:
+        return None
+    known = None if call.xs[0] is None else call.lifter.behind.get(call.xs[0])
+    grid = None if known is None else grid_of(known.node)
+    if grid is not None:
+        call.xs = [known, *call.xs[1:]]
+    return grid
 
 
 def sweep_codes(lifter: Lifter) -> None:

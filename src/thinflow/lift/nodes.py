@@ -6,7 +6,9 @@ import logging
 
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Node, Value
+from thinflow.ir.types import FLOAT
 from thinflow.ir.vocabulary import vocabulary_of
+from thinflow.lift.grids import codes, moved
 from thinflow.lift.lifter import Call, Lifter
 from thinflow.lift.rules import Entry, refuse_unread, rule_for
 from thinflow.lift.tflite.quantized import dequantized_operands, rounded_results
@@ -41,9 +43,13 @@ def _results(call: Call, entry: Entry) -> list[Value]:
     """Results of an op by its rule, which gets real numbers and whose own are quantized behind it."""
     # So rules need not know of quantization.
     call.xs = dequantized_operands(call)
+    grid = moved(call)
     results = entry.rule(call)
     refuse_unread(call, entry)
-    return rounded_results(call, results if isinstance(results, list) else [results])
+    every = results if isinstance(results, list) else [results]
+    if grid is not None:
+        return [codes(call, y, grid) if y.dtype is FLOAT else y for y in every]
+    return rounded_results(call, every)
 
 
 def _refusal(node: Node, problem: str, hint: str = "") -> UnsupportedOp:

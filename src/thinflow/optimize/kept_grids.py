@@ -13,7 +13,7 @@ from thinflow.engines._child import TIMEOUT_SECONDS, run_file
 from thinflow.errors import VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
-from thinflow.lift.grids import Grid
+from thinflow.lift.grids import Grid, grid_of
 from thinflow.lower.onnx.fake_quant import range_only
 from thinflow.onnx.program import DEFAULT_OPSET
 from thinflow.optimize.conversion import NOT_VERIFIED, Conversion, Converter
@@ -33,7 +33,7 @@ from thinflow.quantize.qdq_ends import with_integer_ends
 from thinflow.quantize.ranges import KEPT
 from thinflow.quantize.recipe import QdqOptions, Recipe
 from thinflow.quantize.trained import before_clamps, spread, without_fake_quants
-from thinflow.transforms.quantized.grids import FloatEnds, grid_of, kept_grids, make_ends_float
+from thinflow.transforms.quantized.grids import FloatEnds, kept_grids, make_ends_float
 from thinflow.typing import Array
 
 Model = ConvertedModel[Any]

@@ -30,10 +30,16 @@ def _cast(c: Call) -> Value:
     # Elements of a type without a name in TensorFlow, such as exponents alone, have no name in numpy either.
     if kind is None or not kind.numpy_name:
         raise UnsupportedOp("it casts to a type that TensorFlow does not have")
-    x, most = c[0], _FLOAT8_MOST.get(kind.name)
+    x = c[0]
     if STRING in (kind, x.dtype):
         return _of_strings(c, x, kind)
-    if most is not None and c.get("saturate", 1):
+    return narrowed(c, x, kind) if c.get("saturate", 1) else c.emit("Cast", x, SrcT=x.dtype, DstT=kind)
+
+
+def narrowed(c: Call, x: Value, kind: DType) -> Value:
+    """x as another type; of floats of eight bits the largest number, where x is beyond it."""
+    most = _FLOAT8_MOST.get(kind.name)
+    if most is not None:
         # Whole numbers of eight bits could not hold the bounds. Those that float32 rounds are beyond them.
         x = x if x.dtype is None or x.dtype.is_floating else typed(c, x, FLOAT)
         x = c.emit("Maximum", c.emit("Minimum", x, like(c, most, x)), like(c, -most, x))

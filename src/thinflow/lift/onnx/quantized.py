@@ -5,6 +5,9 @@ x -> scale * (x - zero_point)        y -> clip(round(y / scale) + zero_point)
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
@@ -13,27 +16,49 @@ from thinflow.ir.types import FLOAT, INT32, INT64, UINT8, DType, dtype
 from thinflow.lift.grids import Grid, codes, keeps, spelled_codes
 from thinflow.lift.grids import real as numbers_of
 from thinflow.lift.lifter import Call
+from thinflow.lift.onnx.casts import narrowed
 from thinflow.lift.onnx.math import matmul
-from thinflow.lift.onnx.values import NUMBERS, integers, rank, typed
+from thinflow.lift.onnx.values import NUMBERS, bounded, integers, rank, typed
 from thinflow.lift.onnx.windows import convolution
 from thinflow.lift.rules import Rule, lifts
 
 _DOUBLE = dtype("double")
 
 
-def _sided(c: Call, parameter: Value, axis: int, count: int) -> Value:
-    """A scale or zero point as it meets the tensor: a scalar, or along an axis."""
-    shape = parameter.spec.shape
+def sided(c: Call, parameter: Value, axis: int, x: Value) -> Value:
+    """A scale or zero point as it meets the tensor: a scalar, along an axis, or one for each element."""
+    shape, sizes = parameter.spec.shape, x.spec.shape
     if shape is None:
         raise UnsupportedOp("the size of its scale is not known")
     # A vector of one element is one scale for all, whatever axis is named.
     if shape in ((), (1,)):
         return c.emit("Reshape", parameter, integers(c, ()), Tshape=INT64)
+    if sizes is None:
+        raise UnsupportedOp("the number of dimensions of what it quantizes is not known")
     if len(shape) > 1:
-        raise UnsupportedOp("it has a scale per block")
-    sides = [1] * count
-    sides[axis % count] = -1
+        return _of_blocks(c, parameter, axis % len(sizes), sizes)
+    sides = [1] * len(sizes)
+    sides[axis % len(sizes)] = -1
     return c.emit("Reshape", parameter, integers(c, sides), Tshape=INT64)
+
+
+def _of_blocks(c: Call, parameter: Value, axis: int, sizes: Sequence[int | None]) -> Value:
+    """A scale or zero point for each element, where a block of elements along an axis shares one."""
+    width, shape = c.get("block_size", 0), parameter.spec.shape or ()
+    if width < 1 or len(shape) != len(sizes) or None in shape or sizes[axis] is None:
+        raise UnsupportedOp("it has a scale per block, and the sizes of its blocks are not known")
+    known = [n or 0 for n in shape]
+    bounded(math.prod(known) * width)
+    apart = [*known[: axis + 1], 1, *known[axis + 1 :]]
+    y = c.emit("Reshape", parameter, integers(c, apart), Tshape=INT64)
+    y = c.emit("Tile", y, integers(c, [width if n == axis + 1 else 1 for n in range(len(apart))]))
+    known[axis] *= width
+    y = c.emit("Reshape", y, integers(c, known), Tshape=INT64)
+    # The last block may reach beyond the end.
+    if known[axis] > (sizes[axis] or 0):
+        known[axis] = sizes[axis] or 0
+        y = c.emit("Slice", y, integers(c, [0] * len(known)), integers(c, known), Index=INT64)
+    return y
 
 
 def _grid(c: Call, scale: int, zero: int, kind: DType | None) -> Grid | None:
@@ -52,7 +77,7 @@ def _at_once(c: Call, x: int, scale: int, zero: int, axis: int) -> Value | None:
     if any(t is None or t.dtype.kind not in "iuf" for t in tensors) or c[scale].dtype is not FLOAT:
         return None
     stored, *rest = [t.numpy() for t in tensors if t is not None]
-    if stored.dtype.itemsize > 4 or any(r.ndim > 1 for r in rest):
+    if stored.dtype.itemsize > 4 or stored.dtype.kind not in "iu" or any(r.ndim > 1 for r in rest):
         return None
     sides = [1] * stored.ndim
     if any(r.size > 1 for r in rest):
@@ -70,12 +95,11 @@ def real(c: Call, x: int, scale: int, zero: int, axis: int = 1) -> Value:
     grid = _grid(c, scale, zero, c[x].dtype) if c.lifter.keeps_grids and c[scale].dtype is FLOAT else None
     if grid is not None and grid.is_range:
         return numbers_of(c, c[x], grid)
-    count = rank(c, x)
     # float32 holds integers of up to 24 bits exactly.
     y = typed(c, c[x], FLOAT)
     if c.has(zero):
-        y = c.emit("Sub", y, typed(c, _sided(c, c[zero], axis, count), FLOAT))
-    return c.emit("Mul", y, typed(c, _sided(c, c[scale], axis, count), FLOAT))
+        y = c.emit("Sub", y, sided(c, typed(c, c[zero], FLOAT), axis, c[x]))
+    return c.emit("Mul", y, sided(c, typed(c, c[scale], FLOAT), axis, c[x]))
 
 
 def quantized(c: Call, y: Value, scale: Value, zero: Value | None, kind: DType) -> Value:
@@ -84,33 +108,39 @@ def quantized(c: Call, y: Value, scale: Value, zero: Value | None, kind: DType) 
     return spelled_codes(c, y, scale, shift, Grid(1.0, 0, kind))
 
 
-def rounded(c: Call, y: Value, scale: int, zero: int) -> Value:
-    """The result quantized with a scale and a zero point among the operands, one of each."""
+def rounded(c: Call, y: Value, scale: int, zero: int, axis: int = 0) -> Value:
+    """The result quantized with a scale and a zero point among the operands."""
     # ONNX's type of quantized values where there is no zero point to tell it.
     kind = c[zero].dtype if c.has(zero) else UINT8
     if kind is None:
         raise UnsupportedOp("the type of its zero point is not known")
     if (grid := _grid(c, scale, zero, kind)) is not None and keeps(c, y, grid):
         return codes(c, y, grid)
-    shift = _sided(c, c[zero], 0, 1) if c.has(zero) else None
-    return quantized(c, y, _sided(c, c[scale], 0, 1), shift, kind)
+    shift = sided(c, c[zero], axis, y) if c.has(zero) else None
+    return quantized(c, y, sided(c, c[scale], axis, y), shift, kind)
 
 
-@lifts("onnx.QuantizeLinear")
+@lifts("onnx.QuantizeLinear", "onnx.com.microsoft.QuantizeLinear")
 def _quantize(c: Call) -> Value:
     asked = NUMBERS.get(c.get("output_dtype", 0))
     kind = c[2].dtype if c.has(2) else asked or UINT8
-    if kind is None or kind.kind not in "iu" or asked not in (None, kind):
-        raise UnsupportedOp("its quantized values are no integers")
-    count, axis = rank(c), c.get("axis", 1)
-    y = typed(c, c[0], FLOAT)
+    if kind is None or asked not in (None, kind) or NUMBERS.get(c.get("precision", 0)) not in (None, FLOAT):
+        raise UnsupportedOp("the type that it quantizes to, or computes in, is another than its operands say")
+    axis, y = c.get("axis", 1), typed(c, c[0], FLOAT)
+    scale = sided(c, typed(c, c[1], FLOAT), axis, y)
+    if kind.kind not in "iu":
+        # Floats of few bits; their zero point, if there is one, is 0 and says the type.
+        c.has(2)
+        if not c.get("saturate", 1):
+            raise UnsupportedOp("it gives infinity or NaN for what is beyond the largest number")
+        return narrowed(c, c.emit("RealDiv", y, scale), kind)
     if (grid := _grid(c, 1, 2, kind)) is not None and keeps(c, y, grid):
         return codes(c, y, grid)
-    zero = _sided(c, c[2], axis, count) if c.has(2) else None
-    return quantized(c, y, _sided(c, c[1], axis, count), zero, kind)
+    zero = sided(c, c[2], axis, y) if c.has(2) else None
+    return quantized(c, y, scale, zero, kind)
 
 
-@lifts("onnx.DequantizeLinear")
+@lifts("onnx.DequantizeLinear", "onnx.com.microsoft.DequantizeLinear")
 def _dequantize(c: Call) -> Value:
     """In the type of the scale, unless another is asked for."""
     kind = NUMBERS.get(c.get("output_dtype", 0)) or c[1].dtype or FLOAT
@@ -149,7 +179,7 @@ def _conv(c: Call) -> Value:
     x, w = real(c, 0, 1, 2), real(c, 3, 4, 5, axis=0)
     bias = None
     if c.has(8):
-        products = c.emit("Mul", _sided(c, c[1], 0, 1), _sided(c, c[4], 0, 1))
+        products = c.emit("Mul", sided(c, c[1], 0, c[8]), sided(c, c[4], 0, c[8]))
         # The bias is int32 of scale x times scale w, without a zero point.
         bias = c.emit("Mul", typed(c, c[8], FLOAT), products)
     return rounded(c, convolution(c, x, w, bias), 6, 7)
@@ -157,9 +187,9 @@ def _conv(c: Call) -> Value:
 
 @lifts("onnx.QLinearMatMul")
 def _matmul(c: Call) -> Value:
-    # A scale per column of the second matrix, which is a unit of the result.
-    y = matmul(c, real(c, 0, 1, 2), real(c, 3, 4, 5, axis=-1), (rank(c), rank(c, 3)))
-    return rounded(c, y, 6, 7)
+    # A scale per row of the first matrix and the result, per column of the second.
+    y = matmul(c, real(c, 0, 1, 2, axis=-2), real(c, 3, 4, 5, axis=-1), (rank(c), rank(c, 3)))
+    return rounded(c, y, 6, 7, -2)
 
 
 def _pairwise(op: str) -> Rule:
@@ -186,25 +216,41 @@ def _concat(c: Call) -> Value:
     return rounded(c, y, 0, 1)
 
 
-def _centred(c: Call, place: int, zero: int, axis: int) -> Value:
+def _centred(c: Call, place: int, zero: int, axis: int, kind: DType) -> Value:
     """Quantized values less their zero point, exactly."""
-    # In double: sums of products of eight-bit integers fit 32 bits, which float32 does not hold exactly.
-    y = typed(c, c[place], _DOUBLE)
+    y = typed(c, c[place], kind)
     if c.has(zero):
-        y = c.emit("Sub", y, typed(c, _sided(c, c[zero], axis, rank(c, place)), _DOUBLE))
+        y = c.emit("Sub", y, sided(c, typed(c, c[zero], kind), axis, c[place]))
     return y
+
+
+def _of_sums(c: Call, axes: tuple[int, ...]) -> DType:
+    """The type that holds sums of products of eight bits exactly; they go over these axes of the weights.
+
+    Most fit the 24 bits of float32, which all targets compute in.
+    """
+    shape, known = c[1].spec.shape or (), c[1].node.tensor
+    if any(shape[axis] is None for axis in axes):
+        return _DOUBLE
+    most = 255 * math.prod(shape[axis] or 0 for axis in axes)
+    if known is not None and not c.has(3):
+        most = int(np.abs(known.numpy().astype(np.int64)).sum(axis=axes).max(initial=0))
+    # Less any zero point, nothing that a weight meets is beyond 255.
+    return FLOAT if most * 255 < 1 << 24 else _DOUBLE
 
 
 @lifts("onnx.ConvInteger", ignores=("kernel_shape", "pads"))
 def _conv_integer(c: Call) -> Value:
-    return typed(c, convolution(c, _centred(c, 0, 2, 1), _centred(c, 1, 3, 0), None), INT32)
+    kind = _of_sums(c, tuple(range(1, rank(c, 1))))
+    return typed(c, convolution(c, _centred(c, 0, 2, 1, kind), _centred(c, 1, 3, 0, kind), None), INT32)
 
 
 @lifts("onnx.MatMulInteger")
 def _matmul_integer(c: Call) -> Value:
     # Zero points may go by row of the first matrix and by column of the second.
-    y = matmul(c, _centred(c, 0, 2, -2), _centred(c, 1, 3, -1), (rank(c), rank(c, 1)))
-    return typed(c, y, INT32)
+    kind = _of_sums(c, (max(rank(c, 1) - 2, 0),))
+    x, w = _centred(c, 0, 2, -2, kind), _centred(c, 1, 3, -1, kind)
+    return typed(c, matmul(c, x, w, (rank(c), rank(c, 1))), INT32)
 
 
 lifts("onnx.com.microsoft.QLinearAdd")(_pairwise("AddV2"))

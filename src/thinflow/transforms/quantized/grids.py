@@ -16,8 +16,8 @@ from thinflow.errors import ThinflowError
 from thinflow.interpreter import Plan
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value, graph_of
-from thinflow.ir.types import FLOAT, dtype
-from thinflow.lift.grids import MARK, Grid
+from thinflow.ir.types import FLOAT
+from thinflow.lift.grids import MARK, Grid, grid_of
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Trace, Transform, transform
 from thinflow.typing import Array
@@ -42,24 +42,6 @@ def kept_grids(graph: Graph) -> dict[Node, Grid]:
     """The FakeQuants of a graph that say grids of a file, and these grids."""
     found = {node: grid_of(node) for node in graph if MARK in node.attrs_view}
     return {node: grid for node, grid in found.items() if grid is not None}
-
-
-def grid_of(node: Node) -> Grid | None:
-    """The grid that a marked FakeQuant says; None if it says none."""
-    mark = node.attrs_view.get(MARK)
-    if not has(node.op, Trait.FAKE_QUANT) or not isinstance(mark, bytes | str) or len(node.inputs) != 1:
-        return None
-    try:
-        kind = dtype(mark if isinstance(mark, str) else mark.decode("ascii", "replace"))
-    except ThinflowError:
-        return None
-    low, high = node.get("min", -6.0), node.get("max", 6.0)
-    least, most = Grid(1.0, 0, kind).limits
-    # In double both ends are exact products; from a file they come as float32, a last bit off.
-    scale = float(np.float32((high - low) / (most - least)))
-    if not scale > 0:
-        return None
-    return Grid(scale, int(np.clip(np.rint(least - low / scale), least, most)), kind)
 
 
 def make_ends_float(graph: Graph, bits: Collection[int] = (4, 8, 16)) -> FloatEnds:
