@@ -155,3 +155,90 @@ def _conv_lstm(d: Draw, dims: int) -> Case:
         recurrent_activation=d.of("sigmoid", "hard_sigmoid"),
     )
     return Case(layer, [(d.size(2, 3), *d.sizes(dims, 5, 7), d.size(1, 3))])
+
+
+# --- attention ----------------------------------------------------------------------------------------------
+
+
+class _Called:
+    """A layer called with several tensors by position."""
+
+    def __init__(self, layer: Any, count: int, **kwargs: Any) -> None:
+        self.layer, self.count, self.kwargs = layer, count, kwargs
+
+    def __call__(self, xs: Any) -> Any:
+        return self.layer(*xs[: self.count], **self.kwargs)
+
+
+def _attended(d: Draw, layer: Any, size: int) -> Case:
+    steps, count = d.size(2, 5), d.of(2, 3)
+    kwargs: dict[str, Any] = {"use_causal_mask": d.flag(), "return_attention_scores": d.flag()}
+    return Case(_Called(layer, count, **kwargs), [(d.size(2, 5), size), *[(steps, size + 1)] * (count - 1)])
+
+
+@case("MultiHeadAttention")
+def multi_head_attention(d: Draw) -> Case:
+    layer = d.layers.MultiHeadAttention(
+        d.size(1, 3), d.size(), value_dim=d.of(None, 4), use_bias=d.flag(), output_shape=d.of(None, 5)
+    )
+    return _attended(d, layer, d.size(2, 5))
+
+
+@case("GroupQueryAttention", (3,))
+def grouped_query_attention(d: Draw) -> Case:
+    layer = d.layers.GroupQueryAttention(d.size(), 4, d.of(1, 2, 4), use_bias=d.flag())
+    count = d.of(2, 3)
+    kwargs = {"use_causal_mask": d.flag(), "return_attention_scores": d.flag()}
+    steps = d.size(2, 5)
+    return Case(_Called(layer, count, **kwargs), [(d.size(2, 5), 6), *[(steps, 6)] * (count - 1)])
+
+
+class _Mixed:
+    """An attention mask that is an input."""
+
+    def __init__(self, d: Draw) -> None:
+        self.front = d.layers.Embedding(2, 3)
+        self.layer = d.layers.MultiHeadAttention(2, 3, dropout=d.of(0.0, 0.1))
+
+    def __call__(self, xs: Any) -> Any:
+        x, seen = xs
+        x = self.front(x)
+        return self.layer(x, x, attention_mask=seen)
+
+
+@case("MultiHeadAttention with a mask")
+def masked_attention(d: Draw) -> Case:
+    steps = d.size(2, 4)
+    return Case(_Mixed(d), [(steps,), (steps, steps)], integers=2)
+
+
+class _SelfAttention(_Masked):
+    def __call__(self, x: Any) -> Any:
+        y = self.front(x)
+        return self.inner(y, y)
+
+
+@case("MultiHeadAttention of masked steps")
+def attention_of_masked(d: Draw) -> Case:
+    return Case(
+        _SelfAttention(d, d.layers.MultiHeadAttention(2, 3, dropout=d.of(0.0, 0.1))),
+        [(d.size(2, 6),)],
+        integers=4,
+    )
+
+
+@case("Attention")
+def attention(d: Draw) -> Case:
+    layer = d.layers.Attention(use_scale=d.flag(), score_mode=d.of("dot", "concat"))
+    return _listed(d, layer)
+
+
+@case("AdditiveAttention")
+def additive_attention(d: Draw) -> Case:
+    return _listed(d, d.layers.AdditiveAttention(use_scale=d.flag()))
+
+
+def _listed(d: Draw, layer: Any) -> Case:
+    steps, size, count = d.size(2, 5), d.size(2, 5), d.of(2, 3)
+    kwargs = {"use_causal_mask": d.flag(), "return_attention_scores": d.flag()}
+    return Case(layer, [(d.size(2, 5), size), *[(steps, size)] * (count - 1)], kwargs=kwargs)

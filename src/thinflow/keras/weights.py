@@ -20,6 +20,8 @@ from thinflow.typing import Array
 _LISTS = "layer_names"
 _OLD_ROOT = "_layer_checkpoint_dependencies"
 """What Keras 2.13 called `layers`."""
+_CLASSES = {"GroupQueryAttention": "GroupedQueryAttention"}
+"""Layers that Keras exports under another name than that of their class, which paths have."""
 _MISFIT = "the weights are of another model than the config; save the whole model again"
 
 
@@ -173,7 +175,7 @@ def layer_paths(layers: Iterable[LayerConfig]) -> dict[str, str]:
 
 def snake_case(kind: str) -> str:
     """A class's name as Keras writes it in paths: "conv2d_transpose" for Conv2DTranspose."""
-    name = re.sub(r"\W+", "", kind)
+    name = re.sub(r"\W+", "", _CLASSES.get(kind, kind))
     name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
 
