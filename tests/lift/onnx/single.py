@@ -34,6 +34,7 @@ class Single:
     outputs: int = 1
     opset: int = 20
     open_axes: Sequence[int] = ()
+    domain_version: int = 1
 
     def bytes(self) -> bytes:
         import onnx
@@ -60,8 +61,8 @@ class Single:
             [helper.make_empty_tensor_value_info(y) for y in results],
             [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in inits.items()],
         )
-        domains = {"com.microsoft", domain} - {""}
-        imports = [helper.make_opsetid("", self.opset), *(helper.make_opsetid(d, 1) for d in sorted(domains))]
+        versions = {"com.microsoft": 1, domain: self.domain_version, "": self.opset}
+        imports = [helper.make_opsetid(d, version) for d, version in sorted(versions.items())]
         content: bytes = helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString()
         return content
 
