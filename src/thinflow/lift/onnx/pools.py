@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -28,13 +29,16 @@ def _window(c: Call) -> Window:
 
 
 def pooled(c: Call, op: str, x: Value, win: Window, padding: str = "VALID") -> Value:
-    """MaxPool or AvgPool of x [n, ..., c], which is padded already where `padding` is VALID."""
+    """MaxPool or AvgPool of x [n, ..., c], padded already where `padding` is VALID."""
     kernel, strides = win.kernel, win.strides
     if win.has_gaps:
         return _separately(c, op, Formula(c).term(x), win).value
     if win.rank == LINE:
         x, kernel, strides = as_picture(c, x), (1, *kernel), (1, *strides)
-    windows = {"ksize": (1, *kernel, 1), "strides": (1, *strides, 1), "padding": padding}
+    windows: dict[str, Any] = {"ksize": (1, *kernel, 1), "strides": (1, *strides, 1), "padding": padding}
+    if padding == "EXPLICIT":
+        pads = [(0, 0)] * (4 - win.rank - 1) + win.whole + [(0, 0)]
+        windows["explicit_paddings"] = tuple(n for pair in pads for n in pair)
     if win.rank == VOLUME:
         return c.emit(f"{op}3D", x, **windows, data_format="NDHWC")
     y = c.emit(op, x, **windows, data_format="NHWC")
@@ -64,12 +68,12 @@ def _max_pool(c: Call) -> list[Value]:
     x = channels_last(c, c[0], count)
     # Places in windows of TensorFlow's pools over pictures are known; others are looked for in a border.
     is_same = win.is_same and not win.has_gaps and not (len(c.node.outputs) > 1 and win.rank == VOLUME)
-    if not is_same:
-        x = _filled(c, x, win, least)
     if len(c.node.outputs) > 1:
-        return places_of_maxima(c, x, win, is_same=is_same)
-    y = pooled(c, "MaxPool", x, win, "SAME" if is_same else "VALID")
-    return [channels_first(c, y, count)]
+        return places_of_maxima(c, x if is_same else _filled(c, x, win, least), win, is_same=is_same)
+    # TensorFlow pads pictures of floats by itself.
+    if is_same or (win.is_padded and win.rank != VOLUME and not win.has_gaps and kind.kind == "f"):
+        return [channels_first(c, pooled(c, "MaxPool", x, win, "SAME" if is_same else "EXPLICIT"), count)]
+    return [channels_first(c, pooled(c, "MaxPool", _filled(c, x, win, least), win), count)]
 
 
 def _filled(c: Call, x: Value, win: Window, fill: float) -> Value:

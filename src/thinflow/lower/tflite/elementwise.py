@@ -190,13 +190,16 @@ def _is_above_zero(value: Value) -> bool:
     for bound, other in (node.inputs, node.inputs[::-1]):
         constant = bound.node.tensor
         is_positive = constant is not None and constant.size == 1 and bool((constant.numpy() > 0).all())
-        if is_positive and (node.op == "Maximum" or _is_not_negative(other)):
+        if is_positive and (node.op == "Maximum" or is_not_negative(other)):
             return True
     return False
 
 
-def _is_not_negative(value: Value) -> bool:
-    """True if a value follows from squares and the like by sums, products and means."""
+_KEEPS_SIGNS = Trait.REDUCTION | Trait.RESHAPE | Trait.PASSES_THROUGH | Trait.REARRANGES | Trait.POOL
+
+
+def is_not_negative(value: Value) -> bool:
+    """True if a value follows from squares and the like by sums, products, means and maxima."""
     pending, seen = [value], set[Value]()
     while pending:
         value = pending.pop()
@@ -209,7 +212,7 @@ def _is_not_negative(value: Value) -> bool:
         if constant is not None:
             if not (constant.numpy() >= 0).all():
                 return False
-        elif has(node.op, Trait.REDUCTION | Trait.RESHAPE | Trait.PASSES_THROUGH):
+        elif has(node.op, _KEEPS_SIGNS):
             pending.append(node.inputs[0])
         elif has(node.op, Trait.ADD | Trait.MULTIPLY | Trait.DIVIDE):
             is_square = has(node.op, Trait.MULTIPLY) and node.inputs[0] == node.inputs[1]

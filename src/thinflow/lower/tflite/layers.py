@@ -11,6 +11,7 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, ints, require, require_nhwc, shape_of
+from thinflow.lower.tflite.elementwise import is_not_negative
 from thinflow.lower.tflite.spatial import grown, padded
 from thinflow.tflite.model import Tensor
 
@@ -241,17 +242,33 @@ def max_pool(
     explicit_paddings: Sequence[int] = (),
     data_format: str = "NHWC",
 ) -> Tensor:
-    """Explicit padding becomes a border of the lowest number."""
+    """Explicit padding becomes a border that never is the maximum."""
     require_nhwc(data_format, "pools")
     if padding == "EXPLICIT":
         require(x.dtype is FLOAT, f"LiteRT has no MAX_POOL_2D for {x.dtype}, only for float")
         pairs = [(explicit_paddings[2 * a], explicit_paddings[2 * a + 1]) for a in range(4)]
-        # No finite pixel is less, so the border never wins.
-        lowest = b.scalar(float(np.finfo(np.float32).min), x, "lowest")
-        border = b.const(np.array(pairs, np.int32), "paddings")
-        x = b.step("PADV2", x, border, lowest, shape=grown(x.shape, pairs))
-        padding = "VALID"
+        x, padding = _never_greatest(b, node, x, pairs, ksize), "VALID"
     return _pool(b, "MAX_POOL_2D", x, ksize, strides, padding)
+
+
+def _never_greatest(
+    b: Builder, node: Node, x: Tensor, pairs: Sequence[tuple[int, int]], ksize: Sequence[int]
+) -> Tensor:
+    """x in a border that does not show in maxima.
+
+    Zeros, where nothing is below them, and a mirror, which shows what the window sees as well, have the
+    range of x, so that eight bits hold them; the lowest number has not.
+    """
+    if is_not_negative(node.inputs[0]):
+        return padded(b, x, pairs)
+    border = b.const(np.array(pairs, np.int32), "paddings")
+    sizes = x.shape or (None,) * 4
+    # Pixel -j is that of j - 1 then: both lie in one window if it reaches as far inside as into the border.
+    if all(2 * max(p) <= k and (n or 0) >= max(p) for p, k, n in zip(pairs, ksize, sizes, strict=True)):
+        return b.step("MIRROR_PAD", x, border, shape=grown(x.shape, pairs), mode="SYMMETRIC")
+    # No finite pixel is less, so the border never wins.
+    lowest = b.scalar(float(np.finfo(np.float32).min), x, "lowest")
+    return b.step("PADV2", x, border, lowest, shape=grown(x.shape, pairs))
 
 
 @lower("MaxPoolV2", to="tflite")
