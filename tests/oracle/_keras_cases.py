@@ -84,10 +84,13 @@ def dense(d: Draw) -> Case:
 
 @case("EinsumDense")
 def einsum_dense(d: Draw) -> Case:
-    equation, output, bias, rank = d.of(
-        ("ab,bc->ac", 5, "c", 1), ("...x,xy->...y", (None, 4), "y", 2), ("abc,cd->abd", (None, 6), None, 2)
+    rows = (
+        ("ab,bc->ac", 5, "c", (3,)),
+        ("...x,xy->...y", 4, "y", (3,)),
+        ("abc,cde->abde", (3, 2, 5), "de", (3, 4)),
     )
-    return Case(d.layers.EinsumDense(equation, output_shape=output, bias_axes=bias), [d.sizes(rank)])
+    equation, output, bias, shape = d.of(*rows)
+    return Case(d.layers.EinsumDense(equation, output_shape=output, bias_axes=bias), [shape])
 
 
 @case("Embedding")
@@ -218,7 +221,8 @@ for _dims in (1, 2):
     case(f"DepthwiseConv{_dims}D")(_make_depthwise)
 
     def _make_separable(d: Draw, dims: int = _dims) -> Case:
-        options = _conv(d, dims, depth_multiplier=d.of(1, 2), filters=d.size(1, 5), causal=dims == 1)
+        causal = dims == 1 and d.generation == 2
+        options = _conv(d, dims, depth_multiplier=d.of(1, 2), filters=d.size(1, 5), causal=causal)
         return Case(getattr(d.layers, f"SeparableConv{dims}D")(**options), [_shape(d, dims, d.size(1, 4))])
 
     case(f"SeparableConv{_dims}D")(_make_separable)

@@ -7,7 +7,6 @@ Nothing is unpacked to disk, and nothing but these members is read.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -90,8 +89,12 @@ def is_folder(path: Path) -> bool:
     return (path / CONFIG).is_file() and any((path / name).is_file() for name in (WEIGHTS, METADATA))
 
 
-def open_file(path: str | os.PathLike[str]) -> KerasFile:
+def open_file(path: str | os.PathLike[str], *, by_package: bool = False) -> KerasFile:
     """A Keras model's file or folder, with its config read.
+
+    Args:
+        path: the file or folder.
+        by_package: see `open_hdf5`.
 
     Raises:
         FormatError: it holds no model, or is damaged.
@@ -99,19 +102,19 @@ def open_file(path: str | os.PathLike[str]) -> KerasFile:
     """
     place = Path(path)
     if place.is_dir():
-        return _members_file(place, lambda name: _folder_member(place, name))
+        return _members_file(place, lambda name: _folder_member(place, name), by_package)
     with open(place, "rb") as file:
         magic = file.read(len(ZIP_MAGIC))
     if magic != ZIP_MAGIC:
-        return _hdf5_file(place)
+        return _hdf5_file(place, by_package)
     members = archive_members(place)
-    return _members_file(place, lambda name: _archive_member(place, members, name))
+    return _members_file(place, lambda name: _archive_member(place, members, name), by_package)
 
 
 # --- archives and folders -----------------------------------------------------------------------------------
 
 
-def _members_file(path: Path, member: Callable[[str], bytes | None]) -> KerasFile:
+def _members_file(path: Path, member: Callable[[str], bytes | None], by_package: bool) -> KerasFile:
     metadata, config = (_json(member(name), name, path) for name in (METADATA, CONFIG))
     weights = member(WEIGHTS)
     if weights is None:
@@ -122,7 +125,7 @@ def _members_file(path: Path, member: Callable[[str], bytes | None]) -> KerasFil
             "save the model again with Keras: model.save('model.keras')",
         )
     version = metadata.get("keras_version") if isinstance(metadata, Mapping) else None
-    root = open_hdf5(io.BytesIO(weights), len(weights), f"{path}/{WEIGHTS}")
+    root = open_hdf5(weights, f"{path}/{WEIGHTS}", by_package=by_package)
     return KerasFile(path, config, str(version or "3"), root, lambda name: member(f"assets/{name}"))
 
 
@@ -135,7 +138,7 @@ def _archive_member(path: Path, members: Mapping[str, zipfile.ZipInfo], name: st
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.read(info)
-    except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, zlib.error) as error:
+    except (OSError, zipfile.BadZipFile, RuntimeError, ValueError, EOFError, zlib.error) as error:
         raise FormatError(f"'{name}' cannot be read: {error}", str(path), _EXPORT_AGAIN) from error
 
 
@@ -172,9 +175,8 @@ def parse_json(text: str, where: str) -> object:
 # --- HDF5 ---------------------------------------------------------------------------------------------------
 
 
-def _hdf5_file(path: Path) -> KerasFile:
-    size = path.stat().st_size
-    root = open_hdf5(path, size, str(path))
+def _hdf5_file(path: Path, by_package: bool) -> KerasFile:
+    root = open_hdf5(path, str(path), by_package=by_package)
     text = root.text("model_config")
     weights = root.group("model_weights") or root
     if text is None and not _holds_weights(weights):

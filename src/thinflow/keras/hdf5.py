@@ -1,233 +1,176 @@
-"""Groups, attributes and arrays of an HDF5 file, read by h5py with the doors closed that HDF5 leaves open.
+"""Groups, attributes and arrays of an HDF5 file.
 
-HDF5 may keep data in other files (external links, external storage, virtual datasets), claim sizes that are
-not there, and unpack kilobytes to terabytes. Keras uses none of this, so a file that does is refused.
+Keras writes files of the form that HDF5 has had since 1998, and these are read here: the library crashes at
+damaged ones, unpacks kilobytes to terabytes, and follows links to other files. Arrays are views of the mapped
+file. What is of a newer form goes to the package h5py.
 """
 
 from __future__ import annotations
 
-import math
-import zlib
+import io
+import mmap
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from typing import Protocol
 
-from thinflow.errors import EngineUnavailable, FormatError
+from thinflow.errors import FormatError
+from thinflow.keras.hdf5_arrays import elements
+from thinflow.keras.hdf5_objects import DAMAGED, Attribute, Bytes, Header, NewerForm, children, read_header
+from thinflow.keras.hdf5_package import open_by_package
+from thinflow.typing import Array
 
-if TYPE_CHECKING:
-    import os
-
-    import numpy as np
-
-    from thinflow.typing import Array
-
-_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError, zlib.error)
-"""What h5py raises at damaged files."""
-_DAMAGED = "the file is damaged or was cut short; fetch it again"
-_HARMLESS_FILTERS = frozenset({1, 2, 3})
-"""HDF5's own numbers: deflate, shuffle, fletcher32."""
-_DEFLATE = 1
-_MAX_RATIO = 1100
-"""Deflate packs at most 1032 to 1."""
-_MAX_RANK = 32
+_ROOT = 64
+"""Place of the root group's address in a superblock of version 0; version 1 has four bytes more before."""
 _SPLIT_NAMES = 10_000
 
 
-def h5py_module() -> Any:
-    """The package h5py.
-
-    Raises:
-        EngineUnavailable: it is not installed.
-    """
-    try:
-        import h5py
-    except ImportError as error:
-        raise EngineUnavailable(
-            "Keras keeps weights in HDF5 files, which need the package h5py",
-            hint="pip install 'thinflow[keras]'",
-        ) from error
-    return h5py
-
-
-@contextmanager
-def _guarded(where: str) -> Iterator[None]:
-    try:
-        yield
-    except _ERRORS as error:
-        text = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise FormatError(f"the HDF5 data cannot be read: {text}", where, _DAMAGED) from error
-
-
-class Group:
+class Group(Protocol):
     """A group of an HDF5 file.
 
     Attributes:
         path: its place in the file, for messages.
     """
 
-    def __init__(self, handle: Any, path: str, size_bytes: int) -> None:
-        self._handle = handle
-        self.path = path
-        self._size = size_bytes
+    path: str
+
+    def __contains__(self, path: str) -> bool: ...
+
+    def names(self) -> list[str]:
+        """What is in it."""
+
+    def group(self, path: str) -> Group | None:
+        """A group below; None if there is none."""
+
+    def array(self, path: str) -> Array | None:
+        """The elements of a dataset below; None if there is none."""
+
+    def text(self, name: str) -> str | None:
+        """An attribute that is a text; None if there is none."""
+
+    def texts(self, name: str) -> list[str] | None:
+        """An attribute that is a list of texts, or one split into name0, name1...; None if there is none."""
+
+    def close(self) -> None:
+        """Close the file, of which nothing can be read any more."""
+
+
+def open_hdf5(source: str | os.PathLike[str] | bytes, where: str, *, by_package: bool = False) -> Group:
+    """The root of an HDF5 file, given by its path or as its bytes.
+
+    Args:
+        source: the path, or the bytes.
+        where: what to call it in messages.
+        by_package: whether h5py is to read it, of whatever form it is.
+
+    Raises:
+        NewerForm: also later, from what is inside: it is to be read by the package.
+        FormatError: it is none, or damaged.
+        EngineUnavailable: it is of a newer form, and h5py is not installed.
+    """
+    data = memoryview(source) if isinstance(source, bytes) else _mapped(source, where)
+    file = Bytes(data, where)
+    try:
+        if by_package:
+            raise NewerForm
+        with _guarded(where):
+            root = file.number(_ROOT + (4 if file.byte(8) else 0), 8)
+            if file.byte(8) > 1 or (file.byte(13), file.byte(14)) != (8, 8):
+                raise NewerForm
+            return OwnGroup(file, where, read_header(file, root))
+    except NewerForm:
+        return open_by_package(io.BytesIO(source) if isinstance(source, bytes) else source, len(data), where)
+
+
+def _mapped(path: str | os.PathLike[str], where: str) -> memoryview:
+    with open(path, "rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            raise FormatError("the file is empty", where, DAMAGED)
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+@contextmanager
+def _guarded(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError, IndexError, OverflowError, ArithmeticError, RecursionError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"the HDF5 data cannot be read: {error}", where, DAMAGED) from error
+
+
+class OwnGroup:
+    """A group of a file of the old form."""
+
+    def __init__(self, file: Bytes, path: str, header: Header) -> None:
+        self._file, self.path, self._header = file, path, header
+        self._children: dict[str, int] | None = None
+
+    def _places(self) -> dict[str, int]:
+        if self._children is None:
+            with _guarded(self.path):
+                self._children = children(self._file, self._header)
+        return self._children
+
+    def names(self) -> list[str]:
+        return list(self._places())
 
     def __contains__(self, path: str) -> bool:
         return self._find(path) is not None
 
-    def close(self) -> None:
-        """Close the file, of which no group can be read any more."""
-        self._handle.file.close()
+    def _find(self, path: str) -> Header | None:
+        here: OwnGroup = self
+        steps = [step for step in path.split("/") if step]
+        for number, step in enumerate(steps):
+            place = here._places().get(step)
+            if place is None:
+                return None
+            with _guarded(f"{here.path}/{step}"):
+                header = read_header(self._file, place)
+            if number == len(steps) - 1:
+                return header
+            if not header.is_group:
+                return None
+            here = OwnGroup(self._file, f"{here.path}/{step}", header)
+        return here._header
 
-    def names(self) -> list[str]:
-        """What is in it."""
-        with _guarded(self.path):
-            return [str(name) for name in self._handle]
-
-    def group(self, path: str) -> Group | None:
-        """A group below; None if there is none.
-
-        Raises:
-            FormatError: the way there leads out of the file.
-        """
+    def group(self, path: str) -> OwnGroup | None:
         found = self._find(path)
-        is_group = found is not None and isinstance(found, h5py_module().Group)
-        return Group(found, f"{self.path}/{path}", self._size) if is_group else None
+        is_group = found is not None and found.is_group
+        return OwnGroup(self._file, f"{self.path}/{path}", found) if found is not None and is_group else None
 
     def array(self, path: str) -> Array | None:
-        """The elements of a dataset below; None if there is none.
-
-        Raises:
-            FormatError: they are not all in this file, or larger than it could hold.
-        """
         found = self._find(path)
-        if found is None or not isinstance(found, h5py_module().Dataset):
+        if found is None or found.is_group:
             return None
-        return _elements(found, f"{self.path}/{path}", self._size)
+        with _guarded(f"{self.path}/{path}"):
+            return elements(self._file, found, f"{self.path}/{path}")
+
+    def _attribute(self, name: str) -> Attribute | None:
+        with _guarded(self.path):
+            return self._header.attributes(self._file).get(name)
 
     def text(self, name: str) -> str | None:
-        """An attribute that is a text; None if there is none."""
-        value = self._attribute(name)
-        if value is None:
+        found = self._attribute(name)
+        if found is None:
             return None
-        if isinstance(value, bytes):
-            return value.decode("utf-8", "replace")
-        return value if isinstance(value, str) else None
+        with _guarded(f"{self.path}, attribute {name}"):
+            texts = found.texts(self._file)
+        return texts[0] if len(texts) == 1 else None
 
     def texts(self, name: str) -> list[str] | None:
-        """An attribute that is a list of texts. HDF5 limits attributes to 64 kB: longer lists are split.
-
-        Returns:
-            The list; None if there is none.
-        """
-        value = self._attribute(name)
-        if value is not None:
-            return _strings(value)
-        parts: list[str] = []
-        for number in range(_SPLIT_NAMES):
-            part = self._attribute(f"{name}{number}")
-            if part is None:
-                break
-            parts += _strings(part)
-        return parts or None
-
-    def _attribute(self, name: str) -> Any:
+        found = self._attribute(name)
+        parts = [found] if found is not None else []
+        if found is None:
+            for number in range(_SPLIT_NAMES):
+                part = self._attribute(f"{name}{number}")
+                if part is None:
+                    break
+                parts.append(part)
+        if not parts:
+            return None
         with _guarded(f"{self.path}, attribute {name}"):
-            if name not in self._handle.attrs:
-                return None
-            identity = self._handle.attrs.get_id(name)
-            size = math.prod(identity.shape or ()) * identity.dtype.itemsize
-            if size > self._size:
-                raise FormatError(f"the attribute '{name}' claims {size} bytes", self.path, _DAMAGED)
-            return self._handle.attrs[name]
+            return [text for part in parts for text in part.texts(self._file)]
 
-    def _find(self, path: str) -> Any:
-        """What is at a path below, reached by plain links of this file; None if there is nothing."""
-        hard, here = h5py_module().HardLink, self._handle
-        with _guarded(f"{self.path}/{path}"):
-            for step in filter(None, path.split("/")):
-                if not isinstance(here, h5py_module().Group) or step not in here:
-                    return None
-                # Links to elsewhere, and to names, which may lead elsewhere in turn: Keras writes neither.
-                if not isinstance(here.get(step, getlink=True), hard):
-                    raise FormatError(
-                        f"'{step}' is a link to somewhere else", self.path, "do not trust this file"
-                    )
-                here = here[step]
-        return here
-
-
-def open_hdf5(source: str | os.PathLike[str] | IO[bytes], size_bytes: int, where: str) -> Group:
-    """The root of an HDF5 file, given by its path or as a file opened for reading.
-
-    Raises:
-        FormatError: it is none, or damaged.
-        EngineUnavailable: h5py is not installed.
-    """
-    h5py = h5py_module()
-    with _guarded(where):
-        return Group(h5py.File(source, "r"), where, size_bytes)
-
-
-def _strings(value: Any) -> list[str]:
-    import numpy as np
-
-    items = np.asarray(value).ravel().tolist()
-    return [i.decode("utf-8", "replace") if isinstance(i, bytes) else str(i) for i in items]
-
-
-def _elements(dataset: Any, where: str, file_bytes: int) -> Array:
-    import numpy as np
-
-    with _guarded(where):
-        if dataset.external or dataset.is_virtual:
-            raise FormatError("its elements are in another file", where, "do not trust this file")
-        kind: np.dtype[Any] = dataset.dtype
-        named = dataset.attrs.get("dtype") if "dtype" in dataset.attrs else None
-        if kind.hasobject or (kind.kind not in "fiub" and not (kind.kind == "V" and kind.itemsize == 2)):
-            raise FormatError(f"its elements are of the type {kind}, not numbers", where)
-        if dataset.shape is None or len(dataset.shape) > _MAX_RANK:
-            raise FormatError("it holds no elements", where, _DAMAGED)
-        _check_size(dataset, where, file_bytes)
-        array: Array = dataset[()]
-    if named in ("bfloat16", b"bfloat16") and kind.itemsize == 2:
-        import ml_dtypes
-
-        return np.asarray(array).view(ml_dtypes.bfloat16)
-    return np.asarray(array)
-
-
-def _check_size(dataset: Any, where: str, file_bytes: int) -> None:
-    """Refuse what is not stored in full, or claims more than its bytes can unpack to."""
-    size = math.prod(dataset.shape) * dataset.dtype.itemsize
-    stored = dataset.id.get_storage_size()
-    plist = dataset.id.get_create_plist()
-    filters = {int(plist.get_filter(n)[0]) for n in range(plist.get_nfilters())}
-    if filters - _HARMLESS_FILTERS:
-        raise FormatError("its elements are packed in a way that is not known", where)
-    most = stored * _MAX_RATIO if _DEFLATE in filters else stored
-    if stored > file_bytes or size > most:
-        raise FormatError(
-            f"it claims {size} bytes of elements, and {min(stored, file_bytes)} are stored", where, _DAMAGED
-        )
-    if dataset.chunks is None:
-        return
-    chunk = math.prod(dataset.chunks) * dataset.dtype.itemsize
-    # A chunk at the edge may reach beyond the array, never by more than one array's size in each direction
-    # in files that Keras writes.
-    if chunk > max(2 * size, 1 << 20) * 2:
-        raise FormatError(f"its chunks claim {chunk} bytes each", where, _DAMAGED)
-    if _DEFLATE in filters:
-        _check_packed(dataset, chunk, where)
-
-
-def _check_packed(dataset: Any, chunk_bytes: int, where: str) -> None:
-    """Refuse chunks that unpack to more than a chunk: HDF5 would go on until memory ends."""
-    for number in range(dataset.id.get_num_chunks()):
-        place = dataset.id.get_chunk_info(number).chunk_offset
-        mask, raw = dataset.id.read_direct_chunk(place)
-        if mask:
-            continue
-        unpacker = zlib.decompressobj()
-        # fletcher32 adds four bytes of checksum, outside of or within what is packed.
-        unpacked = len(unpacker.decompress(raw, chunk_bytes + 16))
-        if unpacked > chunk_bytes + 4 or unpacker.unconsumed_tail:
-            raise FormatError("a chunk of it unpacks to more than a chunk can hold", where, _DAMAGED)
+    def close(self) -> None:
+        """Nothing to do: the mapping lives as long as arrays are views of it."""

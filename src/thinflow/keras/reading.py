@@ -9,6 +9,7 @@ from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph
 from thinflow.keras.config import LayerConfig, parse_model
 from thinflow.keras.files import KerasFile, open_file
+from thinflow.keras.hdf5_objects import NewerForm
 from thinflow.keras.registry import custom_entries, registry
 from thinflow.keras.structure import build
 from thinflow.keras.weights import Entries, Weights
@@ -26,11 +27,18 @@ def load(path: str | os.PathLike[str], custom_layers: Mapping[str, object] | Non
         UnsupportedOp: a layer that cannot be said in TensorFlow's ops; names it.
         EngineUnavailable: h5py is not installed.
     """
-    file = open_file(path)
+    try:
+        return _load(path, custom_layers or {}, by_package=False)
+    except NewerForm:
+        return _load(path, custom_layers or {}, by_package=True)
+
+
+def _load(path: str | os.PathLike[str], custom_layers: Mapping[str, object], *, by_package: bool) -> Graph:
+    file = open_file(path, by_package=by_package)
     try:
         known = registry()
         model = parse_model(file.config, file.generation)
-        entries = Entries(known.layers, custom_entries(custom_layers or {}))
+        entries = Entries(known.layers, custom_entries(custom_layers))
         graph = build(model, known, entries, Weights(file, model, entries))
     except ThinflowError as error:
         raise error if os.fspath(path) in error.where else error.at(os.fspath(path)) from error

@@ -203,6 +203,9 @@ class Builder:
             known = self._registry.operations
             entry = known.get(name) or known.get(name.removeprefix("compat.v1."))
             what = f"the function {name}"
+            # Where the file does not say the module, some layers look like functions: they lack options.
+            if entry is None and not layer.module:
+                entry = self._entries.of(layer)
         else:
             entry, name, what = self._entries.of(layer), layer.kind, f"the layer {layer.kind}"
         if entry is not None:
