@@ -11,6 +11,7 @@ import pytest
 import thinflow
 from thinflow import formats
 from thinflow.analysis.foreign_quant_params import params_of
+from thinflow.cli import main
 from thinflow.errors import VerificationError
 from thinflow.lift.grids import grid_of
 from thinflow.optimize import kept_grids
@@ -146,3 +147,16 @@ def test_a_file_that_answers_otherwise_is_not_written(
     with pytest.raises(VerificationError, match=r"the file gives .* for 'Identity'"):
         thinflow.convert(graph, tmp_path / "m.tflite")
     assert not (tmp_path / "m.tflite").exists()
+
+
+def test_quantizing_anew_keeps_the_ranges(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = shared / "zoo" / "tflite" / "mlperf_kws_ref.tflite"
+    assert main(["quantize", str(source), str(tmp_path / "m.tflite"), "--samples", "2"]) == 0
+    assert "codes of inputs and outputs are float32 from here on" in capsys.readouterr().out
+    written = thinflow.load(tmp_path / "m.tflite", lift=False)
+    assert [v.dtype.name for v in (*written.inputs, *written.outputs) if v.dtype] == ["float", "float"]
+    assert not {"tfl.CAST", "tfl.ROUND"} & {n.op for n in written}
+    # The ranges of the file's layers: samples that are made up would tell others.
+    assert set(_grids(source)) >= {g for g in _grids(tmp_path / "m.tflite") if g[1] == -128 and g[0] > 0.01}

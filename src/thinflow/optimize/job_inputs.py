@@ -19,6 +19,7 @@ from thinflow.ir.types import shape_text
 from thinflow.load.frozen import AUTO, tell_unkept
 from thinflow.load.graphs import load_for_inference
 from thinflow.ops.traits import Trait, has
+from thinflow.optimize.quantized_sources import prove_and_free
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples
 from thinflow.optimize.source_proof import note_proof
 from thinflow.quantize.recipe import Recipe, chosen_recipe
@@ -131,9 +132,11 @@ def open_inputs(
         tell_unkept(graph, unkept)
     # Of a copy: inference for the summary writes shapes into the graph.
     summary = summarize(graph.clone(), options.shapes)
+    may_differ = isinstance(source, Graph)
+    is_proven = prove_and_free(graph, verify=options.verify, may_differ=may_differ)
     data, tested = both_samples(graph, options)
-    if options.verify:
-        note_proof(graph, data, may_differ=isinstance(source, Graph))
+    if options.verify and not is_proven:
+        note_proof(graph, data, may_differ=may_differ)
     named = {role: k if isinstance(k, str) else ",".join(k) for role, k in ends.items() if k}
     # Commands of other kinds take no layouts.
     opened = {key: value for key, value in options.opening.items() if not key.endswith("_layout")}

@@ -22,6 +22,7 @@ from thinflow.optimize.onnx import OnnxMaker
 from thinflow.optimize.optimized_graph import picture_warnings
 from thinflow.optimize.quality import Quality, compare_models, decibels, finite_decibels
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel, SmallerModel
+from thinflow.optimize.quantized_sources import prove_and_free
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples, rebind
 from thinflow.optimize.source_proof import note_proof
 from thinflow.optimize.sqnr import sensitivity
@@ -125,8 +126,11 @@ class _Inputs:
 def _opened(source: Any, order: str, options: QuantizeOptions) -> _Inputs:
     """The model opened for inference, optimized for a runtime, with its samples."""
     graph, settings = load_for_inference(source, **options.names)
+    may_differ = isinstance(source, Graph)
+    is_proven = prove_and_free(graph, may_differ=may_differ)
     data, tested = both_samples(graph, options)
-    note_proof(graph, data, may_differ=isinstance(source, Graph))
+    if not is_proven:
+        note_proof(graph, data, may_differ=may_differ)
     optimized = float_graph(graph, samples=data, progress=options.progress, runtime=order).graph
     return _Inputs(graph, settings, optimized, data, tested)
 
