@@ -8,6 +8,7 @@ import pytest
 from tests.decompose.harness import Constant, check_parts, check_targets
 from tests.decompose.windows import BOXES, IMAGES, POOLS, floats
 from thinflow.errors import UnsupportedOp
+from thinflow.ops._windows import layout, window
 
 DILATIONS = [
     (floats(3, 3, 2), {"strides": [1, 1, 1, 1], "rates": [1, 1, 1, 1], "padding": "SAME"}),
@@ -51,6 +52,26 @@ def test_crops_of_as_many_boxes_as_there_are():
 def test_crops_of_bytes():
     x = (floats(1, 6, 5, 3, low=0, high=255)).astype(np.uint8)
     check_parts("CropAndResize", [x, BOXES, IMAGES * 0, Constant([3, 3], np.int32)])
+
+
+TRANSPOSED = [
+    ((2, 7, 6, 3), (3, 2, 3, 1), {"strides": [1, 2, 2, 1], "padding": "SAME"}),
+    ((2, 7, 6, 3), (3, 2, 3, 1), {"strides": [1, 2, 2, 1], "padding": "VALID"}),
+    ((2, 5, 6, 2), (2, 3, 2, 2), {"strides": [1, 1, 1, 1], "padding": "SAME"}),
+    ((2, 8, 9, 2), (2, 2, 2, 2), {"strides": [1, 3, 3, 1], "padding": "VALID"}),
+    ((1, 9, 9, 2), (3, 3, 2, 1), {"strides": [1, 1, 1, 1], "padding": "VALID", "dilations": [1, 2, 2, 1]}),
+    ((1, 9, 9, 2), (1, 1, 2, 1), {"strides": [1, 4, 4, 1], "padding": "SAME"}),
+]
+
+
+@pytest.mark.parametrize(("whole", "w", "attrs"), TRANSPOSED)
+def test_transposed_depthwise_convolutions(whole, w, attrs):
+    gaps = attrs.get("dilations", [1, 1, 1, 1])
+    win = window(layout("NHWC"), w[:2], attrs["strides"], attrs["padding"], gaps)
+    dy = floats(whole[0], *win.output_sizes(whole[1:3]), w[2] * w[3])
+    operands = [Constant(np.array(whole, np.int32)), Constant(floats(*w)), dy]
+    check_parts("DepthwiseConv2dNativeBackpropInput", operands, attrs)
+    check_targets("DepthwiseConv2dNativeBackpropInput", operands, attrs, opened=False)
 
 
 SAME = {"ksize": [1, 2, 2, 1], "strides": [1, 1, 1, 1], "padding": "SAME"}

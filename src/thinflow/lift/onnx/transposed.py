@@ -12,19 +12,38 @@ from thinflow.ir.graph import Value
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.formulas import Formula, Size, product, reshaped, size, vector
 from thinflow.lift.onnx.values import bounded, channels_first, channels_last, numbers, text, transposed
-from thinflow.lift.onnx.windows import LINE, VOLUME, as_line, as_picture, biased, bordered, by_group, steps
+from thinflow.lift.onnx.windows import (
+    LINE,
+    PICTURE,
+    VOLUME,
+    as_line,
+    as_picture,
+    biased,
+    bordered,
+    by_group,
+    steps,
+)
 from thinflow.lift.rules import lifts
 
 Ends = list[tuple[int, int]]
 """Pixels to cut off before and behind each axis; negative ones are added."""
 
 
-def spread(f: Formula, x: Term, w: Term, strides: Sequence[int], more: Sequence[int], cut: Ends) -> Term:
+def spread(
+    f: Formula,
+    x: Term,
+    w: Term,
+    strides: Sequence[int],
+    more: Sequence[int],
+    cut: Ends,
+    *,
+    depthwise: bool = False,
+) -> Term:
     """The gradient of a convolution by its input: each pixel of x spread over a window.
 
     Args:
         x: [n, ..., cin] over pictures or volumes.
-        w: [..., cout, cin].
+        w: [..., cout, cin]; of a depthwise one [..., channels, multiples].
         more: rows behind that no window reaches.
         cut: ends of the whole that go.
     """
@@ -33,15 +52,16 @@ def spread(f: Formula, x: Term, w: Term, strides: Sequence[int], more: Sequence[
     outs = w.shape[-2]
     if outs is None or 0 in spans:
         raise UnsupportedOp("the sizes of its weights are not known")
+    op = "DepthwiseConv2dNative" if depthwise else "Conv3D" if len(spans) == VOLUME else "Conv2D"
     axes = list(zip(spans, strides, more, cut, strict=True))
     is_same = any(map(any, cut)) and all(_is_same(*a) for a in axes)
     if is_same:
         whole: list[Size] = [i * s for i, s in zip(sizes, strides, strict=True)]
-        return _op(f, x, w, [size(x, 0), *whole, outs], strides, "SAME")
+        return _op(f, op, x, w, [size(x, 0), *whole, outs], strides, "SAME")
     # TensorFlow's windows reach into as many rows as less than a stride; further ones are put behind.
     inside = [min(m, s - 1) for m, s in zip(more, strides, strict=True)]
     whole = [(i - 1) * s + k + m for i, s, k, m in zip(sizes, strides, spans, inside, strict=True)]
-    y = _op(f, x, w, [size(x, 0), *whole, outs], strides, "VALID")
+    y = _op(f, op, x, w, [size(x, 0), *whole, outs], strides, "VALID")
     behind = [b - (m - i) for (_, b), m, i in zip(cut, more, inside, strict=True)]
     y = f.term(bordered(f.call, y.value, [(0, max(-b, 0)) for b in behind], 0.0))
     parts = {
@@ -58,12 +78,13 @@ def _is_same(span: int, stride: int, more: int, cut: tuple[int, int]) -> bool:
     return cut[0] == total // 2 and span + more - sum(cut) == stride
 
 
-def _op(f: Formula, x: Term, w: Term, sizes: Sequence[Size], strides: Sequence[int], padding: str) -> Term:
-    op, layout = (
-        ("Conv3DBackpropInputV2", "NDHWC") if len(strides) == VOLUME else ("Conv2DBackpropInput", "NHWC")
-    )
+def _op(
+    f: Formula, op: str, x: Term, w: Term, sizes: Sequence[Size], strides: Sequence[int], padding: str
+) -> Term:
+    version, layout = ("V2", "NDHWC") if len(strides) == VOLUME else ("", "NHWC")
     operands = [vector(f, sizes).value, w.value, x.value]
-    return f.add(op, operands, strides=(1, *strides, 1), padding=padding, data_format=layout)[0]
+    options = {"strides": (1, *strides, 1), "padding": padding, "data_format": layout}
+    return f.add(f"{op}BackpropInput{version}", operands, **options)[0]  # type: ignore[arg-type]
 
 
 def _dilated(f: Formula, w: Term, gaps: Sequence[int]) -> Term:
@@ -98,10 +119,19 @@ def _conv_transpose(c: Call) -> Value:
         x, filters = as_picture(c, x), as_picture(c, filters, 0)
         strides, more, cut = (1, *strides), (0, *more), [(0, 0), *cut]
 
-    def op(x: Value, w: Value) -> Value:
-        return spread(f, f.term(x), f.term(w), strides, more, cut).value
+    group = int(c.get("group", 1))
+    # TensorFlow's kernel wants equal steps; those across a line lead nowhere.
+    steps_of = strides[1:] * 2 if len(spans) == LINE else strides
+    if group > 1 and kernel[1] == 1 and len(steps_of) == PICTURE and len(set(steps_of)) == 1:
+        shape = [*([1] * (len(spans) == LINE)), *reach, group, -1]
+        y = spread(f, f.term(x), f.term(filters).reshape(shape), steps_of, more, cut, depthwise=True).value
+    else:
 
-    y = biased(c, by_group(c, int(c.get("group", 1)), x, filters, op), c[2] if c.has(2) else None)
+        def op(x: Value, w: Value) -> Value:
+            return spread(f, f.term(x), f.term(w), strides, more, cut).value
+
+        y = by_group(c, group, x, filters, op)
+    y = biased(c, y, c[2] if c.has(2) else None)
     return channels_first(c, as_line(c, y) if len(spans) == LINE else y, count)
 
 
