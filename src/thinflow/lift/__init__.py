@@ -22,6 +22,7 @@ from thinflow.ir.types import BOOL
 from thinflow.lift.grids import sweep_codes
 from thinflow.lift.lifter import Lifter
 from thinflow.lift.nodes import lift_node
+from thinflow.lift.onnx.sequences import without_sequences
 from thinflow.lift.onnx.values import require_known_opset
 from thinflow.lift.specs import types_of
 
@@ -56,7 +57,8 @@ def lift(graph: Graph, *, keep_grids: bool = False) -> Graph:
     for function in library.values():
         # Bodies see the finished library: while they are lifted, functions they call may not be there yet.
         function.graph.functions = library
-    for made in (lifted, *(f.graph for f in library.values())):
+    for made, given in ((lifted, lifted.outputs), *((f.graph, f.outputs) for f in library.values())):
+        without_sequences(made, given)
         _state_types(made)
     return lifted
 

@@ -31,12 +31,10 @@ class _Inliner(Lifter):
     def __init__(
         self, outer: Lifter, function: Function, operands: Sequence[Value | None], graph: Graph
     ) -> None:
-        facts = function.graph.facts or outer.facts
-        super().__init__(function.graph, facts, outer.scope)
-        self.graph = graph
-        self.wanted, self.made, self.effects = outer.wanted, outer.made, outer.effects
-        self._histories, self._placed = outer._histories, outer._placed
-        self.calls, self.computed = outer.calls, outer.computed
+        super().__init__(function.graph, function.graph.facts or outer.facts, outer.scope)
+        own = {"facts": self.facts, "_source": self._source, "graph": graph}
+        # What is known, made and left to do is that of the caller.
+        vars(self).update({**vars(outer), **own})
         self._values = dict(zip(function.inputs, operands, strict=True))
 
     def copy(self, node: Node) -> None:

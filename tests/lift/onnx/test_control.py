@@ -232,3 +232,19 @@ def test_branches_of_two_types_are_refused(tmp_path: Path) -> None:
     path = save(tmp_path / "m.onnx", [made], feed, ["y"])
     with pytest.raises(UnsupportedOp, match="its branches give different types"):
         lifted(path, feed)
+
+
+def test_layers_behind_a_branch_of_unknown_rank(tmp_path: Path) -> None:
+    """A branch that squeezes, which only the run decides: what reads it says of what rank it is."""
+    rng = np.random.default_rng(9)
+    weights = {"k": rng.standard_normal((3, 4, 2)).astype(np.float32), "axis": np.array([0])}
+    yes = body([node("Squeeze", ["x", "axis"], ["a"])], [], [("a", FLOAT, None)])
+    no = body([node("Identity", ["x"], ["a"])], [], [("a", FLOAT, None)])
+    nodes = [
+        node("If", ["p"], ["h"], then_branch=yes, else_branch=no),
+        node("Unsqueeze", ["h", "axis"], ["t"]),
+        node("Conv", ["t", "k"], ["y"]),
+    ]
+    feed = {"x": rng.standard_normal((1, 4, 5)).astype(np.float32), "p": np.array(True)}
+    path = save(tmp_path / "m.onnx", nodes, feed, ["y"], weights)
+    agree(runtime(path, feed), lifted(path, feed))

@@ -129,7 +129,11 @@ def _squeeze(c: Call) -> Value:
 @lifts("onnx.Unsqueeze")
 def _unsqueeze(c: Call) -> Value:
     axes = numbers(c, "axes", 1) or ()
-    count = rank(c) + len(axes)
+    if c[0].spec.shape is None and len(axes) == 1:
+        return c.emit("ExpandDims", c[0], c.constant(axes[0]))
+    # Several axes are counted among each other, too; from the front they need no rank.
+    is_open = c[0].spec.shape is None and bool(axes) and min(axes) >= 0
+    count = max(axes) + 1 if is_open else rank(c) + len(axes)
     if not all(-count <= a < count for a in axes) or len({a % count for a in axes}) < len(axes):
         raise UnsupportedOp(f"its axes {list(axes)} are not those of {count} dimensions")
     y = c[0]

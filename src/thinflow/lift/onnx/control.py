@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from thinflow.decompose.loops import while_loop
 from thinflow.decompose.terms import Body, Term, concat
 from thinflow.errors import UnsupportedOp
@@ -17,6 +19,7 @@ from thinflow.ir.types import BOOL, INT32, INT64, DType, Shape, TensorSpec
 from thinflow.lift.inline import copied_in, inlined, lifted_body
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.formulas import Formula
+from thinflow.lift.onnx.sequences import MOST_ITEMS, is_sequence
 from thinflow.lift.onnx.values import integers, opset
 from thinflow.lift.rules import lifts
 
@@ -210,6 +213,8 @@ def _loop(c: Call) -> list[Value]:
     """Loop: of a number of iterations that is known before, or until a condition is false."""
     iteration = _Iteration.of(c)
     body = Formula(c)
+    if any(is_sequence(c[i]) for i in range(2, len(c.xs))):
+        return _unrolled(c, iteration)
     states = [body.term(c[i]) for i in range(2, len(c.xs) - len(iteration.captured))]
     going = c.content(c[1]) if c.has(1) else None
     counts = [TensorSpec(INT64, ()), TensorSpec(BOOL, ())]
@@ -229,6 +234,30 @@ def _loop(c: Call) -> list[Value]:
         last, stacks = _for_all(c, iteration, times, operands, states, [], (specs, rows), skipped=1)
         return [t.value for t in (*last, *stacks)]
     return _while(c, iteration, body, states, (specs, rows))
+
+
+def _unrolled(c: Call, iteration: _Iteration) -> list[Value]:
+    """A loop that carries sequences, iteration by iteration: how many items they have changes with each."""
+    times = c.content(c[0]) if c.has(0) else None
+    going = c.content(c[1]) if c.has(1) else None
+    always = not c.has(1) or (going is not None and bool(going.all()))
+    if times is None or not always or not _goes_on_always(iteration):
+        raise UnsupportedOp("it carries a sequence, and how often it iterates is not known")
+    count = int(times.reshape(-1)[0])
+    if count > MOST_ITEMS:
+        raise UnsupportedOp(f"it carries a sequence through {count} iterations")
+    values = [c[i] for i in range(2, len(c.xs) - len(iteration.captured))]
+    rows: list[list[Value]] = []
+    for number in range(count):
+        own = [integers(c, number), c.constant(np.array(True)), *values]
+        name = f"{c.name}/{number}"
+        _, *after = inlined(c, iteration.function, [*own, *iteration.captured], name=name)
+        rows.append(after[len(values) :])
+        values = after[: len(values)]
+    if not rows and len(iteration.function.outputs) > 1 + len(values):
+        raise UnsupportedOp("it gathers what no iteration gives")
+    stacks = [c.emit("Pack", *parts, N=count, axis=0) for parts in zip(*rows, strict=True)]
+    return [*values, *stacks]
 
 
 def _goes_on_always(iteration: _Iteration) -> bool:
@@ -293,8 +322,6 @@ def _while(
 
 def _nothing(body: Formula, spec: TensorSpec) -> Term:
     """No rows yet: [0, ...] of a row's shape; their number is open."""
-    import numpy as np
-
     if spec.shape is None or None in spec.shape or spec.dtype is None:
         raise UnsupportedOp("the shape of what it gathers iteration by iteration is not known")
     empty = body.constant(np.zeros((0, *(n or 0 for n in spec.shape))), spec.dtype)

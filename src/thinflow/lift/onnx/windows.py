@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
+from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT64
 from thinflow.lift.lifter import Call
@@ -287,4 +288,7 @@ def by_group(c: Call, group: int, x: Value, w: Value, op: Any, axis: int = -1) -
 
 @lifts("onnx.Conv", ignores=("kernel_shape", "pads"))
 def _conv(c: Call) -> Value:
+    if c[0].spec.shape is None and c[1].spec.shape is not None:
+        # What a branch gives may be of any rank; the op takes the rank of its weights.
+        c.xs[0] = c.emit("EnsureShape", c[0], shape=ShapeAttr((None,) * len(c[1].spec.shape)))
     return convolution(c, c[0], c[1], c[2] if c.has(2) else None)
