@@ -297,7 +297,7 @@ def entry(content: dict[str, Any], number: int = 0) -> dict[str, Any]:
 
 CHANGES = {
     "there is no 'modelTopology' in it": lambda c: c.pop("modelTopology"),
-    "of Keras layers, not of a graph": lambda c: c.update(modelTopology={"model_config": {}}),
+    "the config of a layer has no class": lambda c: c.update(modelTopology={"model_config": {}}),
     "the manifest of weights is no list": lambda c: c.update(weightsManifest={}),
     "the manifest of weights lacks 'paths'": lambda c: c["weightsManifest"][0].pop("paths"),
     "paths of weights are no texts": lambda c: c["weightsManifest"][0].update(paths=[3]),

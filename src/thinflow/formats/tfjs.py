@@ -66,25 +66,36 @@ def _content(file: Path) -> dict[str, Any]:
 def _graph(content: dict[str, Any], file: Path) -> Graph:
     topology = content["modelTopology"]
     if not isinstance(topology.get("node"), list):
-        raise FormatError(
-            "this is a TensorFlow.js model of Keras layers, not of a graph",
-            hint="convert it with tensorflowjs_converter --input_format tfjs_layers_model"
-            " --output_format tfjs_graph_model",
-        )
+        return _graph_of_layers(content, file)
     start = content.get("modelInitializer")
     if isinstance(start, dict) and start.get("node"):
         try:
             topology = _with_initializer(content, topology, start)
         except (AttributeError, KeyError, TypeError) as error:
             raise FormatError("its initializer, or the signature of that, is damaged") from error
-    weights = read_weights(
-        content.get("weightsManifest", []), lambda name: map_file(beside(file, name), unpack=False)
-    )
+    weights = _weights(content, file)
     graph = graphdef.from_message(_message(topology, weights))
     for node in graph:
         if node.op == "Const" and node.name in weights:
             node.attrs["value"] = weights[node.name]
     _sign(graph, content)
+    return graph
+
+
+def _weights(content: dict[str, Any], file: Path) -> dict[str, Tensor]:
+    manifest = content.get("weightsManifest", [])
+    return read_weights(manifest, lambda name: map_file(beside(file, name), unpack=False))
+
+
+def _graph_of_layers(content: dict[str, Any], file: Path) -> Graph:
+    # Late, as layers need numpy.
+    from thinflow.formats._tfjs_layers import graph_of_layers
+
+    topology = content["modelTopology"]
+    if not {"model_config", "class_name"} & topology.keys():
+        raise FormatError("its 'modelTopology' is neither a graph nor a model of Keras layers")
+    graph = graph_of_layers(topology, _weights(content, file), file)
+    graph.facts["producer"] = str(content.get("generatedBy") or "TensorFlow.js")[:60]
     return graph
 
 

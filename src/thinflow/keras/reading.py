@@ -36,16 +36,22 @@ def load(path: str | os.PathLike[str], custom_layers: Mapping[str, object] | Non
 def _load(path: str | os.PathLike[str], custom_layers: Mapping[str, object], *, by_package: bool) -> Graph:
     file = open_file(path, by_package=by_package)
     try:
-        known = registry()
-        model = parse_model(file.config, file.generation)
-        entries = Entries(known.layers, custom_entries(custom_layers))
-        graph = build(model, known, entries, Weights(file, model, entries))
+        graph = graph_of(file, custom_layers)
     except ThinflowError as error:
         raise error if os.fspath(path) in error.where else error.at(os.fspath(path)) from error
     finally:
         # Also after an error, whose traceback would hold the file open as long as somebody looks at it.
         file.weights.close()
     graph.path = os.fspath(path)
+    return graph
+
+
+def graph_of(file: KerasFile, custom_layers: Mapping[str, object]) -> Graph:
+    """The graph of a model whose config and weights are there, whatever they came in."""
+    known = registry()
+    model = parse_model(file.config, file.generation)
+    entries = Entries(known.layers, custom_entries(custom_layers))
+    graph = build(model, known, entries, Weights(file, model, entries))
     graph.facts = {**_facts(file, model), **graph.facts}
     return graph
 
