@@ -9,6 +9,7 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
+from thinflow.cli import main
 from thinflow.errors import FeedError, GraphError, UnsupportedOp
 
 pytest.importorskip("onnxruntime")
@@ -120,6 +121,28 @@ def test_sizes_reach_the_placeholders_and_all_behind_them(path: Path, tmp_path: 
     assert [v.shape for v in graph.outputs] == [(2, 5), (2, 2, 6, 6)]
     thinflow.convert(path, tmp_path / "m.tflite", shapes={"x": (2, 3, 6, 6)})
     assert thinflow.Session(tmp_path / "m.tflite").inputs["x"].shape == (2, 3, 6, 6)
+
+
+def test_sizes_go_by_the_names_that_the_file_gives_them(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for opened in (
+        thinflow.load(path, shapes={"n": (4,)}),
+        thinflow.load(thinflow.load(path), shapes={"n": (4,)}),
+    ):
+        assert [v.shape for v in opened.inputs + opened.outputs] == [(4, 3, 6, 6), (4, 5), (4, 2, 6, 6)]
+    assert thinflow.summarize(path, shapes={"n": (4,)}).graph.outputs[0].shape == (4, 5)
+    with pytest.raises(FeedError, match="'n' is one size, not 2") as error:
+        thinflow.load(path, shapes={"n": (4, 3)})
+    assert error.value.hint == "write n=1"
+    with pytest.raises(GraphError, match="there is no input 'batch'") as missing:
+        thinflow.load(path, shapes={"batch": (4,)})
+    assert missing.value.hint == "its inputs are x, n"
+    with pytest.raises(FeedError, match="'batch' is not an input") as unknown:
+        thinflow.load(thinflow.load(path), shapes={"batch": (4,)})
+    assert unknown.value.hint == "the inputs are x; sizes that it leaves open are n"
+    assert main(["inspect", str(path)]) == 0
+    assert "open size 'n' of x: --shape n=1 settles it" in capsys.readouterr().out
 
 
 def test_a_fixed_batch_can_be_another(tmp_path: Path) -> None:

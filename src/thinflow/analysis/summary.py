@@ -15,6 +15,7 @@ from thinflow.analysis.cost import GraphCost, Parameters, Peak, graph_cost, para
 from thinflow.analysis.interface import Candidate, Interface, guess_interface
 from thinflow.analysis.precision import precision
 from thinflow.analysis.shapes import infer_shapes, port_count
+from thinflow.analysis.size_names import shapes_of_inputs
 from thinflow.analysis.training_mode import in_training_branch, is_sample_norm, uses_batch_statistics
 from thinflow.errors import FeedError, closest
 from thinflow.errors.plain_text import one_line
@@ -156,7 +157,7 @@ def _assumed(
         [interface.cut.value] if interface.cut is not None else []
     )
     values += [v for v in declared if v not in values]
-    overrides = {name.removesuffix(":0"): tuple(shape) for name, shape in shapes.items()}
+    overrides = shapes_of_inputs(values, shapes)
     unknown = next((n for n in overrides if n not in {v.name for v in values}), None)
     if unknown is not None:
         names = [v.name for v in values]

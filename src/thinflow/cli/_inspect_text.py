@@ -210,7 +210,9 @@ def verdict(summary: Summary, cost: str) -> str:
 
 
 def findings(summary: Summary) -> Iterator[str]:
-    """Ops that a plain runtime does not have, and what of the file is not shown."""
+    """Ops that a plain runtime does not have, sizes that have a name, and what of the file is not shown."""
+    from thinflow.analysis.size_names import size_names
+
     flex = [op.removeprefix(_FLEX) for op in summary.unknown_ops if op.startswith(_FLEX)]
     # Of ONNX the whole name with its domain, of LiteRT what the file calls the op.
     custom = [op.partition(".")[2].removeprefix("custom.") for op in summary.unknown_ops if _FLEX not in op]
@@ -218,6 +220,9 @@ def findings(summary: Summary) -> Iterator[str]:
         yield f"TensorFlow ops inside: {', '.join(flex)}; they need the Flex delegate"
     if custom:
         yield f"custom ops: {', '.join(custom)}; the app's runtime must have them registered"
+    for name, places in size_names(summary.graph.inputs).items():
+        where = ", ".join(dict.fromkeys(value.name for value, _ in places))
+        yield f"open size '{name}' of {where}: --shape {shlex.quote(f'{name}=1')} settles it"
     facts = summary.graph.facts
     topics = [t for t in facts if t.startswith("signature ")]
     # A single signature that only repeats inputs and outputs says nothing new.

@@ -20,7 +20,7 @@ from thinflow.formats.packed_bytes import bytes_of
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
-from thinflow.ir.types import DType, Shape, TensorSpec, dtype
+from thinflow.ir.types import SIZE_NAMES, DType, Shape, TensorSpec, dtype
 from thinflow.ir.vocabulary import Vocabulary
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_.\\/>\-]+")
@@ -147,9 +147,11 @@ def stated(specs: Sequence[TensorSpec]) -> dict[str, Attr]:
     }
 
 
-def interface_attrs(spec: TensorSpec) -> dict[str, Attr]:
-    """The attributes of a placeholder."""
+def interface_attrs(spec: TensorSpec, sizes: Sequence[str] = ()) -> dict[str, Attr]:
+    """The attributes of a placeholder, with the names of its open sizes where the file gives them any."""
     attrs: dict[str, Attr] = {"shape": ShapeAttr(spec.shape)}
+    if sizes:
+        attrs[SIZE_NAMES] = tuple(name.encode() for name in sizes)
     return attrs if spec.dtype is None else {"dtype": spec.dtype, **attrs}
 
 

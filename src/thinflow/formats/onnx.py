@@ -29,6 +29,7 @@ from thinflow.formats.onnx_model import (
     graphs_in,
     guessed_kind,
     parse_model,
+    size_names,
     spec_of,
     tensor_of,
 )
@@ -233,7 +234,7 @@ class _Reader:
             self._sparse(sparse)
         for info, spec in zip(message.input, inputs, strict=True):
             if info.name not in self._values:  # older files list initializers among the inputs
-                self._input(info.name, spec)
+                self._input(info.name, spec, size_names(info))
         for number, node in enumerate(message.node):
             try:
                 self._node(node)
@@ -261,8 +262,8 @@ class _Reader:
         self._values[name] = value
         self.names.note(name, value)
 
-    def _input(self, name: str, spec: TensorSpec) -> None:
-        attrs = interface_attrs(spec) if self._input_op == "Placeholder" else argument_attrs(spec)
+    def _input(self, name: str, spec: TensorSpec, sizes: tuple[str, ...] = ()) -> None:
+        attrs = interface_attrs(spec, sizes) if self._input_op == "Placeholder" else argument_attrs(spec)
         node = self.graph.add(self._input_op, name=self.names.node_name(name, self._input_op), attrs=attrs)
         self._define(name, node.output(), spec)
         self.declared.append(node.output())

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _LARGE = 1024
 """Elements of more bytes than this are left where they are."""
 # Limit of protobuf; weights do not count here, since the large ones are cut out before.
+_MAX_NAME = 200
 _MAX_MESSAGE = 2**31 - 1
 
 
@@ -154,6 +155,13 @@ def spec_of(info: Any) -> TensorSpec:
         for d in kind.shape.dim
     )
     return TensorSpec(element_type(kind.elem_type), shape)
+
+
+def size_names(info: Any) -> tuple[str, ...]:
+    """The names that a ValueInfoProto gives to open sizes, "" for one without; nothing if none has a name."""
+    dims = info.type.tensor_type.shape.dim if info.type.WhichOneof("value") == "tensor_type" else ()
+    names = tuple(d.dim_param[:_MAX_NAME] if d.WhichOneof("value") == "dim_param" else "" for d in dims)
+    return names if any(names) else ()
 
 
 def tensor_of(message: Any, model: Model, large: memoryview | None = None) -> Tensor:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Shape = tuple[int | None, ...] | None
 """Sizes per dimension, None for an unknown size; None alone for an unknown rank."""
 
+SIZE_NAMES = "_size_names"
+"""Attribute of an input with what its file calls the sizes that it leaves open, "" for one without a name."""
+
 REFERENCE_OFFSET = 100  # DT_FLOAT_REF = DT_FLOAT + 100, and so on
 
 

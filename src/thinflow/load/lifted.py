@@ -8,6 +8,7 @@ from dataclasses import replace
 from thinflow.analysis.foreign import is_foreign, stated
 from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.analysis.shapes import infer_shapes
+from thinflow.analysis.size_names import size_names
 from thinflow.errors import GraphError, UnsupportedOp, closest
 from thinflow.formats.foreign import is_as_read
 from thinflow.ir.attrs import ShapeAttr
@@ -19,10 +20,12 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ir.vocabulary import Vocabulary, vocabulary_named
 from thinflow.lift import lift
 from thinflow.load.batches import rebatch
+from thinflow.synthetic import override_shapes
 
 Names = Sequence[str] | str
 Shapes = Mapping[str, Sequence[int | None]]
 
+_SHOWN = 6
 _SHOWN_TEXT = 60
 """Characters of a producer's name in the line about a file."""
 
@@ -65,7 +68,8 @@ def in_tensorflow(
     if inputs is not None or outputs is not None:
         _leave_out_unneeded(graph)
     if shapes:
-        _assume(graph, {_own_name(graph, name): shape for name, shape in shapes.items()})
+        sizes = size_names(graph.inputs)
+        _assume(graph, {n if n in sizes else _own_name(graph, n, "size"): s for n, s in shapes.items()})
     operators = sum(is_foreign(n.op) for n in graph)
     lifted, assumed = _lifted(graph, keep_grids)
     infer_shapes(lifted)
@@ -172,8 +176,10 @@ def _own_name(graph: Graph, name: str, role: str = "input") -> str:
         value = graph.value(own)
     except GraphError as error:
         near = closest(plain, [*(n.name for n in graph), *graph.aliases])
-        ends = graph.inputs if role == "input" else graph.outputs
-        listed = f"its {role}s are {', '.join(v.name for v in ends[:4])}" if ends else error.hint
+        ends = graph.outputs if role == "output" else graph.inputs
+        names = [v.name for v in ends] + (list(size_names(ends)) if role == "size" else [])
+        role = "input" if role == "size" else role
+        listed = f"its {role}s are {', '.join(names[:_SHOWN])}" if names else error.hint
         raise GraphError(f"there is no {role} '{name}' in the graph", graph.path, near or listed) from error
     if value.port and value not in value.node.outputs:
         raise GraphError(f"there is no {role} '{name}' in the graph", graph.path, f"see '{value.node.name}'")
@@ -248,8 +254,6 @@ def _assume(graph: Graph, shapes: Shapes) -> None:
     Raises:
         FeedError: a shape for something that is no input.
     """
-    from thinflow.synthetic import override_shapes
-
     specs = override_shapes(graph.inputs, shapes)
     contradicts = any(_contradicts(value.spec, spec) for value, spec in specs.items())
     for value, spec in specs.items():

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from thinflow.analysis.shapes import declared_spec
+from thinflow.analysis.size_names import shapes_of_inputs, size_names
 from thinflow.analysis.training_mode import inference_setting
 from thinflow.errors import (
     EngineUnavailable,
@@ -152,16 +153,22 @@ def override_shapes(
 ) -> dict[Value, TensorSpec]:
     """Specs of inputs with the shapes a user gave in place of the declared ones.
 
+    Args:
+        inputs: of a graph.
+        shapes: as for `shapes_of_inputs`.
+
     Raises:
-        FeedError: a shape for something that is not an input.
+        FeedError: a shape for something that is not an input, nor an open size that the file names.
     """
     specs = {value: declared_spec(value) for value in inputs}
     by_name = {value.name: value for value in inputs}
-    for name, shape in shapes.items():
-        value = by_name.get(name.removesuffix(":0"))
+    for name, shape in shapes_of_inputs(inputs, shapes).items():
+        value = by_name.get(name)
         if value is None:
-            raise FeedError(f"'{name}' is not an input", hint=f"the inputs are {', '.join(by_name)}")
-        specs[value] = TensorSpec(specs[value].dtype, tuple(shape))
+            sizes = size_names(inputs)
+            named = f"; sizes that it leaves open are {', '.join(sizes)}" if sizes else ""
+            raise FeedError(f"'{name}' is not an input", hint=f"the inputs are {', '.join(by_name)}{named}")
+        specs[value] = TensorSpec(specs[value].dtype, shape)
     return specs
 
 

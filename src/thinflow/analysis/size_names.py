@@ -1,0 +1,54 @@
+"""Names that a file gives to sizes that it leaves open, such as "batch": one holds for several inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from thinflow.analysis.shapes import declared_spec
+from thinflow.errors import FeedError
+from thinflow.ir.graph import Value
+from thinflow.ir.types import SIZE_NAMES
+
+Sizes = Sequence[int | None]
+Shape = tuple[int | None, ...]
+
+
+def size_names(inputs: Sequence[Value]) -> dict[str, list[tuple[Value, int]]]:
+    """Name of a size -> the inputs that have it, each with the axis."""
+    found: dict[str, list[tuple[Value, int]]] = {}
+    for value in inputs:
+        names = value.node.attrs_view.get(SIZE_NAMES)
+        if not isinstance(names, tuple) or len(names) != len(declared_spec(value).shape or ()):
+            continue
+        for axis, name in enumerate(names):
+            if isinstance(name, bytes) and name:
+                found.setdefault(name.decode("utf-8", "replace"), []).append((value, axis))
+    return found
+
+
+def shapes_of_inputs(inputs: Sequence[Value], shapes: Mapping[str, Sizes]) -> dict[str, Shape]:
+    """Name of an input -> the shape that a user gave, for all of it or by the names of its sizes.
+
+    What is neither an input nor a size is handed on, for the caller to refuse.
+
+    Args:
+        inputs: of a graph.
+        shapes: name of an input -> its shape, or name of a size -> that size alone.
+
+    Raises:
+        FeedError: several numbers for one size.
+    """
+    by_name = {value.name: value for value in inputs}
+    known = size_names(inputs)
+    found = {n.removesuffix(":0"): tuple(s) for n, s in shapes.items()}
+    for name in [n for n in found if n not in by_name and n in known]:
+        size = found.pop(name)
+        if len(size) != 1:
+            raise FeedError(f"'{name}' is one size, not {len(size)}", hint=f"write {name}=1")
+        for value, axis in known[name]:
+            dims = list(found.get(value.name, declared_spec(value).shape or ()))
+            # A whole shape that was given as well, of another rank, is refused when the graph is made.
+            if axis < len(dims):
+                dims[axis] = size[0]
+            found[value.name] = tuple(dims)
+    return found
