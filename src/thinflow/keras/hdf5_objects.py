@@ -276,9 +276,7 @@ def children(file: Bytes, header: Header) -> dict[str, int]:
             entry = node + 8 + 40 * number
             name = names.name(file.number(entry, 8))
             if file.number(entry + 16, 4) == _SOFT_LINK:
-                raise FormatError(
-                    f"'{name}' is a link to somewhere else", file.where, "do not trust this file"
-                )
+                raise FormatError(f"'{name}' is a link to elsewhere", file.where, "do not trust this file")
             found[name] = file.number(entry + 8, 8)
     return found
 

@@ -1,0 +1,221 @@
+"""Containers of Keras models: what is read, and what is refused with a reason."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thinflow
+from tests.keras.written import dense, layer, sequential, source, weights_bytes, write_h5, write_keras
+from thinflow.errors import FormatError
+
+KERNEL = np.arange(6, dtype=np.float32).reshape(2, 3)
+NET = sequential(source(2), dense())
+X = np.array([[1.0, 10.0]], np.float32)
+WANTED = [[30.0, 41.0, 52.0]]
+PLACED = {"layers/dense": [KERNEL]}
+
+
+def answer(path: Path) -> Any:
+    session = thinflow.Session(thinflow.load(path), engine="reference")
+    return session.run(list(session.outputs), {next(iter(session.inputs)): X})[0].tolist()
+
+
+def as_h5(folder: Path) -> Path:
+    return write_h5(folder / "net.h5", NET, {"x": [], "dense": [KERNEL]})
+
+
+def as_archive(folder: Path) -> Path:
+    return write_keras(folder / "net.keras", NET, PLACED)
+
+
+def as_archive_from_windows(folder: Path) -> Path:
+    path = folder / "net.keras"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("net\\metadata.json", json.dumps({"keras_version": "3.9.0"}))
+        archive.writestr("net\\config.json", json.dumps(NET))
+        archive.writestr("net\\model.weights.h5", weights_bytes(PLACED))
+    return path
+
+
+def as_folder(folder: Path) -> Path:
+    path = folder / "net"
+    path.mkdir()
+    (path / "metadata.json").write_text(json.dumps({"keras_version": "3.9.0"}))
+    (path / "config.json").write_text(json.dumps(NET))
+    (path / "model.weights.h5").write_bytes(weights_bytes(PLACED))
+    return path
+
+
+def as_weights_and_config(folder: Path) -> Path:
+    (folder / "net.json").write_text(json.dumps({**NET, "keras_version": "2.4.0"}))
+    return write_h5(folder / "net_weights.h5", None, {"dense": [KERNEL]})
+
+
+def as_new_weights_and_config(folder: Path) -> Path:
+    (folder / "net.json").write_text(json.dumps(NET))
+    path = folder / "net.weights.h5"
+    path.write_bytes(weights_bytes(PLACED))
+    return path
+
+
+def as_h5_by_the_wrong_name(folder: Path) -> Path:
+    return as_h5(folder).rename(folder / "net.keras")
+
+
+def as_old_checkpoint_paths(folder: Path) -> Path:
+    places = {"_layer_checkpoint_dependencies/dense": [KERNEL]}
+    return write_keras(folder / "net.keras", NET, places, version="2.13.1")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        as_h5,
+        as_archive,
+        as_archive_from_windows,
+        as_folder,
+        as_weights_and_config,
+        as_new_weights_and_config,
+        as_h5_by_the_wrong_name,
+        as_old_checkpoint_paths,
+    ],
+)
+def test_containers(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    assert answer(make(tmp_path)) == WANTED
+
+
+def test_what_the_file_says_of_itself(tmp_path: Path) -> None:
+    facts = thinflow.load(as_archive(tmp_path)).facts
+    assert facts["producer"] == "Keras 3.9.0"
+    assert facts["model"] == "Sequential 'net', 2 layers"
+
+
+def test_names(tmp_path: Path) -> None:
+    graph = thinflow.load(as_h5(tmp_path))
+    assert [v.name for v in graph.inputs] == ["x"]
+    assert [v.name for v in graph.outputs] == ["net/dense/MatMul"]
+    assert graph.value("dense").name == "net/dense/MatMul"
+
+
+# --- refused ------------------------------------------------------------------------------------------------
+
+
+def refusal(path: Path) -> thinflow.ThinflowError:
+    with pytest.raises(thinflow.ThinflowError) as caught:
+        thinflow.load(path)
+    assert str(path) in caught.value.where
+    return caught.value
+
+
+def test_weights_alone(tmp_path: Path) -> None:
+    path = write_h5(tmp_path / "net_weights.h5", None, {"dense": [KERNEL]})
+    error = refusal(path)
+    assert "it holds weights alone" in error.problem
+    assert "net_weights.json" in error.hint
+
+
+def test_hdf5_of_something_else(tmp_path: Path) -> None:
+    import h5py
+
+    with h5py.File(tmp_path / "table.h5", "w") as file:
+        file["table"] = KERNEL
+    assert "no Keras model in it" in refusal(tmp_path / "table.h5").problem
+
+
+@pytest.mark.parametrize(
+    ("weights", "problem"),
+    [
+        (
+            {"dense": [KERNEL[:, :2]]},
+            r"its variable kernel has the shape \[2, 2\], and the config says \[2, 3\]",
+        ),
+        ({"dense": [KERNEL, KERNEL]}, "it has 1 arrays of weights, and the file holds 2"),
+        ({}, "1 layers have weights, and the file holds those of 0"),
+        ({"a": [KERNEL], "b": [KERNEL]}, "1 layers have weights, and the file holds those of 2"),
+    ],
+)
+def test_weights_that_do_not_fit(tmp_path: Path, weights: dict[str, Any], problem: str) -> None:
+    error = refusal(write_h5(tmp_path / "net.h5", NET, weights))
+    import re
+
+    assert re.search(problem, error.problem)
+    assert "another model than the config" in error.hint
+
+
+def test_a_variable_that_is_missing(tmp_path: Path) -> None:
+    path = write_keras(tmp_path / "net.keras", NET, {"layers/other": [KERNEL]})
+    error = refusal(path)
+    assert error.problem == "its variable kernel is missing"
+    assert "layer 'dense' (Dense)" in error.where
+
+
+def test_archives_without_weights(tmp_path: Path) -> None:
+    path = as_folder(tmp_path)
+    (path / "model.weights.h5").unlink()
+    assert refusal(path).problem == "its weights are missing"
+    (path / "model.weights.npz").write_bytes(b"PK")
+    assert refusal(path).problem == "its weights are in model.weights.npz"
+
+
+def test_links_out_of_the_folder(tmp_path: Path) -> None:
+    path = as_folder(tmp_path)
+    (path / "model.weights.h5").rename(tmp_path / "elsewhere.h5")
+    os.symlink(tmp_path / "elsewhere.h5", path / "model.weights.h5")
+    assert refusal(path).problem == "'model.weights.h5' is a link out of the folder"
+
+
+def test_archives_that_unpack_to_too_much(tmp_path: Path) -> None:
+    path = tmp_path / "net.keras"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("config.json", b" " * (80 << 20))
+        archive.writestr("model.weights.h5", b"")
+    assert "would unpack to 83886080 bytes" in refusal(path).problem
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": ' * 50_000, "[]", "3", '{"class_name": 3}', '"text"'])
+def test_configs_that_are_none(tmp_path: Path, text: str) -> None:
+    assert isinstance(refusal(write_keras(tmp_path / "net.keras", text, PLACED)), FormatError)
+
+
+@pytest.mark.parametrize("make", [as_h5, as_archive])
+def test_damaged_bytes(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    """Whatever is changed, what comes out is a model or an error of ours: no crash, no hang, no memory."""
+    path = make(tmp_path)
+    good = path.read_bytes()
+    rng = random.Random(7)
+    for _ in range(300):
+        data = bytearray(good)
+        for _ in range(rng.choice((1, 1, 4, 16))):
+            at = rng.randrange(len(data))
+            data[at : at + rng.choice((1, 1, 8))] = rng.choice((b"\xff", b"\0" * 8, rng.randbytes(1)))
+        path.write_bytes(data[: rng.choice((len(data), len(data), at + 1))])
+        with contextlib.suppress(thinflow.ThinflowError):
+            thinflow.formats.load(path)
+
+
+def test_inputs_whose_shape_is_not_known(tmp_path: Path) -> None:
+    error = refusal(write_h5(tmp_path / "net.h5", sequential(dense()), {"dense": [KERNEL]}))
+    assert error.problem == "the shape of the model's input is not in its config"
+    assert "call the model once" in error.hint
+
+
+def test_sparse_inputs(tmp_path: Path) -> None:
+    first = layer("InputLayer", "x", batch_input_shape=[None, 2], dtype="float32", sparse=True)
+    assert refusal(write_h5(tmp_path / "net.h5", sequential(first))).problem == "its input is sparse"
+
+
+def test_models_of_classes_of_their_own(tmp_path: Path) -> None:
+    own = {"class_name": "MyModel", "config": {"name": "my"}, "module": "my", "registered_name": "MyModel"}
+    error = refusal(write_keras(tmp_path / "net.keras", own, PLACED))
+    assert "of the class MyModel" in error.problem
+    assert "model.export" in error.hint
