@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-# The second is imported for the cases that it registers.
+# The others are imported for the cases that they register.
 from tests.oracle import _keras_models as models
-from tests.oracle import _keras_sequence_cases  # noqa: F401
+from tests.oracle import _keras_preparing_cases, _keras_sequence_cases  # noqa: F401
 from tests.oracle._keras_cases import CASES
 from tests.oracle._keras_functions import KERAS_3, TENSORFLOW
 from tests.oracle._keras_structures import STRUCTURES

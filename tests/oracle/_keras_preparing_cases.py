@@ -1,0 +1,66 @@
+"""Preprocessing layers of Keras with random configurations; see `_keras_cases`."""
+
+from __future__ import annotations
+
+from tests.oracle._keras_cases import Case, Draw, case
+
+
+@case("Rescaling")
+def rescaling(d: Draw) -> Case:
+    return Case(d.layers.Rescaling(d.of(1 / 255, 2.0), offset=d.of(0.0, -1.0)), [d.sizes(3)])
+
+
+@case("Normalization")
+def normalization(d: Draw) -> Case:
+    axis = d.of(-1, None, 1)
+    shape = (3, 4)
+    if axis is None:
+        layer = d.layers.Normalization(axis=None, mean=1.5, variance=2.0)
+    else:
+        size = 4 if axis == -1 else 3
+        numbers = [float(n) for n in range(size)]
+        layer = d.layers.Normalization(axis=axis, mean=numbers, variance=[n + 0.5 for n in numbers])
+    return Case(layer, [shape])
+
+
+@case("Resizing")
+def resizing(d: Draw) -> Case:
+    layer = d.layers.Resizing(
+        d.size(2, 9), d.size(2, 9), interpolation=d.of("bilinear", "nearest"), crop_to_aspect_ratio=d.flag()
+    )
+    return Case(layer, [(*d.sizes(2, 4, 9), 3)])
+
+
+@case("CenterCrop")
+def center_crop(d: Draw) -> Case:
+    return Case(d.layers.CenterCrop(d.size(2, 7), d.size(2, 7)), [(*d.sizes(2, 4, 9), 3)])
+
+
+for _name, _options in {
+    "RandomFlip": {},
+    "RandomRotation": {"factor": 0.2},
+    "RandomZoom": {"height_factor": 0.2},
+    "RandomContrast": {"factor": 0.2},
+    "RandomTranslation": {"height_factor": 0.2, "width_factor": 0.1},
+}.items():
+    case(_name)(lambda d, name=_name, options=_options: Case(getattr(d.layers, name)(**options), [(5, 6, 3)]))
+
+
+@case("CategoryEncoding")
+def category_encoding(d: Draw) -> Case:
+    layer = d.layers.CategoryEncoding(7, output_mode=d.of("one_hot", "multi_hot", "count"))
+    shape = (1,) if layer.output_mode == "one_hot" else (d.size(),)
+    return Case(layer, [shape], integers=7)
+
+
+@case("Discretization")
+def discretization(d: Draw) -> Case:
+    layer = d.layers.Discretization(bin_boundaries=[-1.0, 0.0, 0.5], output_mode=d.of("int", "multi_hot"))
+    return Case(layer, [(d.size(),)])
+
+
+@case("Hashing", (3,))
+def hashing(d: Draw) -> Case:
+    return Case(
+        d.layers.Hashing(5, mask_value=d.of(None, 0), salt=d.of(None, 133)), [(d.size(),)], integers=99
+    )
