@@ -211,6 +211,8 @@ def _verdict(summary: Summary) -> str:
         return _inspect_text.verdict(summary, cost)
     constants = human_count(summary.parameters.count)
     kind += f" in {graph.facts['kept in']}" if "kept in" in graph.facts else ""
+    if graph.source is not None:  # of layers, which became this graph
+        return f"{name} is {graph.source.title}: {len(graph)} nodes, {constants} constants{size}{cost}"
     return f"{name} is a {kind}: {len(graph)} nodes, {constants} constants{size}{cost}"
 
 
