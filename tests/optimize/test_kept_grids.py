@@ -23,7 +23,7 @@ onnx = pytest.importorskip("onnx")
 
 FILES = (
     "hello_world_int8 micro_speech_quantized mlperf_ad01_int8 mlperf_kws_ref mlperf_resnet_quant"
-    " mlperf_str_ww mlperf_vww_96_int8 person_detect"
+    " mlperf_str_ww mlperf_vww_96_int8 mobilenet_v1_025_224_quant person_detect"
 )
 
 
@@ -97,16 +97,17 @@ def qdq(path: Path, seed: int) -> tuple[Path, list[dict[str, np.ndarray]]]:
         def get_next(self) -> dict[str, np.ndarray] | None:
             return next(self.left, None)
 
-    kind = quantization.QuantType.QUInt8 if seed % 2 else quantization.QuantType.QInt8
+    kinds, has_zeros = quantization.QuantType, seed in (1, 5)
+    kind = kinds.QUInt8 if seed % 2 else kinds.QInt8
     quantization.quantize_static(
         plain, path, Reader(), quant_format=quantization.QuantFormat.QDQ, activation_type=kind,
-        weight_type=quantization.QuantType.QInt8, per_channel=bool(seed % 3),
+        weight_type=kinds.QUInt8 if has_zeros else kinds.QInt8, per_channel=bool(seed % 3) and not has_zeros,
     )  # fmt: skip
     return path, feeds
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_onnx_with_its_own_scales(seed: int, tmp_path: Path) -> None:
     source, feeds = qdq(tmp_path / "m.onnx", seed)
     graph = thinflow.load(source)
@@ -116,8 +117,9 @@ def test_onnx_with_its_own_scales(seed: int, tmp_path: Path) -> None:
         for feed in feeds:
             (expected,) = thinflow.run(source, feed).values()
             (found,) = thinflow.run(target, feed).values()
-            # LiteRT rounds halves another way, also in layers before the last.
-            assert np.abs(found - expected).max() <= 2.01 * step
+            # LiteRT's kernels round otherwise, also in the layers before the last.
+            allowed = 3.01 if target.suffix == ".tflite" else 1.01
+            assert np.abs(found - expected).max() <= allowed * step
     operators = Counter(n.op for n in formats.load(tmp_path / "m.tflite"))
     assert operators["tfl.CONV_2D"] == operators["tfl.DEPTHWISE_CONV_2D"] == 1
     assert operators["tfl.QUANTIZE"] <= 3

@@ -10,8 +10,10 @@ from hypothesis.extra.numpy import arrays
 from thinflow.quantize.weights import (
     BIAS_MAX,
     grid_scales,
+    has_symmetric_grid,
     quantize_bias,
     quantize_weights,
+    shifted_grid,
     usable_scales,
     weight_scales,
 )
@@ -71,3 +73,20 @@ def test_weights_on_no_grid_have_the_usual_scales() -> None:
     np.testing.assert_allclose(grid_scales(w, 0), weight_scales(w, 0), rtol=1e-12)
     np.testing.assert_allclose(grid_scales(w, None), weight_scales(w, None), rtol=1e-12)
     assert grid_scales(w[:0], None).tolist() == [0]
+
+
+def test_weights_with_a_zero_point() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(30):
+        zero, scale = int(rng.integers(-128, 128)), float(10 ** rng.uniform(-4, 1))
+        steps = rng.integers(-128, 128, (4, 3, 3, 2)) - zero
+        w = (steps * scale).astype(np.float32)
+        found = shifted_grid(w)
+        assert found is not None
+        codes = quantize_weights(w, np.float32([found[0]]), None, zero_point=found[1])
+        assert codes.dtype == np.int8
+        np.testing.assert_allclose((codes.astype(float) - found[1]) * found[0], w, rtol=1e-5, atol=1e-7)
+        is_wide = np.abs(steps).max() > 127
+        assert has_symmetric_grid(w, None) != is_wide
+    assert shifted_grid(rng.standard_normal((4, 9)).astype(np.float32)) is None
+    assert shifted_grid(np.zeros((2, 2), np.float32)) is None

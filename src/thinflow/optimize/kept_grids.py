@@ -10,7 +10,8 @@ import numpy as np
 
 from thinflow.compare.differences import difference
 from thinflow.engines._child import TIMEOUT_SECONDS, run_file
-from thinflow.errors import VerificationError
+from thinflow.engines.litert import ENGINE
+from thinflow.errors import EngineCrashed, EngineUnavailable, VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
 from thinflow.lift.grids import Grid, grid_of
@@ -30,9 +31,12 @@ from thinflow.quantize.int8 import quantize_int8
 from thinflow.quantize.prepare import prepare
 from thinflow.quantize.qdq import quantize_qdq
 from thinflow.quantize.qdq_ends import with_integer_ends
-from thinflow.quantize.ranges import KEPT
-from thinflow.quantize.recipe import QdqOptions, Recipe
+from thinflow.quantize.ranges import KEPT, Range
+from thinflow.quantize.recipe import QdqOptions, Quantized, Recipe
 from thinflow.quantize.trained import before_clamps, spread, without_fake_quants
+from thinflow.quantize.unsigned import as_unsigned, has_shifted_weights
+from thinflow.tflite.model import Program
+from thinflow.tflite.writer import to_bytes
 from thinflow.transforms.quantized.grids import FloatEnds, kept_grids, make_ends_float
 from thinflow.typing import Array
 
@@ -144,9 +148,28 @@ def _litert(
     model = maker.open_or_fixed(graph, samples)
     program, ranges = without_fake_quants(model.program, observer=KEPT, bits=kept.bits)
     recipe = Recipe(scheme="int16x8" if kept.bits == 16 else "int8", keep_weights=True)
-    quantized = quantize_int8(program, spread(program, ranges), recipe, kept.border_types)
+    ranges = spread(program, ranges)
+    quantized = quantize_int8(program, ranges, recipe, kept.border_types)
+    if has_shifted_weights(program) and kept.bits == 8:
+        quantized = _unsigned(program, ranges, recipe, kept.border_types) or quantized
     made = smaller_model(model, quantized, Calibration(), [])
     return model, checked_batch(model, made, samples)
+
+
+def _unsigned(
+    program: Program, ranges: dict[Any, Range], recipe: Recipe, types: Mapping[str, str]
+) -> Quantized[Program] | None:
+    """The program in uint8, whose kernels take weights with a zero point; None where one of them is missing
+    here, or an end is another type.
+    """
+    if not set(types.values()) <= {"uint8"} or ENGINE.available():
+        return None
+    made = as_unsigned(quantize_int8(program, ranges, recipe, dict.fromkeys(types, "int8"), shifted=True))
+    try:
+        run_file(to_bytes(made.program), ENGINE.name, [])
+    except (EngineUnavailable, EngineCrashed):
+        return None
+    return made
 
 
 def _onnx(

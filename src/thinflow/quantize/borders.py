@@ -1,11 +1,12 @@
-"""Types of the inputs and outputs of quantized LiteRT programs."""
+"""What a recipe says of a LiteRT program: types of inputs and outputs, and the scales of its layers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from thinflow.quantize.kernels import is_float
+from thinflow.quantize.kernels import Kernels, Operator, is_float
 from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.weights import LayerScales, layer_scales
 from thinflow.tflite.model import Subgraph, Tensor
 
 
@@ -22,3 +23,11 @@ def integer_borders(main: Subgraph, recipe: Recipe, given: Mapping[str, str] | N
             if kind != "float32" and is_float(tensor) and tensor not in custom:
                 found.setdefault(tensor, kind)
     return found
+
+
+def layer_scales_for(
+    operator: Operator, kernels: Kernels, s_x: float, s_y: float, recipe: Recipe, shifted: bool
+) -> LayerScales:
+    """The scales of an operator's constant weights and bias; see `layer_scales`."""
+    per_channel, keep = recipe.per_channel, recipe.keep_weights
+    return layer_scales(operator, kernels, s_x, s_y, per_channel=per_channel, keep=keep, shifted=shifted)

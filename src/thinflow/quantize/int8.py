@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT8, INT32, UINT8
-from thinflow.quantize.borders import integer_borders
+from thinflow.quantize.borders import integer_borders, layer_scales_for
 from thinflow.quantize.kernels import Fixed, Kernels, Weighted, is_float
 from thinflow.quantize.kernels.litert import BY_SCHEME
 from thinflow.quantize.merged_columns import with_merged_columns
@@ -31,7 +31,7 @@ from thinflow.quantize.ranges import (
 )
 from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe, require_float
 from thinflow.quantize.small_weights import weights_only
-from thinflow.quantize.weights import LayerScales, layer_scales, memory_key, quantize_bias, quantize_weights
+from thinflow.quantize.weights import LayerScales, memory_key, quantize_bias, quantize_weights
 from thinflow.tflite.model import Operator, Program, Quantization, Signature, Subgraph, Tensor
 
 
@@ -40,6 +40,8 @@ def quantize_int8(
     ranges: Mapping[Any, Range],
     recipe: Recipe = PLAIN,
     border_types: Mapping[str, str] | None = None,
+    *,
+    shifted: bool = False,
 ) -> Quantized[Program]:
     """An integer version of a float program, which stays as it is and shares float constants with the result.
 
@@ -50,6 +52,7 @@ def quantize_int8(
         ranges: of every float32 tensor that is not constant, see `calibrate`. What is missing stays float.
         border_types: name of an input or output -> its type; all others are float32. Default: as the recipe
             says.
+        shifted: whether weights may have a zero point, as only the uint8 kernels take them; see `unsigned`.
 
     Raises:
         GraphError: the program is quantized already.
@@ -58,7 +61,7 @@ def quantize_int8(
     main = program.subgraphs[0]
     require_float(program, 1)
     main = replace(main, operators=[_free_pool(o, recipe) for o in main.operators])
-    placement, assignment = _settle(main, kernels, recipe, ranges)
+    placement, assignment = _settle(main, kernels, recipe, ranges, shifted)
     # An input or output may border on float operators alone and has no parameters yet.
     borders = integer_borders(main, recipe, border_types)
     for tensor in borders:
@@ -68,7 +71,7 @@ def quantize_int8(
     kept = {t for t, r in ranges.items() if r.observer == KEPT}
     for tensor in kept:
         assignment.of.setdefault(tensor, parameters_for(ranges[tensor], arithmetic=kernels.arithmetic))
-    rewriter = _Rewriter(main, kernels, assignment, recipe, borders, kept)
+    rewriter = _Rewriter(main, kernels, assignment, recipe, borders, kept, shifted)
     for operator in main.operators:
         rewriter.add(operator, placement.get(operator))
     subgraph = rewriter.finish()
@@ -86,7 +89,7 @@ def quantize_int8(
 
 
 def _settle(
-    main: Subgraph, kernels: Kernels, recipe: Recipe, ranges: Mapping[Any, Range]
+    main: Subgraph, kernels: Kernels, recipe: Recipe, ranges: Mapping[Any, Range], shifted: bool
 ) -> tuple[Placement, Assignment]:
     """Placement and quantization parameters, which depend on each other for layers."""
     forced: dict[Operator, str] = {}
@@ -101,7 +104,7 @@ def _settle(
             kernel = kernels.table[operator.code]
             if kernel.weighted is not None:
                 s_x, s_y = _edge_scales(operator, kernel.weighted, assignment)
-                scales = _layer_scales(operator, kernels, s_x, s_y, recipe).weights
+                scales = layer_scales_for(operator, kernels, s_x, s_y, recipe, shifted).weights
                 # The kernels requantize sums with this factor, which has an upper end.
                 if s_x * float(scales.max(initial=0)) / s_y >= kernels.largest_factor:
                     forced[operator] = "its output needs much finer steps than its inputs have"
@@ -137,12 +140,6 @@ def _edge_scales(operator: Operator, numbers: Weighted, assignment: Assignment) 
     return assignment.of[x].scale, y.scale
 
 
-def _layer_scales(
-    operator: Operator, kernels: Kernels, s_x: float, s_y: float, recipe: Recipe
-) -> LayerScales:
-    return layer_scales(operator, kernels, s_x, s_y, per_channel=recipe.per_channel, keep=recipe.keep_weights)
-
-
 def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
     """MEAN instead of an average over all of the picture.
 
@@ -171,7 +168,8 @@ class _Rewriter:
         assignment: Assignment,
         recipe: Recipe,
         borders: Mapping[Tensor, str],
-        kept: Collection[Tensor] = (),
+        kept: Collection[Tensor],
+        shifted: bool,
     ) -> None:
         self.main = main
         self.kernels = kernels
@@ -190,7 +188,7 @@ class _Rewriter:
         self._borders = {t for t in borders if t in assignment.of}
         self._visible = {*main.inputs, *main.outputs} - self._borders
         self._fed: dict[Tensor, Tensor] = {}  # uint8 inputs
-        self._kept = kept
+        self._kept, self._shifted = kept, shifted
         self._unsigned = {t for t in self._borders if borders[t] == "uint8"}
         for tensor in main.inputs:
             self.interface[tensor] = new = self._input(tensor)
@@ -282,7 +280,7 @@ class _Rewriter:
         """int8 weights and integer bias of one operator, by input number."""
         w, b = self.kernels.weights(operator), self.kernels.bias(operator)
         s_x, s_y = _edge_scales(operator, numbers, self.assignment)
-        scales = _layer_scales(operator, self.kernels, s_x, s_y, self.recipe)
+        scales = layer_scales_for(operator, self.kernels, s_x, s_y, self.recipe, self._shifted)
         new = {numbers.weights: self._weight_tensor(w, scales)}
         if b is not None and numbers.bias is not None and scales.bias is not None:
             stored = quantize_bias(np.asarray(b.array()), scales.bias, self.arithmetic.largest_bias)
@@ -298,8 +296,9 @@ class _Rewriter:
         # Steps of an unrolled network share their weights: several tensors, one memory.
         key = (*memory_key(data), scales.axis, scales.weights.tobytes())
         if key not in self._constants:
-            stored = quantize_weights(data, scales.weights, scales.axis)
-            zero_points = np.zeros(len(scales.weights), np.int64)
+            zero = scales.zero_point
+            zero_points = np.full(len(scales.weights), zero, np.int64)
+            stored = quantize_weights(data, scales.weights, scales.axis, zero_point=zero)
             quantization = Quantization(scales.weights, zero_points, scales.axis or 0)
             self._constants[key] = Tensor(w.name, w.shape, INT8, stored, quantization)
             why = f"weights: symmetric, {scales.how}"

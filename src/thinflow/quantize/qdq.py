@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.ir.types import FLOAT, INT8, INT32, DType, dtype
+from thinflow.ir.types import FLOAT, INT8, INT32, UINT8, DType, dtype
 from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.onnx import INT8_KERNELS as KERNELS
@@ -29,7 +29,14 @@ from thinflow.quantize.ranges import (
     parameters_for,
 )
 from thinflow.quantize.recipe import PLAIN, Decision, QdqOptions, Quantized, Recipe, check_recipe
-from thinflow.quantize.weights import layer_scales, memory_key, quantize_bias, quantize_weights
+from thinflow.quantize.weights import (
+    LayerScales,
+    has_symmetric_grid,
+    layer_scales,
+    memory_key,
+    quantize_bias,
+    quantize_weights,
+)
 from thinflow.typing import Array
 
 
@@ -177,23 +184,33 @@ class _Rewriter:
         # 0 for the output's scale: how small a factor may be is a limit of LiteRT's kernels, not of ONNX
         # Runtime's.
         keep = self.recipe.keep_weights
-        scales = layer_scales(
-            operator, KERNELS, s_x, 0.0, per_channel=per_channel, weight_max=weight_max, keep=keep
+        is_shifted = keep and not has_symmetric_grid(
+            np.asarray(KERNELS.weights(operator).array()), KERNELS.weight_axis(operator)
         )
-        new = {numbers.weights: self._weight(KERNELS.weights(operator), scales.weights, scales.axis)}
+        scales = layer_scales(
+            operator, KERNELS, s_x, 0.0, per_channel=per_channel, weight_max=weight_max, keep=keep,
+            shifted=is_shifted,
+        )  # fmt: skip
+        new = {numbers.weights: self._weight(KERNELS.weights(operator), scales)}
         if numbers.bias is not None and scales.bias is not None and scales.bias_row is not None:
             new[numbers.bias] = self._bias(KERNELS.bias(operator), scales.bias_row, scales.bias)
         return new
 
-    def _weight(self, w: Tensor, scales: Array, axis: int | None) -> Tensor:
-        data = w.array()
+    def _weight(self, w: Tensor, scales: LayerScales) -> Tensor:
+        data, axis = w.array(), scales.axis
         # Steps of an unrolled network share their weights: several tensors, one memory.
-        key = (*memory_key(data), axis, scales.tobytes())
+        key = (*memory_key(data), axis, scales.weights.tobytes(), scales.zero_point)
         if key not in self._constants:
-            stored = self.constant(f"{w.name}/codes", quantize_weights(data, scales, axis), INT8)
+            if scales.zero_point:
+                shifted = quantize_weights(data, scales.weights, axis, zero_point=scales.zero_point)
+                codes, kind = (shifted.astype(np.int16) + 128).astype(np.uint8), UINT8
+            else:
+                codes, kind = quantize_weights(data, scales.weights, axis), INT8
+            stored = self.constant(f"{w.name}/codes", codes, kind)
             how = "per tensor" if axis is None else f"per channel of axis {axis}"
-            self.record(stored, scales, _weight_range(data), "weights", f"weights: symmetric, {how}")
-            self._constants[key] = self._dequantized(w.name, stored, scales, axis)
+            self.record(stored, scales.weights, _weight_range(data), "weights", f"weights: symmetric, {how}")
+            zero = scales.zero_point + 128 if scales.zero_point else 0
+            self._constants[key] = self._dequantized(w.name, stored, scales.weights, axis, zero)
         return self._constants[key]
 
     def _bias(self, b: Tensor, row: Array, scales: Array) -> Tensor:
@@ -201,13 +218,17 @@ class _Rewriter:
         self.record(stored, scales, _weight_range(row), "weights", "bias: scale of input times weights")
         return self._dequantized(b.name, stored, scales, 0)
 
-    def _dequantized(self, name: str, stored: Tensor, scales: Array, axis: int | None) -> Tensor:
+    def _dequantized(
+        self, name: str, stored: Tensor, scales: Array, axis: int | None, zero_point: int = 0
+    ) -> Tensor:
         # A scale per entry needs an axis; a single one for several entries is a scalar, without.
         one = axis is None or scales.size == 1 != stored.array().shape[axis]
         shape = () if one else scales.shape
         scale = self.constant(f"{name}/scale", scales.reshape(shape), FLOAT)
         # Biases do without: ONNX allows no zero point for int32 in DequantizeLinear.
         zero = None if stored.dtype is INT32 else self._zero_points(shape)
+        if zero_point:
+            zero = self.constant(f"{name}/zero_point", np.full(shape, zero_point, np.uint8), stored.dtype)
         result = self.tensor(f"{name}/rounded", stored.shape, FLOAT)
         options = {} if one else {"axis": axis}
         self.operators.append(Operator("DequantizeLinear", [stored, scale, zero], [result], options))

@@ -25,12 +25,14 @@ class LayerScales(NamedTuple):
         weights: float32 [entries], the scales of the weights.
         bias: float32 [entries], those of the bias; None without one.
         bias_row: the bias in real numbers, one per entry.
+        zero_point: of all weights, as int8; 0 but for those of files that have one.
     """
 
     axis: int | None
     weights: Array
     bias: Array | None
     bias_row: Array | None
+    zero_point: int = 0
 
     @property
     def how(self) -> str:
@@ -47,6 +49,7 @@ def layer_scales(
     per_channel: bool = True,
     weight_max: int = WEIGHT_MAX,
     keep: bool = False,
+    shifted: bool = False,
 ) -> LayerScales:
     """The scales of an operator's constant weights and bias.
 
@@ -54,6 +57,7 @@ def layer_scales(
         s_x, s_y: scales of its input and output; 0 for an output of any scale.
         weight_max: the largest quantized weight.
         keep: whether weights on a grid stay on it; see `Recipe.keep_weights`.
+        shifted: whether that may be one of 256 steps with a zero point, for all of the tensor.
     """
     weights, bias = kernels.weights(operator), kernels.bias(operator)
     axis = kernels.weight_axis(operator) if per_channel else None
@@ -62,9 +66,13 @@ def layer_scales(
     # One scale for all where the file had one: it takes less room than the same for each.
     axis = None if keep and _has_grid(w, weight_max) else axis
     raw = grid_scales(w, axis, weight_max) if keep else weight_scales(w, axis) * (WEIGHT_MAX / weight_max)
+    found = shifted_grid(w) if shifted else None
+    if found is not None:
+        axis, raw = None, np.array([found[0]])
     row = None if bias is None else _row(np.asarray(bias.array()), raw.size)
     scales = usable_scales(raw, row, s_x, s_y, kernels.arithmetic.largest_bias)
-    return LayerScales(axis, scales, None if row is None else np.float32(s_x) * scales, row)
+    zero = found[1] if found is not None else 0
+    return LayerScales(axis, scales, None if row is None else np.float32(s_x) * scales, row, zero)
 
 
 def _row(bias: Array, count: int) -> Array:
@@ -117,6 +125,27 @@ def grid_scales(w: Array, axis: int | None, limit: int = WEIGHT_MAX) -> Array:
     return np.asarray(coarsest / steps)
 
 
+def shifted_grid(w: Array) -> tuple[float, int] | None:
+    """Scale and zero point as int8 of the grid of 256 steps that all of a tensor's numbers lie on, if any."""
+    low, high = min(float(w.min(initial=0)), 0.0), max(float(w.max(initial=0)), 0.0)
+    if not high > low:
+        return None
+    numbers = np.asarray(w, np.float64).reshape(1, -1) / (high - low)
+    few = numbers[:, :: max(numbers.shape[1] // _FEW, 1)]
+    for count in range(255, 0, -1):
+        if _are_whole(few * count)[0] and _are_whole(numbers * count)[0]:
+            scale = (high - low) / count
+            return scale, -128 - round(low / scale)
+    return None
+
+
+def has_symmetric_grid(w: Array, axis: int | None) -> bool:
+    """True if the numbers of each channel lie on a grid of 127 steps to either side."""
+    scales = grid_scales(w, axis)
+    steps = w / np.where(scales > 0, scales, 1).reshape([-1 if n == axis else 1 for n in range(w.ndim)])
+    return bool(_are_whole(np.asarray(steps).reshape(1, -1))[0])
+
+
 def _has_grid(w: Array, limit: int) -> bool:
     """True if all of a tensor's numbers lie on one grid of so many steps to either side."""
     scale = float(grid_scales(w, None, limit)[0])
@@ -155,12 +184,17 @@ def usable_scales(
     return np.where(rounded < scales, np.nextafter(rounded, np.float32(np.inf)), rounded).astype(np.float32)
 
 
-def quantize_weights(w: Array, scales: Array, axis: int | None, limit: int = WEIGHT_MAX) -> Array:
-    """int8 from -limit to limit, of the shape of `w`; copies."""
+def quantize_weights(
+    w: Array, scales: Array, axis: int | None, limit: int = WEIGHT_MAX, *, zero_point: int = 0
+) -> Array:
+    """int8 from -limit to limit, of the shape of `w`; all of int8 with a zero point. Copies."""
     # One copy, rounded and clipped in place: weights are the largest arrays there are.
     quantized = np.divide(w, _along(scales, axis, w.ndim), dtype=np.float32)
     np.rint(quantized, out=quantized)
-    np.clip(quantized, -limit, limit, out=quantized)
+    if zero_point:
+        quantized += zero_point
+        limit = 128
+    np.clip(quantized, -limit, min(limit, 127), out=quantized)
     return quantized.astype(np.int8)
 
 
