@@ -564,3 +564,17 @@ def test_every_truncation() -> None:
 @given(st.binary(max_size=80))
 def test_any_bytes(data: bytes) -> None:
     survive(data)
+
+
+def test_the_size_of_transposed_weights_is_that_of_the_file() -> None:
+    graph = Graph()
+    array = np.arange(6000, dtype=np.float32).reshape(60, 100)
+    for name, view in (
+        ("plain", array),
+        ("transposed", array.T),
+        ("strided", array[::2]),
+        ("one", array[:1, ::7]),
+    ):
+        graph.constant(view, name)
+    graph.constant(np.broadcast_to(np.float32(2), (50, 60)), "splat")
+    assert graphdef.serialized_size(graph) == len(graphdef.to_bytes(graph))

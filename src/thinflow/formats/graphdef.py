@@ -7,14 +7,15 @@ message, so that fields this version does not know survive in both.
 
 from __future__ import annotations
 
+import mmap
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from thinflow.errors import FormatError
-from thinflow.formats._attrs import decode_attr, encode_attr
+from thinflow.formats._attrs import STREAMED_BYTES, decode_attr, encode_attr
 from thinflow.formats._function_writer import library_bytes, rename_in_node
 from thinflow.formats._functions import Library
 from thinflow.formats._node_reader import KnownAttrs, read_nodes
@@ -23,6 +24,7 @@ from thinflow.formats.format import Format, Sample
 from thinflow.ir.attrs import Attr
 from thinflow.ir.function import mentioned
 from thinflow.ir.graph import Graph, Node, Passenger, Problem, Value, Versions, paused_gc
+from thinflow.ir.tensor import ArrayStorage, RawStorage, Tensor
 from thinflow.wire import protos, scan
 from thinflow.wire.fields import encode_varint, field_header
 
@@ -261,13 +263,17 @@ def to_message(graph: Graph) -> Any:
     return protos.parse("GraphDef", to_bytes(graph))
 
 
-def to_chunks(graph: Graph) -> Iterator[bytes | memoryview]:
-    """The serialized GraphDef piece by piece; weights are views of wherever they live."""
+def to_chunks(graph: Graph, stand_in: Callable[[Attr], Attr] | None = None) -> Iterator[bytes | memoryview]:
+    """The serialized GraphDef piece by piece; weights are views of wherever they live.
+
+    Args:
+        stand_in: of an attribute that is written, another to write in its place.
+    """
     header = field_header(_NODE_FIELD, 2)
     stored = _field(graph.passenger, _LIBRARY_FIELD)
     library, names = library_bytes(stored, graph.functions)
     for node in graph:
-        size, chunks = _node_chunks(node, names)
+        size, chunks = _node_chunks(node, names, stand_in)
         yield header + encode_varint(size)
         yield from chunks
     versions = graph.versions
@@ -288,16 +294,30 @@ def to_chunks(graph: Graph) -> Iterator[bytes | memoryview]:
 
 def serialized_size(graph: Graph) -> int:
     """Bytes `save` would write. Weights are not read, changed nodes are encoded."""
-    return sum(len(chunk) for chunk in to_chunks(graph))
+    return sum(len(chunk) for chunk in to_chunks(graph, _of_the_same_size))
 
 
-def _node_chunks(node: Node, names: Mapping[str, str]) -> tuple[int, Sequence[bytes | memoryview]]:
+def _of_the_same_size(attr: Attr) -> Attr:
+    """A tensor of as many bytes, instead of one whose elements would first have to be put in order."""
+    if not isinstance(attr, Tensor) or not isinstance(attr.storage, ArrayStorage) or attr.is_splat:
+        return attr
+    array = attr.storage.array
+    if array.dtype.hasobject or array.flags.c_contiguous or array.nbytes <= STREAMED_BYTES:
+        return attr
+    # Memory that nobody reads is none: the system makes pages when they are touched.
+    return Tensor(attr.dtype, attr.shape, RawStorage(memoryview(mmap.mmap(-1, array.nbytes))))
+
+
+def _node_chunks(
+    node: Node, names: Mapping[str, str], stand_in: Callable[[Attr], Attr] | None = None
+) -> tuple[int, Sequence[bytes | memoryview]]:
     """One NodeDef: its old bytes if nothing changed, else its old message with the changes, else a new
     message.
 
     Args:
         node: to be written.
         names: of functions that are called something else in the file.
+        stand_in: see `to_chunks`.
     """
     record = node.source if isinstance(node.source, Record) else None
     message = record.message() if record is not None else protos.message("NodeDef")()
@@ -319,7 +339,7 @@ def _node_chunks(node: Node, names: Mapping[str, str]) -> tuple[int, Sequence[by
             content = record.content(key)
         else:
             message.attr[key].Clear()
-            content = encode_attr(attr, message.attr[key])
+            content = encode_attr(attr if stand_in is None else stand_in(attr), message.attr[key])
         if content is not None:
             streamed[key] = content
     if is_renamed:

@@ -16,7 +16,7 @@ from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.pattern import constant_node, constant_tensor
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms.shared.constants import awaited_by_constant, is_sole_reader, numbers
+from thinflow.transforms.shared.constants import awaited_by_constant, is_finite, is_sole_reader, numbers
 from thinflow.typing import Array
 
 FLOATING = frozenset({"float", "double", "half", "bfloat16"})
@@ -173,8 +173,7 @@ def store(array: Array, tensor: Tensor, node: Node) -> Tensor:
     with np.errstate(over="ignore", invalid="ignore"):
         # Too large for half or float: told below, not by a warning of numpy.
         stored = np.asarray(array).astype(tensor.dtype.numpy())
-        finite = bool(np.isfinite(stored.astype(np.float64)).all())
-    if not finite:
+    if not is_finite(stored):
         raise Refuse(f"the result would have values that {tensor.dtype} cannot hold", node)
     return Tensor.from_array(stored, tensor.dtype)
 

@@ -29,6 +29,8 @@ Ways = Mapping[Node, Way]
 _AS_IT_IS = Way({}, {}, Plan((), []))
 _EACH = 1000
 """The price of a transpose, of which that for its elements is a share."""
+_RESHAPE = 1
+"""The price of moving axes of size 1."""
 _NEVER = 1 << 40
 
 
@@ -68,29 +70,33 @@ class Flow:
     reads: list[Read] = field(default_factory=list)
 
     def given(self, ways: Ways) -> Perm:
-        """The axes of the value in the order of memory, those of size 1 left out."""
-        return self._key(self.stored(ways))
-
-    def stored(self, ways: Ways) -> Perm:
-        """As `given`, with all axes."""
+        """The axes of the value in the order of memory."""
         way = ways.get(self.value.node)
         perm = way.gives.get(self.value.port) if way is not None else None
         return tuple(range(len(self.larger))) if perm is None else inverse(perm)
 
     def wanted(self, read: Read, ways: Ways) -> Perm:
-        """The axes in the order in which a reader wants them, those of size 1 left out."""
-        return self._key(self.order(read, ways))
-
-    def order(self, read: Read, ways: Ways) -> Perm:
-        """As `wanted`, with all axes."""
+        """The axes in the order in which a reader wants them."""
         way = ways.get(read.node) if read.node is not None else None
         perm = way.reads.get(read.place) if way is not None else None
         return read.perm if perm is None else tuple(read.perm[axis] for axis in inverse(perm))
 
+    def apart(self, one: Perm, other: Perm) -> int:
+        """The price of making one order of another: of a reshape, if only axes of size 1 are elsewhere."""
+        if one == other:
+            return 0
+        return min(self.price, _RESHAPE) if self._key(one) == self._key(other) else self.price
+
     def cost(self, ways: Ways) -> int:
         """What it takes to give every reader what it wants."""
-        wanted = {self.wanted(read, ways) for read in self.reads}
-        return self.price * len(wanted - {self.given(ways)})
+        given, total = self.given(ways), 0
+        # What has been moved once is reshaped for others.
+        moved: set[Perm] = set()
+        for order in {self.wanted(read, ways) for read in self.reads} - {given}:
+            key = self._key(order)
+            total += min(self.price, _RESHAPE) if key in moved else self.apart(given, order)
+            moved.add(key)
+        return total
 
     def _key(self, order: Iterable[int]) -> Perm:
         return tuple(axis for axis in order if self.larger[axis])
@@ -212,24 +218,30 @@ class Assignment:
         def before(flow: Flow, order: Perm) -> None:
             propose(flow.value.node, lambda node: self._giving(node, flow.value.port, inverse(order)))
 
-        for flow in self.flows if turn.forwards else reversed(self.flows):
-            given = flow.given(self.ways)
-            for read in flow.reads:
-                if flow.wanted(read, self.ways) == given:
-                    continue
-                if turn.behind:
-                    whole = flow.stored(self.ways)
-                    propose(read.node, lambda node: self._reading(node, read, whole))  # noqa: B023 - called at once
-                if turn.before:
-                    before(flow, flow.order(read, self.ways))
+        for flow, read in self._apart(turn.forwards):
+            if turn.behind:
+                given = flow.given(self.ways)
+                propose(read.node, lambda node: self._reading(node, read, given))  # noqa: B023 - called at once
+            if turn.before:
+                before(flow, flow.wanted(read, self.ways))
         while pending:
             node = pending.popleft()
             new = _together(self.ways, {node: proposed[node]})
             for flow, read in self._read_by.get(node, ()):
-                before(flow, flow.order(read, new))
+                before(flow, flow.wanted(read, new))
             for flow in self._given_by.get(node, ()):
-                behind(flow, flow.stored(new))
+                behind(flow, flow.given(new))
         return proposed
+
+    def _apart(self, forwards: bool) -> list[tuple[Flow, Read]]:
+        """The places that cost something, in the order of the graph or backwards, the dear ones first."""
+        found: list[tuple[int, Flow, Read]] = []
+        for flow in self.flows if forwards else reversed(self.flows):
+            given = flow.given(self.ways)
+            apart = ((flow.apart(given, flow.wanted(read, self.ways)), flow, read) for read in flow.reads)
+            found += [place for place in apart if place[0]]
+        found.sort(key=lambda place: place[0] == _RESHAPE)
+        return [(flow, read) for _, flow, read in found]
 
     def _reading(self, node: Node, read: Read, order: Perm) -> Way | None:
         """The way in which a node reads a flow's value that lies in an order."""
@@ -251,7 +263,7 @@ class Assignment:
 
     def _ask(self, choices: Choices, flow: Flow, new: Ways) -> None:
         """Let the choices pay for a flow: once for each order that is wanted and not given."""
-        given = (flow.given(self.ways), flow.given(new))
+        given = flow.given(self.ways), flow.given(new)
         # Order -> nodes that want it with their new way; nodes that want it with their old one.
         by_new: dict[Perm, set[Node]] = {}
         by_old: dict[Perm, set[Node]] = {}
@@ -264,43 +276,38 @@ class Assignment:
                 by_new.setdefault(other, set()).add(read.node)
                 by_old.setdefault(old, set()).add(read.node)
         for order in dict.fromkeys((*always, *by_new, *by_old)):
-            if given == (order, order):
-                continue
+            prices = flow.apart(given[0], order), flow.apart(given[1], order)
             if order in always:
-                _pay_always(choices, flow, given.index(order) if order in given else None)
-            else:
-                _pay(choices, flow, order, given, by_new.get(order, set()), by_old.get(order, set()))
-
-
-def _pay_always(choices: Choices, flow: Flow, when: int | None) -> None:
-    """Pay for an order that is wanted anyway, and that the node gives in its old way (0), its new one (1), or
-    never (None), which no choice changes.
-    """
-    if when == 1:
-        choices.cost(YES, flow.value.node, flow.price)
-    elif when == 0:
-        choices.cost(flow.value.node, NO, flow.price)
+                choices.cost(YES, flow.value.node, prices[0])
+                choices.cost(flow.value.node, NO, prices[1])
+            elif prices != (0, 0):
+                _pay(choices, flow, order, prices, by_new.get(order, set()), by_old.get(order, set()))
 
 
 def _pay(
-    choices: Choices, flow: Flow, order: Perm, given: tuple[Perm, Perm], by_new: set[Node], by_old: set[Node]
+    choices: Choices, flow: Flow, order: Perm, prices: tuple[int, int], by_new: set[Node], by_old: set[Node]
 ) -> None:
     """Pay once for an order that some nodes want in their new way, and some in their old one.
 
-    Yes is the new way, so that what is given in the one and wanted in the other way is not to be said by a
-    cut; it is paid for in any case.
+    Yes is the new way. That what is wanted in the new way is dearer if the node itself takes its new way is
+    not to be said by a cut, nor the other way round: then the higher price is paid in any case.
+
+    Args:
+        prices: with the old way and with the new way of the node that gives the value.
     """
-    node = flow.value.node
+    node, (old, new) = flow.value.node, prices
     some = (flow.value, order, "new")
     for reader in by_new:
         choices.cost(reader, some, _NEVER)
     if by_new:
-        choices.cost(some, node if given[1] == order else NO, flow.price)
+        choices.cost(some, NO, new)
+        choices.cost(some, node, old - new)
     some = (flow.value, order, "old")
     for reader in by_old:
         choices.cost(some, reader, _NEVER)
     if by_old:
-        choices.cost(node if given[0] == order else YES, some, flow.price)
+        choices.cost(YES, some, old)
+        choices.cost(node, some, new - old)
 
 
 def _together(ways: Ways, more: Mapping[Node, Way | None]) -> dict[Node, Way]:

@@ -12,7 +12,7 @@ from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.layout.plans import InShape, NewConstant, Perm, Plan
-from thinflow.transforms.layout.transposes import Sinker, reshape_unit_transposes, transposes
+from thinflow.transforms.layout.transposes import Sinker, reshape_unit_transposes
 from thinflow.transforms.shared.constants import side_outputs
 from thinflow.transforms.shared.effects import in_loops
 from thinflow.transforms.shared.identities import known_shapes
@@ -140,14 +140,7 @@ class CancelTransposes(Transform):
             return
         # Sizes tell which transposes move axes of size 1 only.
         known_shapes(graph)
-        reshape_unit_transposes(graph, trace)
         Sinker(graph, trace, self.name).join()
-        if self.push and transposes(graph) > 1:
-            # A step down may add transposes that later ones take away: only the end result can be judged.
-            trial = graph.clone()
-            Sinker(trial, Trace(), self.name).run()
-            if transposes(trial) < transposes(graph):
-                Sinker(graph, trace, self.name).run()
-                reshape_unit_transposes(graph, trace)
         while self.push and Sinker(graph, trace, self.name).assign():
-            reshape_unit_transposes(graph, trace)
+            pass
+        reshape_unit_transposes(graph, trace)
