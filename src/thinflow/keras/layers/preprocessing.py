@@ -111,7 +111,9 @@ def resizing(c: Call) -> Result:
         raise c.refuse("it pads pictures to keep their proportions (pad_to_aspect_ratio)")
     if c.flag("crop_to_aspect_ratio"):
         x = _in_proportion(c, x, size)
-    return _returned(c, _resized(c, x, size, c.text("interpolation", "bilinear").lower()), has_batch)
+    return _returned(
+        c, _resized(c, x, size, c.choice("interpolation", "bilinear", "nearest", "bicubic")), has_batch
+    )
 
 
 @layer("CenterCrop", ignores=("training",))
