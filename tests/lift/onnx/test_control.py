@@ -247,4 +247,24 @@ def test_layers_behind_a_branch_of_unknown_rank(tmp_path: Path) -> None:
     ]
     feed = {"x": rng.standard_normal((1, 4, 5)).astype(np.float32), "p": np.array(True)}
     path = save(tmp_path / "m.onnx", nodes, feed, ["y"], weights)
+    expected = runtime(path, feed)
+    agree(expected, lifted(path, feed))
+    for name in ("o.tflite", "o.onnx"):
+        thinflow.save(graph_of(path), tmp_path / name)
+        agree(expected, list(thinflow.run(tmp_path / name, feed).values()))
+
+
+def test_a_recurrent_layer_and_a_sum_of_parts_behind_a_branch_of_unknown_rank(tmp_path: Path) -> None:
+    rng = np.random.default_rng(10)
+    weights = {n: rng.standard_normal((1, 12, k)).astype(np.float32) for n, k in (("w", 3), ("r", 3))}
+    yes = body([node("Squeeze", ["x", "axis"], ["a"])], [], [("a", FLOAT, None)])
+    no = body([node("Identity", ["x"], ["a"])], [], [("a", FLOAT, None)])
+    nodes = [
+        node("If", ["p"], ["h"], then_branch=yes, else_branch=no),
+        node("Unsqueeze", ["h", "axis"], ["t"]),
+        node("LSTM", ["t", "w", "r", "", "", "t"], ["y", "e"], hidden_size=3),
+        node("Concat", ["e", "t"], ["z"], axis=0),
+    ]
+    feed = {"x": rng.standard_normal((1, 1, 3)).astype(np.float32), "p": np.array(True)}
+    path = save(tmp_path / "m.onnx", nodes, feed, ["y", "z"], {**weights, "axis": np.array([0])}, opset=17)
     agree(runtime(path, feed), lifted(path, feed))

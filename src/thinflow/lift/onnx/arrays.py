@@ -11,6 +11,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BFLOAT16, FLOAT, HALF, INT32, INT64, dtype
 from thinflow.lift.lifter import Call
+from thinflow.lift.onnx.formulas import Formula, ranked
 from thinflow.lift.onnx.sizes import Size, counted, product, settled, size, sizes_of, vector
 from thinflow.lift.onnx.values import (
     NUMBERS,
@@ -118,6 +119,10 @@ def _concat(c: Call) -> Value:
     xs = [c[i] for i in range(len(c.xs))]
     if len(xs) == 1:
         return c.emit("Identity", xs[0])
+    shapes = [x.spec.shape for x in xs] + [c.spec.shape]
+    if (sizes := next((s for s in shapes if s is not None), None)) is not None:
+        # All have the rank of one, and of the result.
+        xs = [ranked(Formula(c).term(x), (None,) * len(sizes)).value for x in xs]
     return c.emit("ConcatV2", *xs, c.constant(c.get("axis", 1)), N=len(xs), Tidx=INT32)
 
 

@@ -93,6 +93,18 @@ def reshaped(x: Term, sizes: Sequence[Size]) -> Term:
     return x.reshape(vector(x.body, sizes))
 
 
+def ranked(x: Term, sizes: Sequence[int | None]) -> Term:
+    """A tensor of which not even the rank is known, in the only form that its reader takes.
+
+    Args:
+        sizes: None for one that stays what it is.
+    """
+    if x.value.spec.shape is not None:
+        return x
+    own = x.sizes()
+    return x.reshape(vector(x.body, [own.at(0, n) if s is None else s for n, s in enumerate(sizes)]))
+
+
 def counted(body: Body, count: Size) -> Term:
     """0, 1, ... count - 1, int32."""
     import numpy as np

@@ -14,11 +14,10 @@ import numpy as np
 from thinflow.decompose.loops import while_loop
 from thinflow.decompose.terms import Term, concat, stack, where
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Value
-from thinflow.ir.types import INT32, Shape, TensorSpec
+from thinflow.ir.types import INT32, TensorSpec
 from thinflow.lift.lifter import Call
-from thinflow.lift.onnx.formulas import Formula
+from thinflow.lift.onnx.formulas import Formula, ranked
 from thinflow.lift.onnx.values import text
 from thinflow.lift.rules import lifts
 
@@ -154,13 +153,6 @@ def _beside(ways: Sequence[Term], axis: int) -> Term:
     return stack(ways, axis) if len(ways) > 1 else ways[0].expand_dims(axis)
 
 
-def _ranked(x: Term, shape: Shape) -> Term:
-    """An operand of which not even the rank was known, in the only shape that the op takes."""
-    if x.value.spec.shape is not None:
-        return x
-    return x.apply("EnsureShape", shape=ShapeAttr(shape))
-
-
 @dataclass
 class _Layer:
     """What the three ops have in common.
@@ -198,7 +190,7 @@ class _Layer:
             raise UnsupportedOp(f"its direction {word!r} is not known here")
         is_batch_first = bool(c.get("layout", 0))
         x, weights, recurrent = (body.term(c[n]) for n in range(3))
-        x = _ranked(x, (None, None, weights.shape[2]))
+        x = ranked(x, (None, None, weights.shape[2]))
         directions = 2 if word == "bidirectional" else 1
         units = recurrent.static_size(2, "the number of its units")
         if recurrent.shape[0] not in (None, directions) or c.get("hidden_size", units) != units:
@@ -219,7 +211,7 @@ class _Layer:
     def first(self, place: int, direction: int) -> Term:
         """A state [batch,units] before the first step; zeros if it is not given."""
         if self.c.has(place):
-            given = _ranked(self.body.term(self.c[place]), (None, None, self.units))
+            given = ranked(self.body.term(self.c[place]), (None, None, self.units))
             if self.is_batch_first:
                 given = given.transpose((1, 0, 2))
             return _picked(given, direction)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT64
 from thinflow.lift.lifter import Call
+from thinflow.lift.onnx.formulas import Formula, ranked
 from thinflow.lift.onnx.values import channels_first, channels_last, integers, like, text, transposed
 from thinflow.lift.rules import lifts
 from thinflow.ops._shapes import same_padding
@@ -288,7 +288,9 @@ def by_group(c: Call, group: int, x: Value, w: Value, op: Any, axis: int = -1) -
 
 @lifts("onnx.Conv", ignores=("kernel_shape", "pads"))
 def _conv(c: Call) -> Value:
-    if c[0].spec.shape is None and c[1].spec.shape is not None:
-        # What a branch gives may be of any rank; the op takes the rank of its weights.
-        c.xs[0] = c.emit("EnsureShape", c[0], shape=ShapeAttr((None,) * len(c[1].spec.shape)))
+    kernel = c[1].spec.shape
+    if c[0].spec.shape is None and kernel is not None and len(kernel) > 1 and kernel[1] is not None:
+        # What a branch gives may be of any rank; the weights tell it, and the number of channels.
+        sizes = (None, kernel[1] * int(c.get("group", 1)), *(None,) * (len(kernel) - 2))
+        c.xs[0] = ranked(Formula(c).operand(0), sizes).value
     return convolution(c, c[0], c[1], c[2] if c.has(2) else None)
