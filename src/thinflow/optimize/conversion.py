@@ -19,6 +19,7 @@ from thinflow.optimize.core import BESIDE, Core, narrow_advice, shape_advice
 from thinflow.optimize.coverage import Coverage, coverage_of
 from thinflow.optimize.eight_bit_check import holds_codes
 from thinflow.optimize.float_graph import float_graph, reopened, type_notes
+from thinflow.optimize.left_transposes import transpose_note
 from thinflow.optimize.litert import LiteRTMaker
 from thinflow.optimize.maker import M, ModelMaker
 from thinflow.optimize.numeric_check import CALLS, check_calls, check_model, require_states, why_one_batch
@@ -166,6 +167,9 @@ class Converter(Generic[M]):
     ) -> Conversion:
         """The account of what was written."""
         notes = [*_core_notes(model.core), *(f"note   {text}" for text in type_notes(optimized))]
+        # Of files in other words than TensorFlow's, whose layout is seldom that of the runtime.
+        if self.graph.source is not None and (left := transpose_note(optimized.graph)):
+            notes.append(left)
         notes += [*model.batch_notes, *self.maker.file_notes(model), *doubts]
         return Conversion(self._path(model), size, proof, notes, model.coverage, self.asked, left=model.left)
 
