@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import random
 from contextlib import suppress
 from pathlib import Path
@@ -384,3 +385,41 @@ def test_random_damage_is_refused_or_read(tmp_path: Path) -> None:
         path.write_text(json.dumps(content))
         with suppress(ThinflowError):
             tfjs.load(path)
+
+
+# --- real networks ------------------------------------------------------------------------------------------
+
+SHARED = Path(os.environ.get("THINFLOW_SHARED", "../shared"))
+NAMES = ("autoencoder", "mtcnn", "t2o_fc-layers")
+FROZEN = [*(SHARED / "zoo" / "pb").glob("*.pb"), *(SHARED / "models" / f"{n}.pb" for n in NAMES)]
+
+
+@pytest.mark.parametrize("file", sorted(FROZEN), ids=lambda p: p.stem)
+def test_frozen_networks_as_the_converter_writes_them(file: Path, tmp_path: Path) -> None:
+    """A GraphDef as protobuf says it in JSON, its constants without their elements."""
+    from google.protobuf import json_format
+
+    from thinflow.wire import protos
+
+    graph = thinflow.load(file)
+    content = json_format.MessageToDict(protos.parse("GraphDef", file.read_bytes()))
+    weights: dict[str, np.ndarray] = {}
+    for one in content["node"]:
+        tensor = graph.node(one["name"]).tensor if one["name"] in graph else None
+        if one["op"] == "Const" and tensor is not None:
+            array = tensor.numpy()
+            weights[one["name"]] = array.astype(np.int32) if array.dtype == np.int64 else array
+            value = one["attr"]["value"]["tensor"]
+            one["attr"]["value"]["tensor"] = {k: value[k] for k in ("dtype", "tensorShape") if k in value}
+    content["node"] = [n for n in content["node"] if n["op"] != "Const" or n["name"] in weights]
+    made = thinflow.load(
+        write(tmp_path, content["node"], weights, shard=50_000),
+        outputs=[v.name for v in graph.outputs],
+        inputs=[v.name for v in graph.inputs],
+    )
+    rng = np.random.default_rng(0)
+    feed = {
+        v.name: rng.standard_normal([n or 1 for n in v.shape or ()]).astype(np.float32) for v in graph.inputs
+    }
+    for a, b in zip(*(thinflow.Session(g, "reference").run(None, feed) for g in (graph, made)), strict=True):
+        np.testing.assert_array_equal(a, b)
