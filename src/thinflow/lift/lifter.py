@@ -30,6 +30,7 @@ class Call:
         facts: what the file says of itself.
         xs: operands in the new graph; None for one that is absent.
         spec: what the file says of the first output.
+        given: options that the rule is to take for the file's.
         read_options, read_operands: what the rule has looked at so far.
     """
 
@@ -39,6 +40,7 @@ class Call:
         self.facts = lifter.facts
         self.sources = foreign.operands(node, node.inputs)
         self.xs = xs
+        self.given: dict[str, Any] = {}
         self.read_options: set[str] = set()
         self.read_operands: set[int] = set()
         stated = foreign.stated(node)
@@ -64,7 +66,7 @@ class Call:
     def get(self, option: str, default: Any = None) -> Any:
         """An option of the file."""
         self.read_options.add(option)
-        return self.node.get(option, default)
+        return self.given[option] if option in self.given else self.node.get(option, default)
 
     def state(self, place: int) -> Value:
         """A state before the first step.

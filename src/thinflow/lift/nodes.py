@@ -11,6 +11,7 @@ from thinflow.ir.vocabulary import vocabulary_of
 from thinflow.lift.grids import codes, moved
 from thinflow.lift.lifter import Call, Lifter
 from thinflow.lift.rules import Entry, refuse_unread, rule_for
+from thinflow.lift.tflite.integer_layers import integer_layer
 from thinflow.lift.tflite.quantized import dequantized_operands, rounded_results
 from thinflow.ops.registry import RULE_ERRORS
 
@@ -41,6 +42,10 @@ def lift_node(lifter: Lifter, node: Node) -> None:
 
 def _results(call: Call, entry: Entry) -> list[Value]:
     """Results of an op by its rule, which gets real numbers and whose own are quantized behind it."""
+    whole = integer_layer(call, entry.rule)
+    if whole is not None:
+        refuse_unread(call, entry)
+        return [whole]
     # So rules need not know of quantization.
     call.xs = dequantized_operands(call)
     grid = moved(call)
