@@ -149,3 +149,11 @@ def test_products_of_two_matrices_are_spelled_as_a_layer(tmp_path: Path) -> None
     assert Single("Gemm", [x], [w, b], {"beta": 0.5}).check(tmp_path) == {"MatMul": 1, "BiasAdd": 1}
     assert Single("Gemm", [x], [w, b[:1]]).check(tmp_path) == {"MatMul": 1, "AddV2": 1}
     assert Single("MatMul", [x], [w]).check(tmp_path, "litert") == {"MatMul": 1}
+
+
+def test_nothing_is_dropped_at_a_ratio_of_0(tmp_path: Path) -> None:
+    x = np.ones((2, 3), np.float32)
+    operands = [np.float32(0), np.array(True)]
+    assert Single("Dropout", [x], operands).check(tmp_path) == {"Identity": 1}
+    with pytest.raises(UnsupportedOp, match="it drops at random, as in training"):
+        Single("Dropout", [x], [None, np.array(True)]).lifted(tmp_path)

@@ -206,3 +206,18 @@ def test_columns_by_number(tmp_path: Path) -> None:
 def test_what_is_refused(tmp_path: Path, op: str, fed: Any, options: Any, problem: str) -> None:
     with pytest.raises(UnsupportedOp, match=problem):
         Single(op, fed, (), options, opset=24).lifted(tmp_path)
+
+
+def test_written_places_are_written_in_litert_too(tmp_path: Path) -> None:
+    """ONNX forbids places that are written twice, which LiteRT would add up."""
+    x, updates = np.zeros((3, 4), np.float32), np.float32([[1, 2], [3, 4]])
+    rows = np.int64([[0, 2], [1, 0]])
+    Single("ScatterElements", [x, rows, updates], (), {"axis": 0}, opset=18).check(tmp_path, "litert")
+    Single("ScatterND", [x, np.int64([[2], [0]]), np.ones((2, 4), np.float32)]).check(tmp_path, "litert")
+
+
+def test_places_of_seven_axes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 3, 1, 2, 1, 2, 2)).astype(np.float32)
+    places = rng.integers(-3, 3, (2, 1, 1, 2, 1, 2, 2), np.int64)
+    Single("GatherElements", [x, places], (), {"axis": 1}).check(tmp_path, "litert")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from thinflow.decompose.index_ops import UNIQUE
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32, INT64
@@ -128,7 +129,9 @@ def _combined(c: Call, x: Value, places: Value, updates: Value, count: Size) -> 
     op = {"none": "Update", "add": "Add", "max": "Max", "min": "Min"}.get(how)
     if op is None:
         raise UnsupportedOp(f"it combines by '{how}'")
-    return c.emit(f"TensorScatter{op}", x, places, updates)
+    # ONNX forbids places that are written twice where nothing is combined.
+    known = UNIQUE if how == "none" else {}
+    return c.emit(f"TensorScatter{op}", x, places, updates, **known)
 
 
 @lifts("onnx.ScatterElements", "onnx.Scatter")
@@ -175,7 +178,7 @@ def _tensor_scatter(c: Call) -> Value:
     places = c.emit("Reshape", linear_places(c, places, sizes[: axis + 1], axis), integers(c, (-1, 1)))
     rest = sizes[axis + 1 :]
     rows, updates = (c.emit("Reshape", c[i], vector(c, [-1, *rest])) for i in (0, 1))
-    return c.emit("Reshape", c.emit("TensorScatterUpdate", rows, places, updates), vector(c, sizes))
+    return c.emit("Reshape", c.emit("TensorScatterUpdate", rows, places, updates, **UNIQUE), vector(c, sizes))
 
 
 @lifts("onnx.Compress")

@@ -89,7 +89,8 @@ def _is_inf(c: Call) -> Value:
 @lifts("onnx.Dropout", ignores=("is_test", "ratio", "seed"), unread=(1,))
 def _dropout(c: Call) -> list[Value]:
     """As in inference: the input; the mask, where anyone reads it, lets all through."""
-    if c.has(2) and bool(c.known(2).any()):
+    drops = not c.has(1) or c.content(c[1]) is None or bool(c.known(1).any())
+    if c.has(2) and bool(c.known(2).any()) and drops:
         raise UnsupportedOp("it drops at random, as in training")
     y = c.emit("Identity", c[0])
     if len(c.node.outputs) < 2:

@@ -81,7 +81,20 @@ def wrapped(c: Call, places: Value, number: Size | Sequence[int]) -> Value:
         return integers(c, np.where(content < 0, content + np.array(number), content).astype(np.int64))
     sizes = number if isinstance(number, Value) else integers(c, number)
     # TensorFlow's gathers take none below zero.
-    return c.emit("FloorMod", typed(c, places, INT64), sizes)
+    whole = typed(c, places, INT64)
+    return c.emit("FloorMod", whole, sizes) if sizes.spec.rank else _by(c, "FloorMod", whole, sizes)
+
+
+_MOST_BROADCAST = 6
+"""Axes of operands that LiteRT's kernels broadcast."""
+
+
+def _by(c: Call, op: str, x: Value, number: Value) -> Value:
+    """x and a scalar, one with the other; x as a vector where it has too many axes."""
+    count = x.spec.rank
+    if count is None or count <= _MOST_BROADCAST:
+        return c.emit(op, x, number)
+    return c.emit("Reshape", c.emit(op, flat(c, x), number), vector(c, sizes_of(c, x, count)))
 
 
 def linear_places(c: Call, places: Value, sizes: Sequence[Size], axis: int) -> Value:
@@ -101,7 +114,7 @@ def linear_places(c: Call, places: Value, sizes: Sequence[Size], axis: int) -> V
         along(c, v, a, count) for v, a in zip(others, (a for a in range(count) if a != axis), strict=True)
     ]
     start = _sum(c, shaped)
-    whole = places if steps[axis] == 1 else c.emit("Mul", places, scalar(c, steps[axis]))
+    whole = places if steps[axis] == 1 else _by(c, "Mul", places, scalar(c, steps[axis]))
     return whole if start is None else c.emit("AddV2", whole, start)
 
 

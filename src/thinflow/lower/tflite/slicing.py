@@ -219,16 +219,17 @@ def unsorted_segment(b: Builder, node: Node, x: Tensor, segments: Tensor, count:
     return b.emit(_UNSORTED[node.op], x, b.index(segments), b.index(count))
 
 
-def _one_place(b: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """The same for a place that is computed while the model runs: alone it cannot be named twice."""
+def _computed_places(b: Builder, x: Tensor, indices: Tensor, updates: Tensor, is_unique: bool) -> Tensor:
+    """The same for places that are computed while the model runs: one alone cannot be named twice."""
     count = math.prod(n or 0 for n in shape_of(indices)[:-1])
     require(
-        count == 1 and None not in shape_of(indices),
+        is_unique or (count == 1 and None not in shape_of(indices)),
         "the places are computed while the model runs, and may name one twice",
     )
+    require(None not in shape_of(updates), "the number of places is not known")
     sizes = [n or 0 for n in shape_of(x)]
     written = [n or 0 for n in shape_of(updates)]
-    # SCATTER_ND adds up what meets in one place; one place alone meets nothing.
+    # SCATTER_ND adds up what meets in one place; here nothing does.
     where, shape = b.index(indices), b.ints(sizes, "shape")
     ones = b.const(np.ones(written, np.float32), "ones")
     marks = b.step("SCATTER_ND", where, ones, shape, shape=x.shape, element=FLOAT)
@@ -239,12 +240,19 @@ def _one_place(b: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Tenso
 
 
 @lower("TensorScatterUpdate", to="tflite")
-def tensor_scatter_update(b: Builder, node: Node, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """SCATTER_ND into zeros, chosen where it sets something; a place set twice would be added up."""
+def tensor_scatter_update(
+    b: Builder, node: Node, x: Tensor, indices: Tensor, updates: Tensor, *, _is_unique: bool = False
+) -> Tensor:
+    """SCATTER_ND into zeros, chosen where it sets something; a place set twice would be added up.
+
+    Args:
+        b, node, x, indices, updates: as for every rule.
+        _is_unique: the word of the op that this stands for, that no place is set twice.
+    """
     shape = shape_of(x)
     require(None not in shape, "the sizes are not known")
     if not indices.is_constant:
-        return _one_place(b, x, indices, updates)
+        return _computed_places(b, x, indices, updates, _is_unique)
     places = np.asarray(indices.array()).reshape(-1, shape_of(indices)[-1] or 0)
     require(len(np.unique(places, axis=0)) == len(places), "a place is set twice")
     sizes = [n or 0 for n in shape]
