@@ -49,9 +49,9 @@ def renamed(kind: str, options: Mapping[str, object]) -> tuple[str, dict[str, ob
             new["kernel_size"] = [new.pop(side) for side in sides if side in new]
     if kind == "Merge":
         return _merge(new)
-    if kind == "BatchNormalization" and new.pop("mode", 0) == 1:
+    if kind == "BatchNormalization" and (mode := new.pop("mode", 0)) != 0:
         raise UnsupportedOp(
-            "it normalizes each sample by its own mean (mode 1)", f"layer '{new.get('name')}' ({kind})"
+            f"it normalizes by its input's own mean (mode {mode})", f"layer '{new.get('name')}' ({kind})"
         )
     if new.get("padding") == "full":
         raise UnsupportedOp("border_mode 'full' is not known", f"layer '{new.get('name')}' ({kind})")
@@ -60,7 +60,7 @@ def renamed(kind: str, options: Mapping[str, object]) -> tuple[str, dict[str, ob
 
 def _class(kind: str) -> str:
     """A layer's class as it has been called since Keras 2: Conv2D for Convolution2D."""
-    plain = kind.removeprefix("Atrous")
+    plain = {"TimeDistributedDense": "Dense"}.get(kind, kind.removeprefix("Atrous"))
     if plain.startswith("Deconvolution"):
         return plain.replace("Deconvolution", "Conv") + "Transpose"
     return plain.replace("Convolution", "Conv")
@@ -69,7 +69,7 @@ def _class(kind: str) -> str:
 def _merging(mode: str) -> str | None:
     """The layer that a mode of Merge has become."""
     layers = {"sum": "Add", "mul": "Multiply", "concat": "Concatenate", "ave": "Average", "max": "Maximum"}
-    return "Dot" if mode in ("dot", "cos") else layers.get(mode)
+    return "Dot" if mode == "dot" else layers.get(mode)
 
 
 def _merge(options: dict[str, object]) -> tuple[str, dict[str, object]]:
@@ -78,11 +78,13 @@ def _merge(options: dict[str, object]) -> tuple[str, dict[str, object]]:
     layer = _merging(mode) if isinstance(mode, str) else None
     if layer is None or options.get("mode_type", "raw") != "raw":
         raise UnsupportedOp(
-            "it merges by a function that is stored as Python's bytecode, which is never run",
+            "it merges in a way that later versions of Keras do not have, or by Python's bytecode",
             where,
             "replace the layer in Keras, and save the model again",
         )
-    options["axis"] = options.pop("concat_axis", -1) if mode == "concat" else options.pop("dot_axes", -1)
-    if mode in ("dot", "cos"):
-        options["axes"], options["normalize"] = options.pop("axis"), mode == "cos"
-    return layer, options
+    kept: dict[str, object] = {key: options[key] for key in ("name", "trainable") if key in options}
+    if layer == "Concatenate":
+        kept["axis"] = options.get("concat_axis", -1)
+    if layer == "Dot":
+        kept["axes"] = options.get("dot_axes", -1)
+    return layer, kept

@@ -172,6 +172,8 @@ def _transposed(c: Call, dims: int) -> Value:
     """The gradient of a convolution as a layer.   kernel [..., outputs, inputs]."""
     x, filters = c.to_last(c[0]), c.integer("filters")
     kernel = kernel_array(c, "kernel", dims)
+    # Keras 1 has the axes of inputs and outputs as in other convolutions.
+    kernel = kernel.swapaxes(-1, -2) if c.generation == 1 else kernel
     if kernel.shape[-2:] != (filters, c.size(x, -1)):
         c.array("kernel", (*kernel.shape[:-2], filters, c.size(x, -1)))
     if c.integer("groups", 1) != 1:
@@ -227,9 +229,14 @@ def conv1d_transpose(c: Call) -> Result:
     return _transposed(c, 1)
 
 
-@layer("Conv2DTranspose", weights="kernel bias?use_bias", ignores=("output_shape",))
+@layer("Conv2DTranspose", weights="kernel bias?use_bias")
 def conv2d_transpose(c: Call) -> Result:
-    return _transposed(c, 2)
+    y = _transposed(c, 2)
+    # Keras 1 lets the user choose among the sizes that give the input's.
+    wanted = c.get("output_shape")
+    if isinstance(wanted, list) and wanted[1:] != list(c.shape(y)[1:]):
+        raise c.refuse(f"its output has the shape {wanted}, where later versions of Keras have {c.shape(y)}")
+    return y
 
 
 @layer("Conv3DTranspose", weights="kernel bias?use_bias")

@@ -1,0 +1,52 @@
+"""The networks of keras.applications, with random weights, compute what they compute in Keras.
+
+All of them take minutes; a third of them is tried, another one each day.
+"""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.oracle import _keras_models as models
+
+pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.filterwarnings("default")]
+_FAMILIES = {
+    "": ("VGG16", "VGG19", "Xception", "InceptionV3", "InceptionResNetV2", "NASNetMobile"),
+    "MobileNet": ("", "V2", "V3Small", "V3Large"),
+    "ResNet": ("50", "101", "152", "50V2", "101V2", "152V2"),
+    "DenseNet": ("121", "169", "201"),
+    "EfficientNet": (*(f"B{n}" for n in range(8)), "V2B0", "V2B1", "V2B2", "V2B3", "V2S", "V2M", "V2L"),
+    "ConvNeXt": ("Tiny", "Small", "Base", "Large", "XLarge"),
+}
+NETWORKS = [family + kind for family, kinds in _FAMILIES.items() for kind in kinds]
+_PARTS = 13
+TODAY = datetime.date.today().toordinal() % _PARTS
+FEW = NETWORKS[TODAY::_PARTS]
+
+
+def network(generation: int, name: str) -> tuple[Any, list[np.ndarray]]:
+    keras = models.package(generation)
+    # Only NASNet asks for the size that it was made for.
+    size = {"NASNetMobile": 224, "Xception": 96, "InceptionV3": 96, "InceptionResNetV2": 96}.get(name, 64)
+    model = getattr(keras.applications, name)(weights=None, input_shape=(size, size, 3), classes=10)
+    rng = np.random.default_rng(len(name))
+    for weight in model.weights:
+        path = getattr(weight, "path", weight.name)
+        if "moving_variance" in path:
+            weight.assign(rng.uniform(0.5, 1.5, weight.shape))
+        elif any(word in path for word in ("moving_mean", "beta", "bias")):
+            weight.assign(rng.normal(0, 0.1, weight.shape))
+    return model, [rng.uniform(0, 255, (2, size, size, 3)).astype(np.float32)]
+
+
+@pytest.mark.parametrize("generation", [2, 3])
+@pytest.mark.parametrize("name", FEW)
+def test_application(name: str, generation: int, tmp_path: Path) -> None:
+    model, inputs = network(generation, name)
+    for suffix in (".keras", ".h5"):
+        models.compare(model, inputs, tmp_path / f"model{suffix}")
