@@ -10,7 +10,6 @@ import pytest
 
 from tests.lift.onnx.models import agree, lifted, node, runtime, save
 from thinflow.errors import UnsupportedOp
-from thinflow.lift.rules import rules
 
 pytest.importorskip("onnxruntime")
 MS = "com.microsoft"
@@ -99,8 +98,6 @@ def file(path: Path, case: Case) -> tuple[Path, dict[str, np.ndarray]]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_they_give_what_onnxruntime_gives(case: str, tmp_path: Path) -> None:
-    if CASES[case][0] in ("GridSample",) and "onnx.GridSample" not in rules():
-        pytest.skip("it has no rule yet")
     path, feed = file(tmp_path / "m.onnx", CASES[case])
     agree(runtime(path, feed), lifted(path, feed))
 

@@ -80,6 +80,15 @@ def test_random_layers_give_what_onnxruntime_gives(op: str, seed: int, tmp_path:
 
 
 @pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", ["o.tflite", "o.onnx"])
+def test_random_layers_in_the_files_of_the_targets(op: str, seed: int, name: str, tmp_path: Path) -> None:
+    path, feed = layer(tmp_path / "m.onnx", op, seed + 100, functions=seed > 3)
+    thinflow.save(graph_of(path), tmp_path / name)
+    agree(runtime(path, feed), list(thinflow.run(tmp_path / name, feed).values()))
+
+
+@pytest.mark.parametrize("op", GATES)
 @pytest.mark.parametrize("seed", range(4))
 def test_layers_whose_batch_comes_first(op: str, seed: int, tmp_path: Path) -> None:
     """They are those of the other layout with their axes in another order; ONNX Runtime has only those."""

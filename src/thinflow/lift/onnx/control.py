@@ -317,15 +317,17 @@ def _while(
     last, _, _ = while_loop(
         _times(c, body), step, [first, *starts, *gathered], outer, goes_on=lambda going, *_: going
     )
-    return [t.value for t in last[1:]]
+    end = 1 + count
+    return [t.value for t in (*last[1:end], *(rows.cut(0, 1, None) for rows in last[end:]))]
 
 
 def _nothing(body: Formula, spec: TensorSpec) -> Term:
-    """No rows yet: [0, ...] of a row's shape; their number is open."""
+    """What rows are put behind, [1, ...] of a row's shape; their number is open."""
     if spec.shape is None or None in spec.shape or spec.dtype is None:
         raise UnsupportedOp("the shape of what it gathers iteration by iteration is not known")
-    empty = body.constant(np.zeros((0, *(n or 0 for n in spec.shape))), spec.dtype)
-    return _relaxed(empty, TensorSpec(spec.dtype, (None, *spec.shape)))
+    # One row that is cut off in the end: LiteRT's loops do not carry a tensor without elements.
+    first = body.constant(np.zeros((1, *(n or 0 for n in spec.shape))), spec.dtype)
+    return _relaxed(first, TensorSpec(spec.dtype, (None, *spec.shape)))
 
 
 # --- Scan ---------------------------------------------------------------------------------------------------
