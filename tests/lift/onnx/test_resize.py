@@ -110,6 +110,11 @@ def test_old_versions(tmp_path: Path, op: str, opset: int, mode: str, scales: tu
         ({"nearest_mode": "half_up"}, [None, f(1, 1, 2, 2)], "it rounds by 'half_up'"),
         ({}, [None, f(1, 1, 2)], "3 sizes or scales for 4 axes"),
         ({}, [None, f(1, 1, 2, -2)], "its scales are missing, or not positive"),
+        (
+            {"coordinate_transformation_mode": "tf_crop_and_resize"},
+            [f(0, 0, 0, np.nan, 1, 1, 1, 1), f(1, 1, 2, 2)],
+            "its region has not 8 ends that are numbers",
+        ),
         ({"axes": [2, 2]}, [None, f(2, 2)], "it names an axis twice"),
         (
             {"keep_aspect_ratio_policy": "squeeze"},

@@ -159,6 +159,8 @@ ROI, IMAGE = np.ones((1, 4), np.float32), np.zeros(1, np.int64)
         ("RoiAlign", [X, ROI, IMAGE], {"coordinate_transformation_mode": "x"}, "its coordinates go by 'x'"),
         ("RoiAlign", [X, ROI, IMAGE], {"sampling_ratio": -1}, "it makes 1 x 1 pixels of -1 samples each"),
         ("MaxRoiPool", [X, np.ones((1, 5), np.float32)], {"pooled_shape": [2]}, "its regions have 1 sizes"),
+        ("RoiAlign", [X, ROI, IMAGE], {"output_height": 1 << 40}, "it asks for 1099511627776 elements"),
+        ("MaxRoiPool", [X, np.ones((1, 5), np.float32)], {"pooled_shape": [1 << 40, 2]}, "it asks for 10995"),
         ("DeformConv", [X, np.ones((1, 1, 2, 2), np.float32), np.ones((1, 8, 3, 3), np.float32)], {},
          "its channels, 2, do not fit 1 groups"),
         ("NonMaxSuppression", [ROI[None], np.ones((1, 1, 1), np.float32), np.int64([1])],

@@ -11,10 +11,13 @@ import pytest
 import thinflow
 from tests.lift.onnx.configurations import convolution, pool, w
 from tests.lift.onnx.single import Single
+from thinflow import formats
+from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import UnsupportedOp
+from thinflow.lift import lift
 
 pytest.importorskip("onnxruntime")
-pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx")
 
 
 OPEN = "the sizes of its input are open"
@@ -130,6 +133,16 @@ def test_a_transposed_convolution_that_doubles_is_one_op(
     assert not ops["StridedSlice"] or open_axes
 
 
+@pytest.mark.parametrize("sizes", [(6,), (4, 5)])
+def test_a_transposed_convolution_of_each_channel_is_one_op(tmp_path: Path, sizes: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    options = {"strides": [2] * len(sizes), "group": 4, "pads": [1] * 2 * len(sizes)}
+    constants = [w(rng, 4, 1, *[4] * len(sizes))]
+    ops = Single("ConvTranspose", [w(rng, 2, 4, *sizes)], constants, options).check(tmp_path, "litert")
+    assert ops["DepthwiseConv2dNativeBackpropInput"] == 1
+    assert not ops["ConcatV2"]
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -172,6 +185,33 @@ def test_maxima_go_back_to_their_places(tmp_path: Path, overlap: bool, open_axes
     y, at = Single("MaxPool", [x], [], options, 2).expected()
     case = Single("MaxUnpool", [y, at], [], options, opset=22, open_axes=open_axes)
     case.check(tmp_path)
+
+
+@pytest.mark.parametrize("sizes", [(6, 8), (8,), (4, 4, 6)])
+def test_maxima_there_and_back(tmp_path: Path, sizes: tuple[int, ...]) -> None:
+    """A pool and its inverse in one model, of which LiteRT runs all: places that are distinct for certain."""
+    helper, count = onnx.helper, len(sizes)
+    options = {"kernel_shape": [2] * count, "strides": [2] * count}
+    nodes = [helper.make_node("MaxPool", ["x"], ["m", "at"], **options),
+             helper.make_node("Relu", ["m"], ["r"]),
+             helper.make_node("MaxUnpool", ["r", "at"], ["y"], **options)]  # fmt: skip
+    ends = [helper.make_tensor_value_info(n, 1, (2, 3, *sizes)) for n in "xy"]
+    made = helper.make_model(
+        helper.make_graph(nodes, "g", ends[:1], ends[1:]),
+        opset_imports=[helper.make_opsetid("", 13)],
+        ir_version=9,
+    )
+    path = tmp_path / "m.onnx"
+    path.write_bytes(made.SerializeToString())
+    feed = {"x": w(np.random.default_rng(0), 2, 3, *sizes)}
+    (expected,) = thinflow.run(path, feed, engine="onnxruntime").values()
+    graph = formats.load(path)
+    infer_shapes(graph)
+    graph = lift(graph)
+    for engine in ("reference", "litert"):
+        (found,) = thinflow.run(graph, feed, engine=engine).values()
+        np.testing.assert_array_equal(found, expected)
+    assert thinflow.Session(graph, engine="litert").reasons == {}
 
 
 def test_maxima_in_a_larger_result(tmp_path: Path) -> None:

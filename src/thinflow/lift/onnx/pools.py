@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,7 +57,7 @@ def _separately(c: Call, op: str, x: Term, win: Window) -> Term:
             y = found if y is None else y.maximum(found) if op == "MaxPool" else y + found
         assert y is not None
         x = y
-    return x if op == "MaxPool" else x * (1 / int(np.prod(win.kernel)))
+    return x if op == "MaxPool" else x * (1 / math.prod(win.kernel))
 
 
 @lifts("onnx.MaxPool", ignores=("pads", "storage_order"))
@@ -128,7 +129,7 @@ def _lp_pool(c: Call) -> Value:
     x = Formula(c).term(_filled(c, channels_last(c, c[0], count), win, 0.0))
     exponent = _exponent(c)
     means = pooled(c, "AvgPool", _powers(x, exponent).value, win)
-    total = Formula(c).term(means) * float(np.prod(win.kernel))
+    total = Formula(c).term(means) * float(math.prod(win.kernel))
     return channels_first(c, _root(total, exponent).value, count)
 
 

@@ -10,7 +10,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.formulas import Formula, Size, counted, product, reshaped, scalar, size, vector
-from thinflow.lift.onnx.values import opset, text
+from thinflow.lift.onnx.values import bounded, opset, text
 from thinflow.lift.rules import lifts
 
 _HALF_PIXEL = 16
@@ -34,6 +34,7 @@ def _roi_align(c: Call) -> Value:
     ratio = int(c.get("sampling_ratio", 0))
     if min(outs) < 1 or ratio < 0:
         raise UnsupportedOp(f"it makes {outs[0]} x {outs[1]} pixels of {ratio} samples each")
+    bounded(max(outs) * max(ratio, 1))
     axes = []
     for axis, out in enumerate(outs):
         start, end = (rois.at(1, column) * scale - half for column in (1 - axis, 3 - axis))
@@ -146,6 +147,7 @@ def _max_roi_pool(c: Call) -> Value:
     outs, scale = list(c.get("pooled_shape") or ()), float(c.get("spatial_scale", 1.0))
     if len(outs) != 2 or min(outs) < 1 or len(x.shape) != 4:
         raise UnsupportedOp(f"its regions have {len(outs)} sizes, not 2 above 0")
+    bounded(max(outs))
     pictures = x.transpose((0, 2, 3, 1)).gather(rois.at(1, 0).cast(INT32))
     regions, channels = size(rois, 0), size(x, 1)
     for axis, out in enumerate(outs):

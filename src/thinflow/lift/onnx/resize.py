@@ -99,8 +99,8 @@ def _axes(f: Formula, x: Term) -> list[Axis]:
         axes = _in_proportion(axes, named, policy)
     if _coordinates(c) == "tf_crop_and_resize":
         roi = c.known(1).reshape(2, -1)
-        if roi.shape[1] != len(named):
-            raise UnsupportedOp(f"its region has {roi.size} ends for {len(named)} axes")
+        if roi.shape[1] != len(named) or not np.isfinite(roi).all():
+            raise UnsupportedOp(f"its region has not {2 * len(named)} ends that are numbers")
         for n, (start, end) in zip(named, roi.T.tolist(), strict=True):
             axes[n] = replace(axes[n], ends=(start, end))
     return axes

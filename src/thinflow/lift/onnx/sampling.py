@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -192,7 +193,7 @@ def _affine_grid(c: Call) -> Value:
     count = len(sizes)
     if count not in (2, 3) or min(sizes) < 1:
         raise UnsupportedOp(f"its grid has the sizes {sizes}")
-    bounded(int(np.prod(sizes)) * (count + 1))
+    bounded(math.prod(sizes) * (count + 1))
     lines = []
     for n in sizes:
         # With aligned corners the outermost pixels' centres are the ends, else their edges.

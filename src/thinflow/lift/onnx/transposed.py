@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -93,8 +94,8 @@ def _dilated(f: Formula, w: Term, gaps: Sequence[int]) -> Term:
         if gap == 1:
             continue
         sizes = [int(n or 0) for n in w.shape]
-        bounded(int(np.prod(sizes)) * gap)
-        before, behind = int(np.prod(sizes[:axis])), int(np.prod(sizes[axis + 1 :]))
+        bounded(math.prod(sizes) * gap)
+        before, behind = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :])
         apart = w.reshape([before, sizes[axis], 1, behind]).pad([(0, 0), (0, 0), (0, gap - 1), (0, 0)])
         row = apart.reshape([before, sizes[axis] * gap, behind]).cut(1, 0, (sizes[axis] - 1) * gap + 1)
         w = row.reshape([*sizes[:axis], (sizes[axis] - 1) * gap + 1, *sizes[axis + 1 :]])
@@ -192,14 +193,14 @@ def _col2im(c: Call) -> Value:
     # What is left behind the last window.
     more = [n + sum(p) - ((o - 1) * s + r)
             for n, p, o, s, r in zip(image, ends, outs, strides, reach, strict=True)]  # fmt: skip
-    f, width = Formula(c), int(np.prod(block))
-    bounded(width * int(np.prod(reach)))
+    f, width = Formula(c), math.prod(block)
+    bounded(width * math.prod(reach))
     x = f.operand(0)
     batch, depth = size(x, 0), size(x, 1)
     if not isinstance(depth, int) or depth % width:
         raise UnsupportedOp("its columns are not a whole number of blocks")
     images = product([batch, depth // width])
-    columns = reshaped(x, [images, width, int(np.prod(outs))]).transpose((0, 2, 1))
+    columns = reshaped(x, [images, width, math.prod(outs)]).transpose((0, 2, 1))
     filters = np.zeros((*reach, 1, width))
     for at, place in enumerate(np.ndindex(*block)):
         spot = tuple(p * d for p, d in zip(place, dilations, strict=True))
