@@ -181,3 +181,18 @@ def test_a_computed_bound_is_kept(tmp_path: Path) -> None:
         {"low": np.float32(0)}, 13, SHAPE,
     )  # fmt: skip
     assert checked(path)[0]["Minimum"] == 1
+
+
+@pytest.mark.parametrize(("axis", "joined"), [(1, 1), (-1, 4), (2, -3)])
+def test_what_is_stacked_is_packed(axis: int, joined: int, tmp_path: Path) -> None:
+    steps: list[Step] = [
+        ("Neg", ["x"], {}), ("Unsqueeze", ["x", "axes"], {}), ("Unsqueeze", ["s0", "axes"], {}),
+        ("Concat", ["s1", "s2"], {"axis": joined}),
+    ]  # fmt: skip
+    path = file(tmp_path / "m.onnx", steps, {}, 13, SHAPE)
+    made = onnx.load(path)
+    made.graph.initializer.append(numpy_helper.from_array(np.array([axis]), "axes"))
+    onnx.save(made, path)
+    ops, operators = checked(path)
+    assert ops["Pack"] == 1
+    assert operators == Counter(["NEG", "PACK"])

@@ -119,11 +119,23 @@ def _concat(c: Call) -> Value:
     xs = [c[i] for i in range(len(c.xs))]
     if len(xs) == 1:
         return c.emit("Identity", xs[0])
+    if (parts := _stacked(c, xs)) is not None:
+        return c.emit("Pack", *parts, axis=c.get("axis", 1), N=len(parts))
     shapes = [x.spec.shape for x in xs] + [c.spec.shape]
     if (sizes := next((s for s in shapes if s is not None), None)) is not None:
         # All have the rank of one, and of the result.
         xs = [ranked(Formula(c).term(x), (None,) * len(sizes)).value for x in xs]
     return c.emit("ConcatV2", *xs, c.constant(c.get("axis", 1)), N=len(xs), Tidx=INT32)
+
+
+def _stacked(c: Call, xs: Sequence[Value]) -> list[Value] | None:
+    """What is joined along an axis that each has got for that, which TensorFlow writes as one op."""
+    axis = c.get("axis", 1)
+    for x in xs:
+        known = x.node.inputs[1].node.tensor if x.node.op == "ExpandDims" else None
+        if known is None or x.spec.shape is None or known.numpy() != axis % len(x.spec.shape):
+            return None
+    return [x.node.inputs[0] for x in xs]
 
 
 @lifts("onnx.Squeeze")
