@@ -148,3 +148,32 @@ def test_the_op_set_is_found_behind_many_others(tmp_path: Path) -> None:
     model.opset_import.sort(key=lambda o: not o.domain)
     onnx.save(model, path)
     agree(runtime(path, {"x": X}), lifted(path, {"x": X}))
+
+
+def test_a_call_with_more_operands_than_its_function(tmp_path: Path) -> None:
+    own = function("F", ["x"], ["y"], [node("Neg", ["x"], ["y"])])
+    path = save(tmp_path / "m.onnx", [node("F", ["x", "x"], ["y"], "mine")], {"x": X}, ["y"], functions=[own])
+    assert "its definition takes 1 operands, it has 2" in refused(path, {"x": X})
+
+
+def test_a_result_that_is_an_operand_left_out(tmp_path: Path) -> None:
+    own = function("F", ["x", "b"], ["b"], [node("Neg", ["x"], ["y"])])
+    path = save(tmp_path / "m.onnx", [node("F", ["x"], ["y"], "mine")], {"x": X}, ["y"], functions=[own])
+    assert "'b' is absent" in refused(path, {"x": X})
+
+
+def test_a_constant_that_is_no_tensor(tmp_path: Path) -> None:
+    held = node("Constant", [], ["k"])
+    held.attribute.append(onnx.AttributeProto(name="value", ref_attr_name="given", type=4))
+    own = function("F", ["x"], ["y"], [held, node("Mul", ["x", "k"], ["y"])], attributes=["given"])
+    call = node("F", ["x"], ["y"], "mine", given=1.0)
+    path = save(tmp_path / "m.onnx", [call], {"x": X}, ["y"], functions=[own])
+    assert "it holds something else than a tensor" in refused(path, {"x": X})
+
+
+def test_an_option_that_has_no_place_in_a_definition(tmp_path: Path) -> None:
+    odd = onnx.numpy_helper.from_array(np.zeros(2, np.float32))
+    made = node("CausalConvWithState", ["x", "w"], ["y"], odd=odd)
+    feed = {"x": X, "w": np.ones((3, 1, 2), np.float32)}
+    path = save(tmp_path / "m.onnx", [made], feed, ["y"], opset=27)
+    assert "its option 'odd' has no place in its definition" in refused(path, feed)

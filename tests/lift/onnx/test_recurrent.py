@@ -143,6 +143,34 @@ def test_layers_that_are_refused(options: dict[str, Any], said: str, tmp_path: P
         lifted(path, {"x": np.zeros((3, 1, 2), np.float32)})
 
 
+def test_a_sequence_of_two_dimensions_is_refused(tmp_path: Path) -> None:
+    x, w = np.zeros((3, 2), np.float32), np.zeros((1, 2, 2), np.float32)
+    path = save(
+        tmp_path / "m.onnx", [node("RNN", ["x", "w", "w"], ["y"])], {"x": x}, ["y"], {"w": w}, opset=17
+    )
+    with pytest.raises(UnsupportedOp, match="its sequence does not have three dimensions"):
+        lifted(path, {"x": x})
+
+
+def test_a_layer_behind_a_computed_reshape_is_a_layer_again(tmp_path: Path) -> None:
+    x = np.random.default_rng(11).standard_normal((4, 2, 3)).astype(np.float32)
+    rng = np.random.default_rng(12)
+    constants = {n: rng.standard_normal((1, 16, k)).astype(np.float32) for n, k in (("w", 3), ("r", 4))}
+    constants |= {"from": np.array([0]), "to": np.array([2]), "rest": np.array([-1])}
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Slice", ["s", "from", "to"], ["t"]),
+        node("Concat", ["t", "rest"], ["u"], axis=0),
+        node("Reshape", ["x", "u"], ["v"]),
+        node("LSTM", ["v", "w", "r"], ["y"], hidden_size=4),
+    ]
+    shapes = {"x": ["s", "b", 3]}
+    path = save(tmp_path / "m.onnx", nodes, {"x": x}, ["y"], constants, shapes=shapes, opset=17)
+    thinflow.save(graph_of(path), tmp_path / "o.onnx")
+    assert [n.op for n in formats.load(tmp_path / "o.onnx")].count("onnx.LSTM") == 1
+    agree(runtime(path, {"x": x}), list(thinflow.run(tmp_path / "o.onnx", {"x": x}).values()))
+
+
 @pytest.mark.parametrize("op", GATES)
 def test_layers_are_layers_again_in_the_files_of_the_targets(op: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(5)

@@ -168,3 +168,30 @@ def test_what_is_refused(case: str, tmp_path: Path) -> None:
     path = save(tmp_path / "m.onnx", nodes, feed, outputs, {**HELD, "seven": np.array(7)}, opset=18)
     with pytest.raises(UnsupportedOp, match=said):
         lifted(path, feed)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ([node("SplitToSequence", ["x"], ["s"]), AT_ONE], "it makes a sequence of 5000 tensors"),
+        ([node("SplitToSequence", ["x", "ones"], ["s"]), AT_ONE], "it makes a sequence of 5000 tensors"),
+        ([node("SequenceConstruct", ["x"], ["q"]),
+          node("Loop", ["many", "", "q"], ["s"], body=counting([node("Identity", ["c"], ["d"])])), AT_ONE],
+         "it carries a sequence through 5000 iterations"),
+    ],
+)  # fmt: skip
+def test_sequences_that_are_too_long(nodes: list[Any], said: str, tmp_path: Path) -> None:
+    feed = {"x": np.zeros((5000, 1), np.float32)}
+    held = {**HELD, "ones": np.ones(5000, np.int64), "many": np.array(5000)}
+    path = save(tmp_path / "m.onnx", nodes, feed, ["a"], held, opset=17)
+    with pytest.raises(UnsupportedOp, match=said):
+        lifted(path, feed)
+
+
+def test_rows_that_no_iteration_gives(tmp_path: Path) -> None:
+    body = counting([node("Identity", ["c"], ["d"])])
+    body.output.append(helper.make_tensor_value_info("r", FLOAT, None))
+    nodes = [node("SequenceConstruct", ["y"], ["q"]), node("Loop", ["zero", "", "q"], ["t", "a"], body=body)]
+    path = save(tmp_path / "m.onnx", nodes, FEED, ["a"], HELD, opset=17)
+    with pytest.raises(UnsupportedOp, match="it gathers what no iteration gives"):
+        lifted(path, FEED)

@@ -17,7 +17,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32, TensorSpec
 from thinflow.lift.lifter import Call
-from thinflow.lift.onnx.formulas import Formula, ranked
+from thinflow.lift.onnx.formulas import Formula, ranked, reshaped, size
 from thinflow.lift.onnx.values import text
 from thinflow.lift.rules import lifts
 
@@ -191,6 +191,10 @@ class _Layer:
         is_batch_first = bool(c.get("layout", 0))
         x, weights, recurrent = (body.term(c[n]) for n in range(3))
         x = ranked(x, (None, None, weights.shape[2]))
+        width = weights.shape[2]
+        if width is not None and len(x.shape) == 3 and x.shape[2] is None:
+            # A computed reshape hides it, and targets know a layer by its weights.
+            x = reshaped(x, [size(x, 0), size(x, 1), width])
         directions = 2 if word == "bidirectional" else 1
         units = recurrent.static_size(2, "the number of its units")
         if recurrent.shape[0] not in (None, directions) or c.get("hidden_size", units) != units:
