@@ -131,7 +131,7 @@ def test_sizes_go_by_the_names_that_the_file_gives_them(
         thinflow.load(thinflow.load(path), shapes={"n": (4,)}),
     ):
         assert [v.shape for v in opened.inputs + opened.outputs] == [(4, 3, 6, 6), (4, 5), (4, 2, 6, 6)]
-    assert thinflow.summarize(path, shapes={"n": (4,)}).graph.outputs[0].shape == (4, 5)
+    assert thinflow.summarize(path, shapes={"n": (4,)}).graph.inputs[0].shape == (4, 3, 6, 6)
     with pytest.raises(FeedError, match="'n' is one size, not 2") as error:
         thinflow.load(path, shapes={"n": (4, 3)})
     assert error.value.hint == "write n=1"
