@@ -109,6 +109,15 @@ def test_another_engine_than_the_files(tflite: Path) -> None:
     assert session.placement["r"] == "onnxruntime"
 
 
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    text = "x = Placeholder() {dtype=float, shape=shape[2]}\nodd_name = Relu(x) {T=float}\n"
+    thinflow.save(parse_graph(f"{text}inputs: x\noutputs: odd_name\n"), path)
+    path.write_bytes(path.read_bytes().replace(b"odd_name", b"odd\x90name"))
+    with pytest.raises(EngineUnavailable, match=r"LiteRT refuses the model: .*can't decode byte 0x90"):
+        Session(path, "litert")
+
+
 def test_the_interpreter_checks_a_float_tflite_file(tflite: Path) -> None:
     session = Session(tflite, "reference")
     assert [a.tolist() for a in session.run(["r", "z"], {"x": X, "b": B})] == [[[16, 0]], [[16, -10]]]

@@ -68,6 +68,8 @@ class Model:
                 settled = all((d["shape_signature"] >= 0).all() for d in self._inputs)
             if settled:
                 allocate(self.interpreter)
+            # Before the first run the sizes may be those of the file; indices and types do not change.
+            self._outputs = self.interpreter.get_output_details()
         except (ValueError, RuntimeError) as error:
             raise EngineUnavailable(
                 f"LiteRT refuses the model: {_shortened(str(error)) or 'it gives no reason'}",
@@ -76,8 +78,6 @@ class Model:
                 if isinstance(content, str)
                 else "please report this with the model",
             ) from error
-        # Before the first run the sizes may be those of the file; indices and types do not change.
-        self._outputs = self.interpreter.get_output_details()
         self._input_indices = [d["index"] for d in self._inputs]
         self._output_indices = [d["index"] for d in self._outputs]
         self._shapes = [tuple(d["shape"].tolist()) for d in self._inputs] if settled else None
