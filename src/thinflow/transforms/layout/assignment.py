@@ -9,7 +9,7 @@ nothing becomes cheaper.
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import ChainMap, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -22,8 +22,8 @@ from thinflow.transforms.layout.plans import Perm, Plan, inverse
 from thinflow.transforms.layout.ways import Way, giving, reading
 from thinflow.transforms.shared.constants import side_outputs
 
-Ways = Mapping[Node, Way]
-"""Node -> its way; nodes without one work as they are."""
+Ways = Mapping[Node, Way | None]
+"""Node -> its way; nodes without one, or with None, work as they are."""
 
 
 _AS_IT_IS = Way({}, {}, Plan((), []))
@@ -224,9 +224,11 @@ class Assignment:
                 propose(read.node, lambda node: self._reading(node, read, given))  # noqa: B023 - called at once
             if turn.before:
                 before(flow, flow.wanted(read, self.ways))
+        ways: dict[Node, Way | None] = {**self.ways}
         while pending:
             node = pending.popleft()
-            new = _together(self.ways, {node: proposed[node]})
+            # Not a dict of its own: every node that is asked would copy the ways of all.
+            new = ChainMap({node: proposed[node]}, ways)
             for flow, read in self._read_by.get(node, ()):
                 before(flow, flow.wanted(read, new))
             for flow in self._given_by.get(node, ()):

@@ -49,6 +49,7 @@ class Plan:
         ports: the outputs to transpose; none if the result is the same.
         lists_sizes: what comes out has an element for each axis, and the elements are to be moved.
         folds: constants of other nodes that change along with this one.
+        swaps: the inputs, of which there are two, change places in the end.
     """
 
     perm: Perm
@@ -57,6 +58,7 @@ class Plan:
     ports: tuple[int, ...] = (0,)
     lists_sizes: bool = False
     folds: tuple[Fold, ...] = ()
+    swaps: bool = False
 
 
 Rule = Callable[[Node, Perm, Mapping[int, Value]], Plan | None]

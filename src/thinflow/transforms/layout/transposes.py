@@ -116,7 +116,7 @@ class Sinker:
                     InShape(value, given.shape) if isinstance(given, InShape) else (given[0], value, given[2])
                 )
         self.trace.changed(node, "works on axes in another order")
-        self.around(node, replace(way.plan, inputs=inputs))
+        self.around(node, replace(way.plan, inputs=inputs[::-1] if way.plan.swaps else inputs))
         sweep(self.graph, loose)
 
     def share(self) -> None:

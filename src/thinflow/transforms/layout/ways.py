@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from thinflow.ir.graph import Node, Value
+from thinflow.ir.types import FLOAT
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.pattern import constant_tensor
 from thinflow.transforms.layout import axes, views
@@ -66,6 +67,8 @@ def giving(node: Node, port: int, perm: Perm) -> Way | None:
     if node.op == "Reshape":
         found = reshape_before(node, perm)
         return None if found is None else Way({0: found[0]}, _gives(found[1]), found[1])
+    if has(node.op, Trait.MATMUL) and perm[-2:] == (len(perm) - 1, len(perm) - 2):
+        return _product_transposed(node, perm)
     for index, value in enumerate(node.inputs):
         rank = value.spec.rank
         if rank is None or constant_tensor(value) is not None:
@@ -91,6 +94,23 @@ def _product_reading(node: Node, index: int, perm: Perm) -> Way | None:
         perms[1 - index] = (*perm[:-2], count - 2, count - 1)
     plan = product(node, perms) if len(node.inputs) == 2 and count > 2 else None
     return None if plan is None else Way(perms, _gives(plan), plan)
+
+
+def _product_transposed(node: Node, perm: Perm) -> Way | None:
+    """A product of matrices whose result is transposed: (x y)^T = y^T x^T."""
+    count = len(perm)
+    natural = (*perm[:-2], count - 2, count - 1)
+    whole = [i for i, v in enumerate(node.inputs) if v.spec.rank == count and constant_tensor(v) is None]
+    # Of complex numbers it takes the conjugate, too.
+    if count < 3 or len(whole) != 2 or any(v.dtype is not FLOAT for v in node.inputs):
+        return None
+    perms = dict.fromkeys(whole, natural)
+    plan = product(node, perms)
+    if plan is None:
+        return None
+    attrs = {"adj_x": not node.get("adj_y", False), "adj_y": not node.get("adj_x", False)}
+    plan = replace(plan, perm=perm, attrs={**plan.attrs, **attrs}, ports=(0,), swaps=True)
+    return Way(perms, _gives(plan), plan)
 
 
 def _orders_before(perm: Perm, rank: int) -> Iterator[Perm]:
