@@ -22,7 +22,8 @@ from thinflow.keras.hdf5 import Group, open_hdf5
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 ZIP_MAGIC = b"PK\x03\x04"
 CONFIG, METADATA, WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
-_NPZ = "model.weights.npz"
+_OTHER_WEIGHTS = ("model.weights.npz", "model.weights.json")
+"""Arrays of numpy, and a list of several files: what Keras writes if it is asked to, or if they are huge."""
 _MAX_TEXT = 256 << 20
 _MAX_BYTES = 16 << 30
 _FREE_BYTES, _MAX_RATIO = 64 << 20, 100
@@ -118,9 +119,9 @@ def _members_file(path: Path, member: Callable[[str], bytes | None], by_package:
     metadata, config = (_json(member(name), name, path) for name in (METADATA, CONFIG))
     weights = member(WEIGHTS)
     if weights is None:
-        other = member(_NPZ) is not None
+        other = next((f"in {name}" for name in _OTHER_WEIGHTS if member(name) is not None), "missing")
         raise FormatError(
-            f"its weights are {'in ' + _NPZ if other else 'missing'}",
+            f"its weights are {other}",
             str(path),
             "save the model again with Keras: model.save('model.keras')",
         )

@@ -6,7 +6,7 @@ from thinflow.keras.call import Call
 from thinflow.keras.registry import Result, layer
 
 
-@layer("CustomScaleLayer")
+@layer("CustomScaleLayer", "Custom>CustomScaleLayer")
 def custom_scale(c: Call) -> Result:
     """InceptionResNetV2: x + scale * residual."""
     if len(c.xs) != 2:

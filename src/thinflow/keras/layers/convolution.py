@@ -85,7 +85,7 @@ def _convolution(c: Call, dims: int) -> Value:
     return c.from_last(c.activated(c.biased(y)))
 
 
-@layer("Conv1D", weights="kernel bias?use_bias", ignores=("input_dim",), masks="pass")
+@layer("Conv1D", weights="kernel bias?use_bias", ignores=("input_dim",))
 def conv1d(c: Call) -> Result:
     return _convolution(c, 1)
 

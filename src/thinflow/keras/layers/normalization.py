@@ -120,7 +120,7 @@ def _rms_scaled(c: Call, axes: Sequence[int], epsilon: float, shape: Sequence[in
     return c.emit("Mul", scaled, c.const(c.array("gamma").reshape(shape), "gamma"))
 
 
-@layer("RMSNormalization", weights="scale", masks="pass")
+@layer("RMSNormalization", weights="scale")
 def rms_normalization(c: Call) -> Result:
     """x / sqrt(mean(x^2) + epsilon) * scale."""
     rank = c.rank(c[0])
@@ -163,7 +163,7 @@ def _spectral_slots(config: LayerConfig, inside: Inside) -> list[Slot]:
     return [Slot("vector_u", False), *inside.slots(config.inner("layer"), "layer")]
 
 
-@layer("SpectralNormalization", weights=_spectral_slots, ignores=("power_iterations",), masks="pass")
+@layer("SpectralNormalization", weights=_spectral_slots, ignores=("power_iterations",))
 def spectral_normalization(c: Call) -> Result:
     """The layer inside, whose kernel training has brought to norm 1."""
     c.read.add("layer")

@@ -28,10 +28,12 @@ def reshape(c: Call) -> Result:
     """The sizes behind the batch; -1 stands for what is left."""
     target = c.ints("target_shape")
     rest = c.shape(c[0])[1:]
-    if -1 in target and None not in rest:
+    if None not in rest:
         known = math.prod(n for n in target if n != -1)
         size = math.prod(n for n in rest if n is not None)
-        if target.count(-1) > 1 or not known or size % known:
+        # Else elements of one sample would go to another: the batch is open.
+        fits = known and size % known == 0 and target.count(-1) <= 1
+        if not fits or (-1 not in target and size != known):
             raise c.refuse(f"{size} elements cannot become {list(target)}")
         target = tuple(size // known if n == -1 else n for n in target)
     return c.shaped(c[0], [c.dim(c[0], 0) if -1 in target else None, *target])
