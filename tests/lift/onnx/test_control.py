@@ -207,7 +207,6 @@ def test_a_scan_without_a_state(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "version", "said"),
     [
-        ({"num_scan_inputs": 1}, 8, "it is Scan of version 8"),
         ({"num_scan_inputs": 3}, 20, "it states 3 operands to go along, it has 1 operands"),
         (
             {"num_scan_inputs": 1, "scan_input_axes": [0, 1]},
@@ -227,6 +226,34 @@ def test_scans_that_are_refused(options: dict[str, Any], version: int, said: str
     )
     with pytest.raises(UnsupportedOp, match=said):
         lifted(path, {"x": X})
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+def test_scans_of_version_8(turned: int, tmp_path: Path) -> None:
+    """A batch of sequences [batch,steps,...], each by itself."""
+    made = body(
+        [node("Add", ["s", "p"], ["t"]), node("Identity", ["t"], ["r"])],
+        [("s", FLOAT, [2]), ("p", FLOAT, [2])],
+        [("t", FLOAT, [2]), ("r", FLOAT, [2])],
+    )
+    rng = np.random.default_rng(13)
+    feed = {n: rng.standard_normal(z).astype(np.float32) for n, z in (("s", (3, 2)), ("x", (3, 4, 2)))}
+    scan = node("Scan", ["", "s", "x"], ["end", "all"], body=made, num_scan_inputs=1, directions=[turned])
+    path = save(tmp_path / "m.onnx", [scan], feed, ["end", "all"], opset=8)
+    agree(runtime(path, feed), lifted(path, feed))
+
+
+def test_scans_of_version_8_that_are_refused(tmp_path: Path) -> None:
+    made = body([node("Exp", ["p"], ["r"])], [("p", FLOAT, [4])], [("r", FLOAT, [4])])
+    for names, x, said in (
+        (["n", "x"], np.zeros((2, 3, 4), np.float32), "its sequences have lengths of their own"),
+        (["", "x"], np.zeros((99, 3, 4), np.float32), "it has a batch of 99 sequences"),
+    ):
+        feed = {"x": x, "n": np.array([1, 2])}
+        scan = node("Scan", names, ["y"], body=made, num_scan_inputs=1)
+        path = save(tmp_path / "m.onnx", [scan], feed, ["y"], opset=8)
+        with pytest.raises(UnsupportedOp, match=said):
+            lifted(path, feed)
 
 
 def test_branches_of_two_types_are_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""ONNX's branches and loops; the values that a body reads from outside are its arguments.
+"""ONNX's If and Loop; the values that a body reads from outside are its arguments.
 
 Bodies are lifted for each call: what is constant outside is constant inside, and what is fixed has its sizes.
 """
@@ -20,13 +20,11 @@ from thinflow.lift.inline import copied_in, inlined, lifted_body
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.formulas import Formula
 from thinflow.lift.onnx.sequences import MOST_ITEMS, is_sequence
-from thinflow.lift.onnx.values import integers, opset
+from thinflow.lift.onnx.values import integers
 from thinflow.lift.rules import lifts
 
 _MOST_TURNS = (1 << 31) - 1
 """Iterations of a loop without a limit: TensorFlow's loops count in int32."""
-_FIRST_SCAN_WITHOUT_BATCH = 9
-"""The version of ONNX's op set from which on Scan has no axis for a batch of its own."""
 
 
 # --- branches -----------------------------------------------------------------------------------------------
@@ -89,7 +87,7 @@ def _common(a: Shape, b: Shape) -> Shape:
 
 
 @dataclass
-class _Iteration:
+class Iteration:
     """The body of a loop, lifted anew wherever it is put.
 
     Attributes:
@@ -102,7 +100,7 @@ class _Iteration:
     captured: Sequence[Value]
 
     @classmethod
-    def of(cls, c: Call) -> _Iteration:
+    def of(cls, c: Call) -> Iteration:
         count = int(c.get("captures", 0))
         return cls(c, c.body("body"), [c[i] for i in range(len(c.xs) - count, len(c.xs))])
 
@@ -133,7 +131,7 @@ class _Iteration:
         return results
 
 
-def _settled(
+def settled(
     states: Sequence[TensorSpec], after: Callable[[Sequence[TensorSpec]], list[TensorSpec]]
 ) -> tuple[list[TensorSpec], list[TensorSpec]]:
     """Specs of states that hold in every iteration, and the specs of all results for them.
@@ -160,9 +158,9 @@ def _relaxed(start: Term, spec: TensorSpec) -> Term:
     return value
 
 
-def _for_all(
+def for_all(
     c: Call,
-    iteration: _Iteration,
+    iteration: Iteration,
     times: int | Term,
     operands: Callable[[Term, Sequence[Term], Sequence[Term]], list[Value]],
     states: Sequence[Term],
@@ -211,7 +209,7 @@ def _for_all(
 @lifts("onnx.Loop")
 def _loop(c: Call) -> list[Value]:
     """Loop: of a number of iterations that is known before, or until a condition is false."""
-    iteration = _Iteration.of(c)
+    iteration = Iteration.of(c)
     body = Formula(c)
     if any(is_sequence(c[i]) for i in range(2, len(c.xs))):
         return _unrolled(c, iteration)
@@ -222,7 +220,7 @@ def _loop(c: Call) -> list[Value]:
     def after(now: Sequence[TensorSpec]) -> list[TensorSpec]:
         return iteration.specs([*counts, *now])[1:]
 
-    specs, results = _settled([s.value.spec for s in states], after)
+    specs, results = settled([s.value.spec for s in states], after)
     rows = results[len(states) :]
     if (not c.has(1) or (going is not None and going.all())) and c.has(0) and _goes_on_always(iteration):
         times = _times(c, body)
@@ -231,12 +229,12 @@ def _loop(c: Call) -> list[Value]:
             always = count.body.constant(True, BOOL)
             return [count.cast(INT64).value, always.value, *(t.value for t in own)]
 
-        last, stacks = _for_all(c, iteration, times, operands, states, [], (specs, rows), skipped=1)
+        last, stacks = for_all(c, iteration, times, operands, states, [], (specs, rows), skipped=1)
         return [t.value for t in (*last, *stacks)]
     return _while(c, iteration, body, states, (specs, rows))
 
 
-def _unrolled(c: Call, iteration: _Iteration) -> list[Value]:
+def _unrolled(c: Call, iteration: Iteration) -> list[Value]:
     """A loop that carries sequences, iteration by iteration: how many items they have changes with each."""
     times = c.content(c[0]) if c.has(0) else None
     going = c.content(c[1]) if c.has(1) else None
@@ -260,7 +258,7 @@ def _unrolled(c: Call, iteration: _Iteration) -> list[Value]:
     return [*values, *stacks]
 
 
-def _goes_on_always(iteration: _Iteration) -> bool:
+def _goes_on_always(iteration: Iteration) -> bool:
     """True if a body's condition is what it was given, or a constant that is true."""
     function = iteration.function
     value = function.outputs[0]
@@ -289,7 +287,7 @@ def _times(c: Call, body: Formula) -> int | Term:
 
 def _while(
     c: Call,
-    iteration: _Iteration,
+    iteration: Iteration,
     body: Formula,
     states: Sequence[Term],
     specs: tuple[Sequence[TensorSpec], Sequence[TensorSpec]],
@@ -328,67 +326,3 @@ def _nothing(body: Formula, spec: TensorSpec) -> Term:
     # One row that is cut off in the end: LiteRT's loops do not carry a tensor without elements.
     first = body.constant(np.zeros((1, *(n or 0 for n in spec.shape))), spec.dtype)
     return _relaxed(first, TensorSpec(spec.dtype, (None, *spec.shape)))
-
-
-# --- Scan ---------------------------------------------------------------------------------------------------
-
-
-@lifts("onnx.Scan")
-def _scan(c: Call) -> list[Value]:
-    """Scan: one iteration for each slice of some operands; states first, then these."""
-    if opset(c) < _FIRST_SCAN_WITHOUT_BATCH:
-        raise UnsupportedOp("it is Scan of version 8, whose operands have an axis for the batch")
-    iteration = _Iteration.of(c)
-    body = Formula(c)
-    given = [body.term(c[i]) for i in range(len(c.xs) - len(iteration.captured))]
-    slices = int(c.get("num_scan_inputs", 0))
-    if not 0 < slices <= len(given):
-        raise UnsupportedOp(f"it states {slices} operands to go along, it has {len(given)} operands")
-    states, along = given[: len(given) - slices], given[len(given) - slices :]
-    results = len(iteration.function.outputs) - len(states)
-    axes = [a % len(t.shape) for a, t in zip(_each(c, "scan_input_axes", slices), along, strict=True)]
-    turned = _each(c, "scan_input_directions", slices)
-    last = body.constant(0, INT32) if not any(turned) else along[0].sizes().at(0, axes[0]) - 1
-
-    def after(now: Sequence[TensorSpec]) -> list[TensorSpec]:
-        return iteration.specs([*now, *map(_slice, along, axes)])
-
-    specs, given_specs = _settled([s.value.spec for s in states], after)
-
-    def operands(count: Term, own: Sequence[Term], fixed: Sequence[Term]) -> list[Value]:
-        back = fixed[-1] - count
-        parts = [
-            t.gather(back if is_turned else count, axis).value
-            for t, axis, is_turned in zip(fixed, axes, turned, strict=False)
-        ]
-        return [*(t.value for t in own), *parts]
-
-    size = next((n for t, a in zip(along, axes, strict=True) if (n := t.shape[a]) is not None), None)
-    times: int | Term = along[0].sizes().at(0, axes[0]) if size is None else size
-    rows = given_specs[len(states) :]
-    end, stacks = _for_all(c, iteration, times, operands, states, [*along, last], (specs, rows))
-    ways = _each(c, "scan_output_directions", results)
-    places = _each(c, "scan_output_axes", results)
-    placed = [_placed(*each) for each in zip(stacks, places, ways, strict=True)]
-    return [t.value for t in (*end, *placed)]
-
-
-def _each(c: Call, option: str, count: int) -> tuple[int, ...]:
-    """A number for each of so many operands or results; 0 where the option is not there."""
-    numbers = tuple(int(n) for n in c.get(option, None) or (0,) * count)
-    if len(numbers) != count:
-        raise UnsupportedOp(f"its option '{option}' has {len(numbers)} numbers, {count} are needed")
-    return numbers
-
-
-def _slice(along: Term, axis: int) -> TensorSpec:
-    shape = along.shape
-    return TensorSpec(along.dtype, (*shape[:axis], *shape[axis + 1 :]))
-
-
-def _placed(rows: Term, axis: int, is_turned: int) -> Term:
-    """What the iterations gave, on its axis and in its order."""
-    y = rows.reverse(0) if is_turned else rows
-    rank = len(y.shape)
-    axis %= rank
-    return y if not axis else y.transpose((*range(1, axis + 1), 0, *range(axis + 1, rank)))
