@@ -24,7 +24,7 @@ from thinflow.lift.lifter import Lifter
 from thinflow.lift.nodes import lift_node
 from thinflow.lift.onnx.sequences import without_sequences
 from thinflow.lift.onnx.values import require_known_opset
-from thinflow.lift.specs import types_of
+from thinflow.lift.specs import inferred, types_of
 
 
 def lift(graph: Graph, *, keep_grids: bool = False) -> Graph:
@@ -65,9 +65,14 @@ def lift(graph: Graph, *, keep_grids: bool = False) -> Graph:
 
 def _state_types(graph: Graph) -> None:
     """Say the types of operands where they became known after the node was made, as from the file."""
-    for node in graph:
-        if node.inputs:
-            node.attrs.update(types_of(node.op, node.inputs))
+    for node in execution_order(graph):
+        if not node.inputs:
+            continue
+        node.attrs.update(types_of(node.op, node.inputs))
+        # What reads it gets to know its type as well.
+        if any(v.dtype is None for v in node.outputs):
+            for value, spec in zip(node.outputs, inferred(node), strict=False):
+                value.spec = replace(value.spec, dtype=value.dtype or spec.dtype)
 
 
 def _order(graph: Graph) -> Iterable[Node]:
