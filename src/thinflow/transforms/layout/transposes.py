@@ -271,6 +271,9 @@ class Sinker:
         old = fold.node.inputs[fold.input]
         tensor = constant_tensor(old)
         assert tensor is not None
+        # One value repeated is the same in every order, and stays stored once.
+        if tensor.is_splat:
+            return
         array = np.take(tensor.numpy(), np.asarray(fold.order), fold.axis)
         site = Site(self.graph, fold.node, self.origin)
         fold.node.set_input(fold.input, self._constant(site, fold.node, array, old, f"input{fold.input}"))
