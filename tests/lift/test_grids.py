@@ -11,8 +11,9 @@ import pytest
 import thinflow
 from thinflow import formats
 from thinflow.analysis.shapes import infer_shapes
+from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
-from thinflow.ir.types import dtype
+from thinflow.ir.types import FLOAT, dtype
 from thinflow.lift import lift
 from thinflow.lift.grids import Grid, grid_of
 from thinflow.transforms.quantized.grids import kept_grids, make_ends_float
@@ -100,6 +101,20 @@ def test_random_grids_are_told_by_their_ends() -> None:
         ends = dict(zip(("min", "max"), grid.ends, strict=True))
         fake = graph.add("FakeQuantWithMinMaxArgs", [x], attrs={**ends, "_grid": kind.name.encode()})
         assert grid_of(fake) == grid
+
+
+def test_ties_of_a_file_go_to_even() -> None:
+    graph = thinflow.Graph()
+    x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((4,))}).output()
+    grid = Grid(0.5, 3, dtype("int8"))
+    ends = dict(zip(("min", "max"), grid.ends, strict=True))
+    for name, mark in (("file", {"_grid": b"int8"}), ("trained", {})):
+        graph.add("FakeQuantWithMinMaxArgs", [x], name, attrs={**ends, **mark})
+    graph.inputs, graph.outputs = [x], [graph.value("file"), graph.value("trained")]
+    feed = {"x": np.array([0.25, 0.75, -0.25, 99], np.float32)}
+    one, other = thinflow.run(graph, feed, engine="reference").values()
+    assert one.tolist() == [0, 1, 0, 62]
+    assert other.tolist() == [0.5, 1, 0, 62]
 
 
 def test_ends_become_real_numbers(tmp_path: Path) -> None:

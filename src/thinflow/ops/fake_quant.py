@@ -44,9 +44,23 @@ def _fake_quant(x: Array, low: Any, high: Any, bits: int, narrow: bool, divide: 
         return np.asarray(np.where((low == 0) & (high == 0), F32(0), y), F32)
 
 
+def _on_grid(x: Array, low: float, high: float, bits: int) -> Array:
+    """x rounded to the grid of a quantized file, ties to even as its runtime does; float32.
+
+    The ends are numbers of the grid, so they need no moving; see `lift/grids.py`.
+    """
+    scale = F32((high - low) / ((1 << bits) - 1))
+    with np.errstate(all="ignore"):
+        steps = np.rint(np.asarray(x, F32) / scale)
+        return np.asarray(np.clip(steps, np.rint(low / scale), np.rint(high / scale)) * scale, F32)
+
+
 @op("FakeQuantWithMinMaxArgs")
 class FakeQuantWithMinMaxArgs(OpDef):
-    """x as num_bits bits would hold it, the range being two attributes.   x float -> like x."""
+    """x as num_bits bits would hold it, the range being two attributes.   x float -> like x.
+
+    Where `_grid` says that the range is that of a quantized file's codes, ties go to even, as they do there.
+    """
 
     traits = Trait.FAKE_QUANT | Trait.SIMULATES_QUANTIZATION | Trait.ELEMENTWISE
 
@@ -56,9 +70,17 @@ class FakeQuantWithMinMaxArgs(OpDef):
 
     @staticmethod
     def kernel(
-        x: Array, *, min: float = -6.0, max: float = 6.0, num_bits: int = 8, narrow_range: bool = False
+        x: Array,
+        *,
+        min: float = -6.0,
+        max: float = 6.0,
+        num_bits: int = 8,
+        narrow_range: bool = False,
+        _grid: bytes | None = None,
     ) -> Array:
         require(min < max, f"min {min} is not below max {max}")
+        if _grid is not None and not narrow_range and 1 < num_bits <= 16:
+            return _on_grid(x, min, max, num_bits)
         return _fake_quant(x, F32(min), F32(max), num_bits, narrow_range, divide=False)
 
     @staticmethod

@@ -269,7 +269,7 @@ def _steps_apart(value: Value, wanted: Array, found: Array, kept: KeptGrids) -> 
     if grid is not None and found.dtype == grid.kind.numpy() and found.dtype.kind in "iu":
         found = _reals(found, grid)
     apart = difference(wanted, found.reshape(wanted.shape))
-    if apart.relative > CODES_TOLERANCE:
+    if apart.relative > CODES_TOLERANCE and not _is_astray_in_few(wanted, found.reshape(wanted.shape)):
         raise VerificationError(
             f"the file gives {apart.after} for '{value.name}'{list(apart.index)}, the graph {apart.before}",
             hint="please report this with the model; --no-verify writes it all the same",
@@ -278,6 +278,16 @@ def _steps_apart(value: Value, wanted: Array, found: Array, kept: KeptGrids) -> 
     step = grid.scale if grid is not None else largest
     distance = float(np.abs(wanted.astype(np.float64) - found).max(initial=0))
     return distance / step if step else 0.0
+
+
+def _is_astray_in_few(wanted: Array, found: Array) -> bool:
+    """True if no more than one answer in a hundred is far off: in deep networks a tie that one kernel takes
+    up and another down may decide some of them.
+    """
+    if not wanted.size or not (np.isfinite(wanted).all() and np.isfinite(found).all()):
+        return False
+    distances = np.abs(wanted.astype(np.float64) - found)
+    return bool(np.quantile(distances, 0.99) <= CODES_TOLERANCE * np.abs(wanted).max())
 
 
 def _notes(made: SmallerModel[Any]) -> list[str]:
