@@ -46,7 +46,8 @@ class Bytes:
             FormatError: they are not all there.
         """
         if at < 0 or size < 0 or at + size > len(self.view):
-            raise FormatError(f"{size} bytes are wanted at {at}, beyond its end", self.where, DAMAGED)
+            problem = f"the HDF5 data cannot be read: {size} bytes are wanted at {at}, beyond its end"
+            raise FormatError(problem, self.where, DAMAGED)
         return self.view[at : at + size]
 
     def number(self, at: int, size: int) -> int:
