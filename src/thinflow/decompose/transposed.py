@@ -26,7 +26,7 @@ def depthwise_backprop_input(
     Args:
         w: [kh, kw, c, m].
     """
-    refuse_unless(data_format == "NHWC", f"data_format is {data_format}", "run the transform 'to_nhwc' first")
+    refuse_unless(data_format == "NHWC", f"data_format is {data_format}")
     refuse_unless(len(dy.shape) == 4 and len(w.shape) == 4, "a batch of images and a filter are needed")
     spans = [w.static_size(axis, "the size of its filter") for axis in (0, 1)]
     multiples = w.static_size(3, "the depth of its filter")
