@@ -336,11 +336,9 @@ def test_benchmark_of_a_graph_and_its_file(tmp_path: Path) -> None:
     )
     keys = {(r.subject, r.engine, r.threads) for r in report.rows}
     assert {("graph1", "litert", 1), ("graph1", "litert", 2), ("graph1", "reference", 1)} <= keys
-    assert ("digits", "litert", 1) in keys
+    assert {("digits", "litert", 1), ("digits", "reference", 1)} <= keys
     assert report.rounds == 2
-    (skipped,) = report.skipped
-    assert (skipped.subject, skipped.engine) == ("digits", "reference")
-    assert "RANDOM_UNIFORM" in skipped.why
+    assert not report.skipped
     assert report.row("digits").feed is not None
     assert report.row("graph1", "reference").feed is None
     assert report.row(path).subject == "digits"

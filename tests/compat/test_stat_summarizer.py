@@ -10,7 +10,7 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
-from thinflow.errors import EngineUnavailable, FeedError, FormatError, GraphError, ParameterError
+from thinflow.errors import FeedError, FormatError, GraphError, ParameterError
 from thinflow.formats import step_stats
 
 TEXT = """
@@ -145,11 +145,14 @@ def test_the_four_steps_with_files(tmp_path: Path, suffix: str, engine: str) -> 
     assert "Timings (microseconds): count=1 curr=" in summarizer.short_summary()
 
 
-def test_an_engine_that_does_not_run_the_file(tmp_path: Path) -> None:
+def test_a_file_in_another_engine_than_its_own(tmp_path: Path) -> None:
     pytest.importorskip("ai_edge_litert")
+    pytest.importorskip("onnxruntime")
     thinflow.save(parse_graph(TEXT), tmp_path / "m.tflite")
-    with pytest.raises(EngineUnavailable, match="runs on the engine 'litert' only"):
-        thinflow.StatSummarizer(tmp_path / "m.tflite", engine="onnxruntime")
+    own, other = (
+        thinflow.StatSummarizer(tmp_path / "m.tflite", engine=engine) for engine in ("litert", "onnxruntime")
+    )
+    np.testing.assert_allclose(other.run(["z"], {"x": X})[0], own.run(["z"], {"x": X})[0], rtol=1e-6)
 
 
 def test_a_feed_that_does_not_fit() -> None:

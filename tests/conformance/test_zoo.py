@@ -9,21 +9,10 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.conformance.zoo import distance
 
 ROOT = Path(os.environ.get("THINFLOW_SHARED") or Path(__file__).resolve().parents[3] / "shared")
 FILES = sorted((ROOT / "zoo").glob("tflite/*.tflite")) + sorted((ROOT / "zoo").glob("onnx/*.onnx"))
-TOLERANCE = 1e-4
-"""Relative to the largest number of the answer."""
-STEPS = 3
-"""Codes that an answer may be off: every op of eight bits rounds in its own way."""
-
-
-def distance(found: np.ndarray, expected: np.ndarray) -> float:
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    gap = np.abs(found.astype(np.float64) - expected).max()
-    return float(
-        gap / STEPS if found.dtype.kind in "iu" else gap / TOLERANCE / max(np.abs(expected).max(), 1e-9)
-    )
 
 
 @pytest.mark.skipif(not FILES, reason="no ../shared with real models (or set THINFLOW_SHARED)")

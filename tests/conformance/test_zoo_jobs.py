@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.conformance.test_zoo import STEPS, distance
+from tests.conformance.zoo import STEPS, distance
 from thinflow.api import convert_verified
 from thinflow.cli import main
 from thinflow.errors import ThinflowError

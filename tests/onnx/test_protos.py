@@ -58,7 +58,7 @@ def test_enumerators():
         assert types.Value(names.get(name, name.upper())) == number
     kinds = {"f": "FLOAT", "i": "INT", "s": "STRING", "t": "TENSOR", "g": "GRAPH"}
     for field, number in protos.ATTRIBUTE_TYPES.items():
-        name = kinds.get(field) or {"floats": "FLOATS", "ints": "INTS", "strings": "STRINGS"}[field]
+        name = kinds.get(field) or field.upper()
         assert onnx.AttributeProto.AttributeType.Value(name) == number
     assert onnx.TensorProto.EXTERNAL == protos.EXTERNAL
 

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 import thinflow
+from thinflow import formats
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.lift import lift
 
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
@@ -83,3 +86,18 @@ def agree(expected: Sequence[np.ndarray], results: Sequence[np.ndarray], toleran
         assert one.dtype == other.dtype
         assert one.shape == other.shape
         np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance)
+
+
+def graph_of(path: Path) -> thinflow.Graph:
+    """The file in TensorFlow's ops."""
+    source = formats.load(path)
+    if not source.vocabulary:
+        return source
+    infer_shapes(source)
+    graph = lift(source)
+    infer_shapes(graph)
+    return graph
+
+
+TURN = [("i", onnx.TensorProto.INT64, []), ("c", onnx.TensorProto.BOOL, [])]
+"""What the body of a Loop is given first."""

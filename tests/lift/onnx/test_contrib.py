@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.lift.onnx.contrib import MS, RNG, Case, f, file, s, u8
 from tests.lift.onnx.models import agree, lifted, node, runtime, save
 from thinflow.errors import UnsupportedOp
 
 pytest.importorskip("onnxruntime")
-MS = "com.microsoft"
-RNG = np.random.default_rng(21)
-
-
-def f(*shape: int) -> np.ndarray:
-    return RNG.standard_normal(shape).astype(np.float32)
-
-
-def u8(*shape: int) -> np.ndarray:
-    return RNG.integers(0, 256, shape).astype(np.uint8)
-
-
-def i8(*shape: int) -> np.ndarray:
-    return RNG.integers(-128, 128, shape).astype(np.int8)
-
-
-def s(value: float, kind: Any = np.float32) -> np.ndarray:
-    return np.array(value, kind)
-
-
-Case = tuple[str, list[np.ndarray | None], list[np.ndarray | None], dict[str, Any], int]
-"""Op, operands that are fed, those behind them that are constants, options, and the number of results."""
 PICTURE, LAYER = f(1, 4, 6, 5), f(2, 3, 8)
 CASES: dict[str, Case] = {
     "FusedConv": ("FusedConv", [PICTURE], [f(3, 4, 3, 3), f(3)],
@@ -83,17 +61,6 @@ CASES: dict[str, Case] = {
         [None, f(9, 8), f(5, 8), None, f(8), f(8), None, RNG.integers(0, 5, (2, 3)).astype(np.int32)], {}, 2,
     ),
 }  # fmt: skip
-
-
-def file(path: Path, case: Case) -> tuple[Path, dict[str, np.ndarray]]:
-    op, fed, constants, options, count = case
-    feed = {f"x{n}": x for n, x in enumerate(fed) if x is not None}
-    held = {f"c{n}": x for n, x in enumerate(constants) if x is not None}
-    names = ["" if x is None else f"x{n}" for n, x in enumerate(fed)]
-    names += ["" if x is None else f"c{n}" for n, x in enumerate(constants)]
-    outputs = [f"y{n}" for n in range(count)]
-    made = node(op, names, outputs, "" if op.startswith("Simpl") else MS, **options)
-    return save(path, [made], feed, outputs, held, opset=17), feed
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.lift.onnx.models import agree, lifted, node, runtime, save
-from tests.lift.onnx.test_recurrent import graph_of
+from tests.lift.onnx.models import agree, graph_of, lifted, node, runtime, save
 from thinflow.errors import UnsupportedOp
 
 pytest.importorskip("onnxruntime")

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.lift.onnx.contrib import Case, f, file, i8, s, u8
 from tests.lift.onnx.models import lifted, runtime
-from tests.lift.onnx.test_contrib import Case, f, file, i8, s, u8
 from thinflow.errors import UnsupportedOp
 
 pytest.importorskip("onnxruntime")

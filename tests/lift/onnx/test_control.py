@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.lift.onnx.models import agree, helper, lifted, node, onnx, runtime, save
-from tests.lift.onnx.test_recurrent import graph_of
+from tests.lift.onnx.models import TURN, agree, graph_of, helper, lifted, node, onnx, runtime, save
 from thinflow.errors import UnsupportedOp
 
 pytest.importorskip("onnxruntime")
@@ -22,9 +21,6 @@ X = np.random.default_rng(8).standard_normal((3, 4)).astype(np.float32)
 def body(nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     made = [[helper.make_tensor_value_info(*v) for v in values] for values in (inputs, outputs)]
     return helper.make_graph(list(nodes), "body", *made)
-
-
-TURN = [("i", INT64, []), ("c", BOOL, [])]
 
 
 def test_a_branch_reads_values_and_constants_from_outside(tmp_path: Path) -> None:

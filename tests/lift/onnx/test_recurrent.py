@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.lift.onnx.models import agree, helper, info, lifted, node, onnx, runtime, save
+from tests.lift.onnx.models import agree, graph_of, helper, info, lifted, node, onnx, runtime, save
 from thinflow import formats
-from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import UnsupportedOp
-from thinflow.lift import lift
 from thinflow.lower.tflite.convert import lower_graph
 
 pytest.importorskip("onnxruntime")
@@ -195,14 +193,3 @@ def test_an_lstm_is_the_fused_op_of_litert(tmp_path: Path) -> None:
     graph = graph_of(path)
     lowered = lower_graph(graph, graph.inputs, graph.outputs, recurrent="fused")
     assert "UNIDIRECTIONAL_SEQUENCE_LSTM" in [o.code for o in lowered.program.subgraphs[0].operators]
-
-
-def graph_of(path: Path) -> thinflow.Graph:
-    """The file in TensorFlow's ops."""
-    source = formats.load(path)
-    if not source.vocabulary:
-        return source
-    infer_shapes(source)
-    graph = lift(source)
-    infer_shapes(graph)
-    return graph

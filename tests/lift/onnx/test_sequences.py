@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.lift.onnx.models import agree, helper, lifted, node, onnx, runtime, save
-from tests.lift.onnx.test_control import TURN
-from tests.lift.onnx.test_recurrent import graph_of
+from tests.lift.onnx.models import TURN, agree, graph_of, helper, lifted, node, onnx, runtime, save
 from thinflow.errors import UnsupportedOp
 
 pytest.importorskip("onnxruntime")

@@ -324,6 +324,7 @@ def test_every_option_table_round_trips_and_agrees_with_the_published_schema(nam
         "[f32]": (0.5, 2.0),
         "[u8]": (9,),
         "[u32]": (1 << 31, 0),
+        "[bool]": (True, False),
     }
     options = {
         f.name: samples.get(f.kind, schema.ENUMS[f.kind][1] if f.kind in schema.ENUMS else 0)
