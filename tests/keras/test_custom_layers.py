@@ -54,9 +54,48 @@ def test_lambda_layers_that_are_given(tmp_path: Path) -> None:
     assert answer(thinflow.load(lambda_file(tmp_path), custom_layers={"double": twice})) == [[2, -4]]
 
 
+def test_a_function_for_a_lambda_layer_need_not_speak_of_its_bytecode(tmp_path: Path) -> None:
+    def halve(c: Call) -> Value:  # as the page on Keras shows it
+        return c.emit("Mul", c[0], 0.5)
+
+    assert answer(thinflow.load(lambda_file(tmp_path), custom_layers={"double": halve})) == [[0.5, -1]]
+    code = {"class_name": "__lambda__", "config": {"code": "4wE=", "defaults": None, "closure": None}}
+    own = layer("Lambda", "double", function=code, output_shape=[2], arguments={})
+    path = write_keras(tmp_path / "lambda.keras", sequential(source(2), own), {})
+    assert answer(thinflow.load(path, custom_layers={"double": halve})) == [[0.5, -1]]
+    own = layer("Lambda", "double", function=code, arguments={"by": 3})
+    path = write_keras(tmp_path / "more.keras", sequential(source(2), own), {})
+    with pytest.raises(thinflow.UnsupportedOp, match=r"its option arguments .* is not known") as caught:
+        thinflow.load(path, custom_layers={"double": halve})
+    assert caught.value.hint.startswith("export the model as a SavedModel")
+
+
+def test_mistakes_of_a_function_that_is_given_are_told_as_such(tmp_path: Path) -> None:
+    def careless(c: Call) -> Value:
+        return c.nothing_of_the_kind  # type: ignore[attr-defined, no-any-return]
+
+    def plain(x: float) -> float:
+        return x * 2.0
+
+    for function, problem in ((careless, "AttributeError"), (plain, "TypeError: unsupported operand")):
+        told = f"layer 'double' .*: the function that is given for 'double' fails: {problem}"
+        with pytest.raises(thinflow.ParameterError, match=told) as caught:
+            thinflow.load(lambda_file(tmp_path), custom_layers={"double": function})
+        assert "CONTRIBUTING.md" in caught.value.hint
+
+
 def test_custom_classes_are_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(thinflow.UnsupportedOp, match="Acme>Twice is not Keras's own"):
+    with pytest.raises(thinflow.UnsupportedOp, match="Acme>Twice is not Keras's own") as caught:
         thinflow.load(custom_file(tmp_path))
+    assert "--lambda Twice=FILE.py:FUNCTION" in caught.value.hint
+
+
+def test_unknown_classes_of_old_files_can_be_given_too(tmp_path: Path) -> None:
+    path = write_h5(tmp_path / "old.h5", sequential(source(2), layer("Twice", "own")))
+    with pytest.raises(thinflow.UnsupportedOp, match="the layer Twice is not known") as caught:
+        thinflow.load(path)
+    assert "--lambda Twice=FILE.py:FUNCTION" in caught.value.hint
+    assert answer(thinflow.load(path, custom_layers={"Twice": twice})) == [[2, -4]]
 
 
 @pytest.mark.parametrize("name", ["Twice", "Acme>Twice"])

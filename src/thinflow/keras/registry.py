@@ -16,10 +16,10 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, wraps
 from typing import Protocol, TypeAlias
 
-from thinflow.errors import ParameterError
+from thinflow.errors import ParameterError, ThinflowError
 from thinflow.keras.call import Call
 from thinflow.keras.config import LayerConfig
 
@@ -183,4 +183,22 @@ def _entry(name: str, rule: object) -> Entry:
             f"what is given for the layer '{name}' is no function",
             hint="give a function of the call; see 'A Keras layer' in CONTRIBUTING.md",
         )
-    return Entry(rule, named_slots(""))
+    return Entry(_told(name, rule), named_slots(""))
+
+
+def _told(name: str, function: Callable[..., Result]) -> Rule:
+    """The function of a user, whose mistakes are told as that: the file has no part in them."""
+
+    @wraps(function)
+    def rule(call: Call) -> Result:
+        try:
+            return function(call)
+        except ThinflowError:
+            raise
+        except Exception as error:
+            raise ParameterError(
+                f"the function that is given for '{name}' fails: {type(error).__name__}: {error}",
+                hint="it gets the call of the layer; see 'A Keras layer' in CONTRIBUTING.md",
+            ) from error
+
+    return rule

@@ -28,9 +28,14 @@ _DESCRIBING = frozenset(
     }
 )
 """Options of every layer that do not bear on what it computes, or are read for every layer."""
+_LAMBDA = frozenset(
+    {"function", "function_type", "module", "output_shape", "output_shape_type", "output_shape_module"}
+)
+"""Options of a Lambda layer that a function which is given for it stands for; its arguments are not."""
 _LAMBDA_HINT = (
     "give the function yourself: --lambda {name}=FILE.py:FUNCTION, or custom_layers={{'{name}': function}}"
 )
+_EXPORT_HINT = "export the model as a SavedModel, and give that: model.export('folder')"
 
 
 class Builder:
@@ -221,14 +226,13 @@ class Builder:
                 f"its class {layer.registered or layer.kind} is not Keras's own: what it computes only its "
                 "Python code says",
                 layer.where,
-                f"give a function for it: custom_layers={{'{layer.kind}': function}}",
+                _LAMBDA_HINT.format(name=layer.kind),
             )
-        known = self._registry.layers if what.startswith("the layer") else self._registry.operations
-        raise UnsupportedOp(
-            f"{what} is not known",
-            layer.where,
-            closest(name, known) or f"give a function for it: custom_layers={{'{layer.kind}': function}}",
-        )
+        if what.startswith("the function"):
+            hint = closest(name, self._registry.operations) or _EXPORT_HINT
+        else:  # old files do not tell custom classes from Keras's own
+            hint = _LAMBDA_HINT.format(name=layer.kind)
+        raise UnsupportedOp(f"{what} is not known", layer.where, hint)
 
 
 # --- arguments ----------------------------------------------------------------------------------------------
@@ -270,13 +274,16 @@ def _refuse_unread(call: Call, entry: Entry) -> None:
     known = call.read | entry.ignores | _DESCRIBING
     # The name of a TensorFlow function chose the rule.
     known |= {"function"} if call.layer.kind.endswith("OpLambda") else set()
+    known |= _LAMBDA if call.layer.kind == "Lambda" else set()
     for option, value in call.layer.options.items():
         if option not in known and not _TRAINING.search(option) and not _is_off(value):
-            raise UnsupportedOp(f"its option {option} ({str(value)[:60]}) is not known", call.where)
+            told = f"its option {option} ({str(value)[:60]}) is not known"
+            raise UnsupportedOp(told, call.where, _EXPORT_HINT)
     for name, value in call.kwargs.items():
         is_mask = name == "mask" and entry.masks == "pass"
         if name not in call.read | entry.ignores and not is_mask and not _is_off(value):
-            raise UnsupportedOp(f"it is called with {name}={str(value)[:60]}, which is not known", call.where)
+            told = f"it is called with {name}={str(value)[:60]}, which is not known"
+            raise UnsupportedOp(told, call.where, _EXPORT_HINT)
 
 
 def _is_off(value: object) -> bool:
