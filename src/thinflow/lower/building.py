@@ -211,13 +211,26 @@ class Building(Generic[T, O]):
         spec = self.spec(value)
         found = element or spec.dtype or (like.dtype if like is not None else None)
         if found is None:
-            raise UnsupportedOp(
-                f"the type of '{value.name}' is not known", hint="give the types of the inputs"
-            )
+            raise self._unknown_type(value)
         tensor = self._tensor(value.name, spec.shape, found)
         self._known[tensor] = spec
         self.origin[tensor] = value.name
         return tensor
+
+    def _unknown_type(self, value: Value) -> UnsupportedOp:
+        """Why a type is unknown: mostly sizes that do not fit, at this node or at one before it."""
+        from thinflow.analysis.shapes import infer_node
+
+        node, seen = value.node, {value.node}
+        while before := [v.node for v in node.inputs if self.spec(v).dtype is None and v.node not in seen]:
+            node = before[0]
+            seen.add(node)
+        try:
+            infer_node(node, [self.spec(v) for v in node.inputs])
+        except ShapeError as error:
+            place = "" if node is value.node else f" at {node.where}"
+            return UnsupportedOp(f"sizes do not fit{place}: {error.problem}", hint="give others with --shape")
+        return UnsupportedOp(f"the type of '{value.name}' is not known", hint="give the types of the inputs")
 
     def constant(self, value: Value, array: Array, element: DType) -> T:
         """A constant that stands for a value of the graph; the array is shared."""

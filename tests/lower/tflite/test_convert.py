@@ -164,6 +164,20 @@ def test_an_input_of_unknown_type():
         lower_graph(net.graph, [x], [net.op("Exp", x)])
 
 
+def test_sizes_that_do_not_fit_are_told_where_they_show():
+    net = Net()
+    x = net.feed(np.zeros((1, 4, 4, 3), np.float32))
+    filters = net.const(np.zeros((2, 2, 2, 6), np.float32))
+    y = net.op("Conv2D", x, filters, strides=[1, 1, 1, 1], padding="VALID", name="conv")
+    with pytest.raises(
+        UnsupportedOp, match=r"node 'conv' .*sizes do not fit: .*\nhint: give others with --shape"
+    ):
+        net.lower(y)
+    inner = net.op("Exp", y, name="behind")
+    with pytest.raises(UnsupportedOp, match=r"sizes do not fit at node 'conv'"):
+        lower_graph(net.graph, [inner], [net.op("Relu", inner)])
+
+
 def test_half_a_loop_is_refused():
     net = Net()
     x = net.feed(np.float32(1))
