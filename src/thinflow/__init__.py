@@ -1,4 +1,4 @@
-"""Trained TensorFlow models without TensorFlow: open, explain, shrink, verify, measure, ship.
+"""Trained networks without their framework: open, explain, shrink, verify, measure, ship.
 
 Names are resolved on first use (PEP 562), so `import thinflow` costs neither numpy nor protobuf.
 """

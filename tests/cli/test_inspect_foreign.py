@@ -93,4 +93,6 @@ def test_kernels_of_tensorflow_are_asked_of_its_models(
     assert main(["print_selective_registration_header", f"--graphs={tmp_path / 'm.tflite'}"]) == 1
     message = capsys.readouterr().err
     assert "is a LiteRT model, which cannot be built into TensorFlow" in message
-    assert "hint: give the TensorFlow model" in message
+    assert "hint: give it in TensorFlow's ops: thinflow convert " in message
+    assert main(["convert", str(tmp_path / "m.tflite"), str(tmp_path / "again.pb")]) == 0
+    assert main(["print_selective_registration_header", f"--graphs={tmp_path / 'again.pb'}"]) == 0

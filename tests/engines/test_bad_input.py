@@ -183,7 +183,9 @@ def test_an_engine_that_is_missing(
     with pytest.raises(EngineUnavailable, match=f"'{name}' cannot be used: .*{install}"):
         Session(graph, name)
     if model.exists():
-        with pytest.raises(EngineUnavailable, match=f"{model.name}: .*{install}.*\nhint: install"):
+        with pytest.raises(
+            EngineUnavailable, match=f"{model.name}: .*{install}.*\nhint: install it; .* --engine reference"
+        ):
             Session(model)
     assert Session(graph, "reference").run(None, GOOD)
     if name == "litert":

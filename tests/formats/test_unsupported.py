@@ -41,14 +41,24 @@ def tarred() -> bytes:
         (b"\x93NUMPY\x01\x00", "a numpy array", "--calibration"),
         (b"RIFF\x00\x00\x00\x00WAVEfmt ", "a WAV sound", "give the model"),
         (b"\x89PNG\r\n\x1a\n", "a PNG picture", "give the model"),
-        (struct.pack("<Q", 20) + b'{"a":{"dtype":"F32"}}', "a safetensors file", "convert it"),
-        (b"GGUF\x03\x00\x00\x00", "a GGUF model", "convert it"),
-        (zipped("archive/data.pkl"), "a PyTorch file", "convert it"),
+        (struct.pack("<Q", 20) + b'{"a":{"dtype":"F32"}}', "a safetensors file", "export the model as .onnx"),
+        (b"GGUF\x03\x00\x00\x00", "a GGUF model", "export the model as .onnx"),
+        (zipped("archive/data.pkl"), "a PyTorch file", "torch.onnx.export(model"),
         (zipped("a.npy"), "an .npz file of numpy arrays", "--calibration"),
         (zipped("m/saved_model.pb"), "a zip archive with a SavedModel in it", "unpack"),
         (zipped("readme"), "a zip archive", "unpack"),
+        (
+            zipped("config.json", "metadata.json"),
+            "a Keras archive without model.weights.h5",
+            "save the whole",
+        ),
+        (
+            zipped("metadata.json", "model.weights.h5"),
+            "a Keras archive without config.json",
+            "save the whole",
+        ),
         (zipped("a.npy")[:20], "a damaged zip archive", "download"),
-        (b"\x80\x04\x95", "a Python pickle (PyTorch?)", "convert it"),
+        (b"\x80\x04\x95", "a Python pickle (PyTorch?)", "torch.onnx.export(model"),
         (b"<!DOCTYPE html>", "a web page", "download the model file itself"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",  # archives hold the time they were made
@@ -58,7 +68,10 @@ def test_files(tmp_path: Path, content: bytes, what: str, todo: str) -> None:
     path.write_bytes(content)
     with pytest.raises(FormatError) as caught:
         thinflow.load(path)
-    assert caught.value.problem == f"this is {what}, not a TensorFlow model" or what in caught.value.problem
+    assert (
+        caught.value.problem == f"this is {what}, not a model that can be read"
+        or what in caught.value.problem
+    )
     assert todo in caught.value.hint
 
 
@@ -72,6 +85,7 @@ def test_files(tmp_path: Path, content: bytes, what: str, todo: str) -> None:
         (["events.out.tfevents.1.host"], "a folder of TensorBoard event files", "events.out.tfevents.1.host"),
         (["variables"], "a SavedModel's folder without saved_model.pb", "copy the whole folder"),
         (["a.pb", "b.onnx", "notes"], "this is a folder, not a model", "it contains a.pb, b.onnx"),
+        (["a.keras", "b.h5"], "this is a folder, not a model", "it contains a.keras, b.h5"),
         (["notes", "more"], "this is a folder, not a model", "name a model"),
     ],
 )

@@ -11,6 +11,7 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.errors import FeedError, GraphError, UnsupportedOp
+from thinflow.ir.source_file import SourceFile
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -200,3 +201,8 @@ def test_shapes_go_by_the_names_of_the_file(tmp_path: Path) -> None:
     thinflow.save(graph, tmp_path / "m.tflite")
     opened = thinflow.load(tmp_path / "m.tflite", shapes={"x:0": (5, 4)})
     assert opened.outputs[0].shape == (5, 4)
+
+
+def test_one_operator_is_told_in_the_singular() -> None:
+    source = SourceFile("some/m.onnx", "ONNX opset 17", "ONNX Runtime", operators=1, nodes=1)
+    assert source.line == "m.onnx is ONNX opset 17, 1 operator lifted to 1 TensorFlow op"

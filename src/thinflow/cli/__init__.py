@@ -224,7 +224,7 @@ def _overview() -> str:
     width = max(map(len, COMMANDS))
     return "\n".join(
         [
-            "thinflow makes trained TensorFlow models small and fast, without TensorFlow",
+            "thinflow makes trained networks small and fast, without the framework that made them",
             "",
             "usage: thinflow COMMAND [OPTIONS]",
             "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,7 @@ def _needs(
         raise ParameterError(
             f"{graph.path} is {vocabulary.title}, which cannot be built into TensorFlow:"
             " its ops are kernels of another runtime",
-            hint="give the TensorFlow model (.pb, SavedModel) that it was made from",
+            hint=f"give it in TensorFlow's ops: thinflow convert {shlex.quote(graph.path)} model.pb",
         )
     return registration.needs_of(graph, release=release, ops_only=ops_only)
 

@@ -269,7 +269,7 @@ def open_file(
         raise FormatError(
             "files of this kind cannot be run as they are",
             os.fspath(path),
-            hint="give the TensorFlow GraphDef it was made from",
+            hint="open it with thinflow.load, and run the graph",
         )
     try:
         # Only LiteRT's function has such an argument, as only its files have signatures.
@@ -298,7 +298,9 @@ def _module_for(path: str | os.PathLike[str], engine: str) -> Any:
         find(engine)
     except EngineUnavailable as error:
         raise EngineUnavailable(
-            error.problem, os.fspath(path), hint="install it, or give the .pb the file was made from"
+            error.problem,
+            os.fspath(path),
+            hint="install it; `thinflow run MODEL --engine reference` does without",
         ) from error
     return importlib.import_module(f"thinflow.engines.{engine}")
 

@@ -192,6 +192,9 @@ def beside(path: Path, name: str) -> Path:
 
 def unreadable(error: FormatError, path: str, title: str, hint: str) -> FormatError:
     """The error placed in its file, with what the file seems to be."""
+    where = error.where
+    if where.endswith(f", {path}"):  # a part of the model spoke of its file
+        error = type(error)(error.problem, where.removesuffix(f", {path}"), error.hint)
     placed = error if error.where.startswith(path) else error.at(path)
     return FormatError(f"{title} that cannot be read: {placed.problem}", placed.where, placed.hint or hint)
 

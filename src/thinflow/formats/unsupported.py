@@ -14,7 +14,9 @@ from thinflow.wire.fields import read_varint
 
 _GIVE = "give the model file"
 _UNPACK = "unpack it and give the model in it"
-_TORCH = "convert it with the tools it was made with; thinflow reads TensorFlow, LiteRT and ONNX models"
+_EXPORT = "export the model as .onnx with the tools it was made with"
+_TORCH = "export it in Python, as .onnx: torch.onnx.export(model, inputs, 'model.onnx')"
+_SAVE_AGAIN = "save the whole model again with Keras: model.save('model.keras')"
 
 # (bytes, at, what it is, what to do). Checked in order, so the specific ones stand first.
 _MAGIC = [
@@ -35,9 +37,9 @@ _MAGIC = [
     (b"Rar!", 0, "a RAR archive", _UNPACK),
     (b"SQLite format 3", 0, "an SQLite database", _GIVE),
     (b"bplist00", 0, "a property list", _GIVE),
-    (b"GGUF", 0, "a GGUF model of llama.cpp", _TORCH),
+    (b"GGUF", 0, "a GGUF model of llama.cpp", _EXPORT),
     # Behind 8 bytes, which are the length of this JSON.
-    (b'{"', 8, "a safetensors file", _TORCH),
+    (b'{"', 8, "a safetensors file (weights without their model)", _EXPORT),
     (b"version https://git-lfs", 0, "a Git LFS pointer", "fetch the model itself: git lfs pull"),
     (b"<!DOCTYPE", 0, "a web page", "download the model file itself, not the page about it"),
     (b"<html", 0, "a web page", "download the model file itself, not the page about it"),
@@ -49,6 +51,8 @@ _MAGIC = [
 # What is in a zip archive -> what it is. Checked in order.
 _ZIPS: list[tuple[Callable[[str], bool], str, str]] = [
     (lambda name: name.endswith("data.pkl"), "a PyTorch file", _TORCH),
+    (lambda name: name.endswith("model.weights.h5"), "a Keras archive without config.json", _SAVE_AGAIN),
+    (lambda name: name == "metadata.json", "a Keras archive without model.weights.h5", _SAVE_AGAIN),
     (lambda name: name == "AndroidManifest.xml", "an Android app", "unzip it and give the model in assets/"),
     (lambda name: name.endswith("saved_model.pb"), "a zip archive with a SavedModel in it", _UNPACK),
     (
@@ -59,7 +63,7 @@ _ZIPS: list[tuple[Callable[[str], bool], str, str]] = [
 ]
 _PICTURES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp"})
 _SOUNDS = frozenset({".wav", ".flac", ".mp3", ".ogg"})
-_MODELS = frozenset({".pb", ".pbtxt", ".tflite", ".onnx", ".meta", ".mmpb"})
+_MODELS = frozenset({".pb", ".pbtxt", ".tflite", ".onnx", ".meta", ".mmpb", ".keras", ".h5", ".hdf5"})
 _SAMPLES = "give it as --calibration or --data, and the model itself"
 _MOST_FILES = 10_000
 """Of a folder only so many names are looked at."""
@@ -75,7 +79,7 @@ def refuse(sample: Sample) -> None:
         raise _folder_error(sample.path)
     what, hint = _kind(sample)
     if what:
-        raise FormatError(f"this is {what}, not a TensorFlow model", str(sample.path), hint=hint)
+        raise FormatError(f"this is {what}, not a model that can be read", str(sample.path), hint=hint)
 
 
 def _kind(sample: Sample) -> tuple[str, str]:
@@ -186,5 +190,5 @@ FORMAT = Format(
     "a Core ML model",
     is_core_ml,
     rank=18,
-    hint="give the TensorFlow model that it was made from; thinflow does not read Core ML",
+    hint="give the model that it was made from; thinflow does not read Core ML",
 )

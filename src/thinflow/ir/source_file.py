@@ -49,5 +49,12 @@ class SourceFile:
         """Where the model came from and what was assumed, in one line."""
         from thinflow.errors.plain_text import one_line
 
-        made = f", {self.operators} operators lifted to {self.nodes} TensorFlow ops" if self.operators else ""
+        made = ""
+        if self.operators:
+            counts = _count(self.operators, "operator"), _count(self.nodes, "TensorFlow op")
+            made = f", {counts[0]} lifted to {counts[1]}"
         return one_line("; ".join([f"{self.name} is {self.title}{made}", *self.assumed]))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

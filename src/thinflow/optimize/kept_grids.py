@@ -296,5 +296,6 @@ def _notes(made: SmallerModel[Any]) -> list[str]:
     floats: Sequence[tuple[Any, str]] = made.quantized.float_operators
     if floats:
         operator, why = floats[0]
-        notes.append(f"{len(floats)} operators compute in float, first {operator.code}: {why}")
+        many = " computes" if len(floats) == 1 else "s compute"
+        notes.append(f"{len(floats)} operator{many} in float, first {operator.code}: {why}")
     return notes

@@ -28,7 +28,7 @@ FLAGS: dict[str, tuple[Setting, str]] = {
     "output_file": ("", "file to write"),
     "graph_def_file": ("", "GraphDef to convert, binary or text"),
     "saved_model_dir": ("", "SavedModel to convert"),
-    "keras_model_file": ("", "not read here: save the model as a SavedModel"),
+    "keras_model_file": ("", "Keras model: .h5 or .keras"),
     "input_arrays": ("", "inputs, comma-separated; default: the model's own"),
     "output_arrays": ("", "outputs, comma-separated; default: the model's own"),
     "input_shapes": ("", "sizes by input, as in 1,224,224,3:1,20; default: those of the graph"),
@@ -123,7 +123,9 @@ def convert(tool: str, argv: Sequence[str], examples: str) -> int:
     given = [name for name in _SOURCES if flags[name]]
     if len(given) != 1 or not flags["output_file"]:
         missing = (
-            "--output_file is needed" if given else "one of --graph_def_file and --saved_model_dir is needed"
+            "--output_file is needed"
+            if given
+            else f"one of {', '.join(f'--{s}' for s in _SOURCES)} is needed"
         )
         print("give one model only" if len(given) > 1 else missing, file=sys.stderr)
         print(parser.usage(), file=sys.stderr)
@@ -168,16 +170,12 @@ def _refuse(texts: Mapping[str, str]) -> None:
     Raises:
         ParameterError: it is asked for.
     """
-    if texts["keras_model_file"]:
-        raise ParameterError(
-            "a Keras file cannot be read here", hint="save it as a SavedModel: model.export('folder')"
-        )
     is_drawn = texts["output_format"].upper() == "GRAPHVIZ_DOT"
     # TFLITE is read only to be drawn.
     if texts["input_format"].upper() not in (("TENSORFLOW_GRAPHDEF", "TFLITE")[: 1 + is_drawn]):
         raise ParameterError(
             f"--input_format={texts['input_format']} is not supported",
-            hint="give the TensorFlow model that the file was made from",
+            hint="`thinflow convert` reads files of other formats, too",
         )
     for name in _REFUSED:
         if texts[name]:
