@@ -277,13 +277,11 @@ def _refuse_unread(call: Call, entry: Entry) -> None:
     known |= _LAMBDA if call.layer.kind == "Lambda" else set()
     for option, value in call.layer.options.items():
         if option not in known and not _TRAINING.search(option) and not _is_off(value):
-            told = f"its option {option} ({str(value)[:60]}) is not known"
-            raise UnsupportedOp(told, call.where, _EXPORT_HINT)
+            raise UnsupportedOp(f"its option {option} ({str(value)[:60]}) is not known", call.where)
     for name, value in call.kwargs.items():
         is_mask = name == "mask" and entry.masks == "pass"
         if name not in call.read | entry.ignores and not is_mask and not _is_off(value):
-            told = f"it is called with {name}={str(value)[:60]}, which is not known"
-            raise UnsupportedOp(told, call.where, _EXPORT_HINT)
+            raise UnsupportedOp(f"it is called with {name}={str(value)[:60]}, which is not known", call.where)
 
 
 def _is_off(value: object) -> bool:
@@ -298,7 +296,10 @@ def _placed_error(error: Exception, layer: LayerConfig) -> ThinflowError:
             layer.where,
             "the file is damaged, or of a version that is not known; save the model again",
         )
-    return error if layer.where in error.where else error.at(layer.where)
+    placed = error if layer.where in error.where else error.at(layer.where)
+    if isinstance(placed, UnsupportedOp) and not placed.hint:
+        return type(placed)(placed.problem, placed.where, _EXPORT_HINT)
+    return placed
 
 
 def build(model: LayerConfig, registry: Registry, entries: Entries, weights: Weights) -> Graph:

@@ -58,7 +58,7 @@ def load(
 
     Args:
         source: path of a model (a GraphDef in .pb or .pbtxt, gzip or not, a SavedModel's folder, a MetaGraph,
-            a .tflite or .onnx file and others), or a Graph.
+            a .tflite, .onnx, .keras or .h5 file, a model.json of TensorFlow.js and others), or a Graph.
         inputs: names of the values to feed, with or without ":0"; default: what the model declares, else
             guessed.
         outputs: names of the values to compute; default: the same. Of a model with variables only what they

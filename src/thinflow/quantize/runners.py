@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Feed = Mapping[str, Array]
 
+_SIZES_HINT = "if sizes do not fit, say what the inputs have with --shape, or give samples with --calibration"
+
 
 class Runner(Protocol):
     """Runs a float program and shows its tensors."""
@@ -76,7 +78,8 @@ class LiteRTRunner:
                 self.interpreter.set_tensor(self.index[tensor], array)
             self.interpreter.invoke()
         except (RuntimeError, ValueError) as e:
-            raise EngineUnavailable(f"LiteRT cannot run the float model: {first_line(e)}", where) from e
+            problem = f"LiteRT cannot run the float model: {first_line(e)}"
+            raise EngineUnavailable(problem, where, _SIZES_HINT) from e
 
     def view(self, tensor: tflite.Tensor) -> Array:
         """The tensor's memory, valid until the next run; a copy where the runtime gives no view."""
@@ -148,7 +151,8 @@ class OnnxRunner:
         try:
             results = self._session.run(self._names, arrays)
         except Exception as e:  # its exceptions have no common base but this
-            raise EngineUnavailable(f"ONNX Runtime cannot run the float model: {first_line(e)}", where) from e
+            problem = f"ONNX Runtime cannot run the float model: {first_line(e)}"
+            raise EngineUnavailable(problem, where, _SIZES_HINT) from e
         self._found = {**arrays, **{n: np.asarray(y) for n, y in zip(self._names, results, strict=True)}}
 
     def view(self, tensor: onnx.Tensor) -> Array:
