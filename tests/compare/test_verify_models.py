@@ -170,3 +170,19 @@ def test_the_choice_of_an_engine_is_kept_when_asked(
     assert len(json.loads(cache.read_text())["engines"]) == 1
     assert main(["run", str(graph), "--measure", "--engine", "litert"]) == 1
     assert "nothing to measure" in capsys.readouterr().err
+
+
+def test_codes_of_a_litert_file_are_those_of_the_onnx_file_made_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ai_edge_litert")
+    pytest.importorskip("onnxruntime")
+    graph, ours, theirs = (str(tmp_path / name) for name in ("m.pb", "ours.tflite", "theirs.onnx"))
+    thinflow.save(parse_graph(TEXT), graph)
+    assert main(["quantize", graph, ours, "--input-type", "int8"]) == 0
+    assert main(["convert", ours, theirs]) == 0
+    assert str(thinflow.Session(theirs).inputs["x"].dtype) == "int8"
+    for pair in ((ours, theirs), (theirs, ours)):
+        assert thinflow.verify(*pair).ok
+    assert main(["diff", ours, theirs]) == 0
+    assert "outputs agree" in capsys.readouterr().out

@@ -20,7 +20,7 @@ from thinflow.errors import FeedError, ParameterError, ThinflowError, Verificati
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import without_states
-from thinflow.ir.types import Shape, TensorSpec
+from thinflow.ir.types import DType, Shape, TensorSpec
 from thinflow.synthetic import synthetic_feeds
 from thinflow.typing import Array
 
@@ -94,15 +94,28 @@ class SideBySide:
                     found[twin or name] = np.asarray(array)
             elif twin is not None:
                 spec = second.inputs[twin]
-                real = real_numbers(np.asarray(array), _codes_of(first, name))
-                found[twin] = nearest_codes(placed(real, spec.shape), _codes_of(second, twin), spec)
+                ours, theirs = self._codes(first, name, twin), self._codes(second, twin, name)
+                real = real_numbers(np.asarray(array), ours)
+                found[twin] = nearest_codes(placed(real, spec.shape), theirs, spec)
         return found
 
-    def _results(self, session: Session, names: Iterable[str], feed: Feed) -> dict[str, Array]:
+    def _codes(self, session: Session, name: str, twin: str) -> tuple[float, int] | None:
+        """Scale and zero point of an input or output.
+
+        ONNX has no place for those of a model's ends: integers of the same type stand for what they stand for
+        in the other model.
+        """
+        own = _codes_of(session, name)
+        if own is not None:
+            return own
+        other = self.sessions[session is self.sessions[0]]
+        return _codes_of(other, twin) if _type_of(session, name) is _type_of(other, twin) else None
+
+    def _results(self, session: Session, names: Mapping[str, str], feed: Feed) -> dict[str, Array]:
         """The real numbers of some outputs, by name."""
         listed = list(names)
         results = zip(listed, session.run(listed, feed), strict=True)
-        return {n: real_numbers(x, _codes_of(session, n)) for n, x in results}
+        return {n: real_numbers(x, self._codes(session, n, names[n])) for n, x in results}
 
     def _pair_by_numbers(self, ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> None:
         """Pair anew what only the order has paired: the closest two first."""
@@ -235,6 +248,11 @@ def _full_range(feed: Feed, session: Session) -> dict[str, Any]:
 def _codes_of(session: Session, name: str) -> tuple[float, int] | None:
     """Scale and zero point of an input or output; None for plain numbers."""
     return next((g for n, g in session.grids.items() if plain(n) == plain(name)), None)
+
+
+def _type_of(session: Session, name: str) -> DType | None:
+    ends = {**session.inputs, **session.outputs}
+    return next((spec.dtype for n, spec in ends.items() if plain(n) == plain(name)), None)
 
 
 def placed(array: Array, wanted: Shape) -> Array:
