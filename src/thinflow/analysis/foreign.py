@@ -15,7 +15,7 @@ from thinflow.analysis.foreign_rules import COSTS, FREE, SHAPES, TYPES, type_of
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DType, TensorSpec
-from thinflow.ir.vocabulary import PREFIXES
+from thinflow.ir.vocabulary import ATEN, PREFIXES
 from thinflow.ops.registry import RULE_ERRORS, Cost
 
 T = TypeVar("T")
@@ -33,6 +33,8 @@ def is_known(op: str) -> bool:
     # A domain has dots in its name; an operator code that LiteRT's schema does not
     # name is BUILTIN_ and a number.
     name = op.partition(".")[2].removeprefix("ai.onnx.ml.")  # ONNX's own set for machine learning
+    if op.startswith(ATEN.prefix):  # ATen's overloads stand behind a dot
+        return not name.startswith("torch.ops.")
     return is_foreign(op) and "." not in name and not name.startswith("BUILTIN_")
 
 

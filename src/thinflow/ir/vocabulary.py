@@ -52,7 +52,9 @@ LITERT = Vocabulary(
 ONNX = Vocabulary(
     "onnx", "onnx.", "ONNX", "an ONNX model", "ONNX Runtime", "onnxruntime", frozenset({"consumed_inputs"})
 )
-VOCABULARIES = (LITERT, ONNX)
+# ATen is PyTorch's library of ops, in which its exporter writes. Nothing runs such files here.
+ATEN = Vocabulary("pt2", "aten.", "PyTorch", "a PyTorch exported program", "PyTorch")
+VOCABULARIES = (LITERT, ONNX, ATEN)
 PREFIXES = tuple(v.prefix for v in VOCABULARIES)
 
 

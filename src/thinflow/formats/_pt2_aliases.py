@@ -1,0 +1,80 @@
+"""Values that share memory in a PyTorch program, and what ops that write in place do to them.
+
+In a graph of ours nothing is written in place: whoever reads a value after such an op reads the op's result.
+That holds for the value itself. What other names show of the same memory is not followed, and reading them
+then is an error.
+"""
+
+from __future__ import annotations
+
+from thinflow.errors import UnsupportedOp
+
+# ATen's views, and ops that hand on their operand as it is in some cases: `contiguous` of what is, `dropout`
+# that is off.
+_VIEWS = frozenset(
+    """
+    view _unsafe_view view_as reshape reshape_as flatten unflatten ravel permute transpose t numpy_T mT movedim
+    moveaxis swapaxes swapdims select slice narrow unsqueeze squeeze expand expand_as broadcast_to split
+    split_with_sizes chunk tensor_split unbind hsplit vsplit dsplit diagonal unfold as_strided alias detach
+    detach_ contiguous to _to_copy type_as float dropout feature_dropout alpha_dropout real view_as_real
+    lift positive atleast_1d atleast_2d atleast_3d squeeze_ unsqueeze_ requires_grad_ index
+    """.split()
+)
+_WRITES_NOTHING = frozenset({"detach_", "requires_grad_", "squeeze_", "unsqueeze_"})
+
+
+class Aliases:
+    """Which names of a program share memory, and which of them show it as it was."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, set[str]] = {}
+        self._stale: dict[str, str] = {}
+        self._kept: set[str] = set()
+
+    def keep(self, name: str) -> None:
+        """Note a parameter or buffer: what is written there would be there in the next run."""
+        self._groups.setdefault(name, {name})
+        self._kept.add(name)
+
+    def check(self, name: str) -> None:
+        """Refuse to read what an op has changed behind another name.
+
+        Raises:
+            UnsupportedOp: names that op.
+        """
+        if name in self._stale:
+            raise UnsupportedOp(
+                f"it reads '{name}', which {self._stale[name]} changes in place behind another name",
+                hint="export it with run_decompositions(): torch.export.save(program.run_decompositions(), ...)",
+            )
+
+    def note(self, base: str, node: str, source: str | None, results: list[str]) -> bool:
+        """Follow one op; True if its operand's name stands for its first result from now on.
+
+        Args:
+            base: the op's name without its overload.
+            node: what it is called in the program.
+            source: its first operand.
+            results: names of what it gives.
+
+        Raises:
+            UnsupportedOp: it writes into a parameter or a buffer.
+        """
+        if source is None or not (base in _VIEWS or is_in_place(base)):
+            return False
+        group = self._groups.setdefault(source, {source})
+        for name in results:
+            group.add(name)
+            self._groups[name] = group
+        if not is_in_place(base) or base in _WRITES_NOTHING:
+            return False
+        if group & self._kept:
+            raise UnsupportedOp("it changes a parameter or buffer of the model, which the next run would see")
+        for name in group - {source, *results}:
+            self._stale[name] = f"'{node}'"
+        return True
+
+
+def is_in_place(base: str) -> bool:
+    """True if an op writes into its first operand, by how PyTorch names such ops."""
+    return base.endswith("_") and not base.startswith("__")

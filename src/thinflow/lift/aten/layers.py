@@ -1,0 +1,220 @@
+"""ATen's products, normalizations, embeddings and attention."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from thinflow.decompose.terms import where
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Value
+from thinflow.ir.types import BOOL, INT64
+from thinflow.lift.aten.arguments import Arguments, aten
+from thinflow.lift.aten.arithmetic import operand
+from thinflow.lift.onnx.formulas import product, reshaped, size
+from thinflow.lift.onnx.math import normalized
+
+# --- products -----------------------------------------------------------------------------------------------
+
+
+def _biased(a: Arguments, y: Value, bias: Value | None) -> Value:
+    """With a vector added along the last axis."""
+    if bias is None:
+        return y
+    shape, rank = bias.spec.shape, len(a.body.term(y).shape)
+    if shape is not None and len(shape) == 1 and rank > 1 and shape[0] == (y.spec.shape or (0,))[-1]:
+        return a.emit("BiasAdd", y, bias, data_format="NHWC")
+    return a.emit("AddV2", y, bias)
+
+
+@aten("linear")
+def _linear(a: Arguments) -> Value:
+    """x @ weight^T + bias."""
+    weight = a.body.term(a.tensor("weight"))
+    if len(weight.shape) != 2:
+        raise UnsupportedOp("its weights are no matrix")
+    return _biased(a, _product(a, a.x, weight.transpose((1, 0)).value), a.maybe("bias"))
+
+
+def _product(a: Arguments, x: Value, y: Value) -> Value:
+    return a.onnx("MatMul", x, y)
+
+
+@aten("matmul", "mm", "bmm", "mv", "dot")
+def _matmul(a: Arguments) -> Value:
+    names = {"aten.bmm": "mat2", "aten.mm": "mat2", "aten.mv": "vec", "aten.dot": "tensor"}
+    return _product(a, a.x, a.tensor(names.get(a.call.node.op, "other")))
+
+
+def _sum(a: Arguments, y: Value) -> Value:
+    """alpha * y + beta * self."""
+    alpha, beta = a.number("alpha", 1), a.number("beta", 1)
+    if alpha != 1:
+        y = (a.body.term(y) * alpha).value
+    if beta == 0:
+        return y
+    return _biased(a, y, a.x if beta == 1 else (a.term() * beta).value)
+
+
+@aten("addmm")
+def _addmm(a: Arguments) -> Value:
+    return _sum(a, _product(a, a.tensor("mat1"), a.tensor("mat2")))
+
+
+@aten("baddbmm")
+def _baddbmm(a: Arguments) -> Value:
+    return _sum(a, _product(a, a.tensor("batch1"), a.tensor("batch2")))
+
+
+@aten("einsum", ignores=("path",))
+def _einsum(a: Arguments) -> Value:
+    return a.onnx("Einsum", *a.tensors("tensors"), equation=a.text("equation").encode())
+
+
+# --- normalizations -----------------------------------------------------------------------------------------
+
+
+def _batch_norm(a: Arguments) -> list[Value]:
+    x = a.body.term(a.x)
+    if len(x.shape) < 2:
+        raise UnsupportedOp("its operand has no axis of channels")
+    mean, variance = a.tensor("running_mean"), a.tensor("running_var")
+    depth = a.body.term(mean).static_size(0, "the number of its channels")
+    scale, offset = (
+        a.maybe(name) or a.like(np.full(depth, number), mean) for name, number in (("weight", 1.0), ("bias", 0.0))
+    )
+    if any(len(o.uses) and n for n, o in enumerate(a.call.node.outputs)):
+        raise UnsupportedOp("its statistics are read, which training needs")
+    return [a.onnx("BatchNormalization", a.x, scale, offset, mean, variance, epsilon=float(a.number("eps", 1e-5)))]
+
+
+@aten("batch_norm", ignores=("momentum", "cudnn_enabled"))
+def _batch_norm_of_mode(a: Arguments) -> list[Value]:
+    if a.flag("training"):
+        raise UnsupportedOp("it is in training mode", hint="export model.eval()")
+    return _batch_norm(a)
+
+
+aten("_native_batch_norm_legit_no_training", ignores=("momentum",))(_batch_norm)
+
+
+@aten("instance_norm", ignores=("momentum", "cudnn_enabled", "running_mean", "running_var"))
+def _instance_norm(a: Arguments) -> Value:
+    if not a.flag("use_input_stats"):
+        raise UnsupportedOp("it goes by running statistics")
+    x = a.body.term(a.x)
+    depth = x.static_size(1, "the number of its channels")
+    scale, offset = (
+        a.maybe(name) or a.like(np.full(depth, number)) for name, number in (("weight", 1.0), ("bias", 0.0))
+    )
+    return a.onnx("InstanceNormalization", a.x, scale, offset, epsilon=float(a.number("eps", 1e-5)))
+
+
+@aten("layer_norm", "native_layer_norm", ignores=("cudnn_enable",))
+def _layer_norm(a: Arguments) -> list[Value]:
+    x, over = a.body.term(a.x), a.ints("normalized_shape")
+    if not over or list(x.shape[-len(over) :]) != over:
+        raise UnsupportedOp(f"its normalized_shape is {over}, its operand has other sizes")
+    _refuse_statistics(a)
+    scale = a.maybe("weight") or a.like(np.ones(over))
+    epsilon = float(a.number("eps", 1e-5))
+    return [a.onnx("LayerNormalization", a.x, scale, a.maybe("bias"), axis=-len(over), epsilon=epsilon)]
+
+
+def _refuse_statistics(a: Arguments) -> None:
+    if any(o.uses for o in a.call.node.outputs[1:]):
+        raise UnsupportedOp("its mean or deviation is read, which training needs")
+
+
+@aten("rms_norm", "_fused_rms_norm")
+def _rms_norm(a: Arguments) -> list[Value]:
+    x, over = a.body.term(a.x), a.ints("normalized_shape")
+    if not over or list(x.shape[-len(over) :]) != over:
+        raise UnsupportedOp(f"its normalized_shape is {over}, its operand has other sizes")
+    _refuse_statistics(a)
+    # The smallest step of the operand's type, where nothing is said.
+    least = float(np.finfo(x.dtype.numpy()).eps) if x.dtype.is_floating else 0.0
+    epsilon = float(a.number("eps", least))
+    return [a.onnx("RMSNormalization", a.x, a.maybe("weight") or a.like(np.ones(over)), axis=-len(over),
+                   epsilon=epsilon)]  # fmt: skip
+
+
+@aten("group_norm", "native_group_norm", ignores=("cudnn_enabled", "N", "C", "HxW"))
+def _group_norm(a: Arguments) -> list[Value]:
+    """Channels of a group together have mean 0 and variance 1."""
+    name = "group" if a.has("group") else "num_groups"
+    x, groups = a.body.term(a.x), a.integer(name)
+    depth = x.static_size(1, "the number of its channels")
+    if groups < 1 or depth % groups:
+        raise UnsupportedOp(f"it has {groups} groups of {depth} channels")
+    _refuse_statistics(a)
+    sizes = [size(x, n) for n in range(len(x.shape))]
+    rows = reshaped(x, [sizes[0], groups, product([depth // groups, *sizes[2:]])])
+    y = reshaped(a.body.term(normalized(a.call, rows.value, a.integers([2]), float(a.number("eps", 1e-5)))), sizes)
+    sides = [1] * len(sizes)
+    sides[1] = -1
+    weight, bias = a.maybe("weight"), a.maybe("bias")
+    y = y if weight is None else y * a.body.term(weight).reshape(sides)
+    return [(y if bias is None else y + a.body.term(bias).reshape(sides)).value]
+
+
+# --- embeddings and attention -------------------------------------------------------------------------------
+
+
+@aten("embedding", ignores=("padding_idx", "scale_grad_by_freq", "sparse"))
+def _embedding(a: Arguments) -> Value:
+    return a.term("weight").gather(a.term("indices"), 0).value
+
+
+@aten("scaled_dot_product_attention", ignores=("enable_gqa",))
+def _attention(a: Arguments) -> Value:
+    """softmax(q @ k^T * scale + mask) @ v."""
+    q, k, v = a.term("query"), a.term("key"), a.term("value")
+    if a.number("dropout_p", 0.0):
+        raise UnsupportedOp("it drops at random", hint="export model.eval()")
+    if a.flag("enable_gqa") and q.shape[-3] != k.shape[-3]:
+        raise UnsupportedOp("its keys and values are shared by several heads")
+    width = q.static_size(-1, "the size of its heads")
+    scale = float(a.number("scale")) if a.has("scale") else 1 / math.sqrt(width)
+    scores = (q * scale) @ k.matrix_transpose()
+    least = float("-inf")
+    mask = a.maybe("attn_mask")
+    if a.flag("is_causal"):
+        rows, columns = (scores.static_size(n, "the length of its sequence") for n in (-2, -1))
+        seen = a.body.constant(np.tril(np.ones((rows, columns), bool)), BOOL)
+        scores = where(seen, scores, least)
+    if mask is None:
+        return (scores.apply("Softmax") @ v).value
+    term = a.body.term(mask)
+    scores = where(term, scores, least) if term.dtype is BOOL else scores + term
+    # A row that sees nothing at all gives zeros.
+    blind = scores.reduced("Max", -1, keep=True).equal(least)
+    weights = where(blind, scores.of(0.0), scores.apply("Softmax"))
+    return (weights @ v).value
+
+
+@aten("cosine_similarity")
+def _cosine_similarity(a: Arguments) -> Value:
+    x, y = a.term("x1"), a.term("x2")
+    axis, least = a.axis("dim", 1, max(len(x.shape), len(y.shape))), float(a.number("eps", 1e-8))
+    if len(x.shape) != len(y.shape):
+        raise UnsupportedOp("its operands have different numbers of dimensions")
+    x, y = (t / t.square().sum(axis, keep=True).sqrt().maximum(least) for t in (x, y))
+    return (x * y).sum(axis).value
+
+
+@aten("one_hot")
+def _one_hot(a: Arguments) -> Value:
+    count = a.integer("num_classes", -1)
+    if count < 0:
+        raise UnsupportedOp("its number of classes depends on what it is given")
+    ends = [a.body.constant(n, INT64).value for n in (1, 0)]
+    return a.emit("OneHot", a.x, a.call.constant(count), *ends)
+
+
+@aten("outer", "ger")
+def _outer(a: Arguments) -> Value:
+    return (a.term().expand_dims(1) * operand(a, "vec2", a.dtype).expand_dims(0)).value
+
+

@@ -1,0 +1,182 @@
+"""ATen's reductions, running sums, orders and choices of the largest."""
+
+from __future__ import annotations
+
+from thinflow.decompose.terms import Term
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Value
+from thinflow.lift.aten.arguments import Arguments, aten
+from thinflow.lift.aten.arithmetic import truth
+
+
+def _keeps(a: Arguments) -> bool:
+    return a.flag("keepdim")
+
+
+def _over(a: Arguments, op: str, x: Value, axes: list[int]) -> Value:
+    keep = _keeps(a)
+    # Of a number alone nothing is left to reduce.
+    if not axes:
+        return a.emit("Identity", x)
+    return a.emit(op, x, a.integers(axes), keep_dims=keep)
+
+
+def _axes(a: Arguments) -> list[int]:
+    return [] if a.rank == 0 and not a.ints("dim", ()) else a.axes() if a.rank else []
+
+
+@aten("sum", "sum.dim_IntList", ignores=("dtype",))
+def _sum(a: Arguments) -> Value:
+    return _over(a, "Sum", a.cast(a.x, a.dtype), _axes(a))
+
+
+@aten("mean", "mean.dim", ignores=("dtype",))
+def _mean(a: Arguments) -> Value:
+    return _over(a, "Mean", a.cast(a.x, a.dtype), _axes(a))
+
+
+@aten("prod", "prod.dim_int", ignores=("dtype",))
+def _prod(a: Arguments) -> Value:
+    return _over(a, "Prod", a.cast(a.x, a.dtype), _axes(a))
+
+
+@aten("amax", "max")
+def _amax(a: Arguments) -> Value:
+    return _over(a, "Max", a.x, _axes(a))
+
+
+@aten("amin", "min")
+def _amin(a: Arguments) -> Value:
+    return _over(a, "Min", a.x, _axes(a))
+
+
+@aten("any", "any.dim", "any.dims")
+def _any(a: Arguments) -> Value:
+    return _over(a, "Any", truth(a, a.x), _axes(a))
+
+
+@aten("all", "all.dim", "all.dims")
+def _all(a: Arguments) -> Value:
+    return _over(a, "All", truth(a, a.x), _axes(a))
+
+
+def _extreme(name: str, op: str, place: str) -> None:
+    """Values and places along an axis; the first place of equal ones, as PyTorch's kernels on CPUs give it."""
+
+    @aten(f"{name}.dim")
+    def rule(a: Arguments) -> list[Value]:
+        axis, keep = a.axis(), _keeps(a)
+        y = a.emit(op, a.x, a.integers([axis]), keep_dims=keep)
+        if len(a.call.node.outputs) < 2 or not a.call.node.output(1).uses:
+            return [y]
+        places = a.emit(place, a.x, a.call.constant(axis))
+        return [y, a.emit("ExpandDims", places, a.call.constant(axis)) if keep else places]
+
+
+_extreme("max", "Max", "ArgMax")
+_extreme("min", "Min", "ArgMin")
+
+
+def _place(name: str, op: str) -> None:
+    @aten(name)
+    def rule(a: Arguments) -> Value:
+        keep = _keeps(a)
+        if a.has("dim"):
+            axis = a.axis()
+            y = a.emit(op, a.x, a.call.constant(axis))
+            return a.emit("ExpandDims", y, a.call.constant(axis)) if keep else y
+        if keep:
+            raise UnsupportedOp("it keeps the axes of the place in a flattened tensor")
+        return a.emit(op, a.term().reshape([-1]).value, a.call.constant(0))
+
+
+_place("argmax", "ArgMax")
+_place("argmin", "ArgMin")
+
+
+# --- spread -------------------------------------------------------------------------------------------------
+
+
+def _variance(a: Arguments) -> Term:
+    """The mean of squared distances; divided by what is left of the count after a correction."""
+    x, axes = a.term(), _axes(a)
+    correction = a.number("correction", 1) if a.has("correction") else float(a.flag("unbiased", True))
+    keep = _keeps(a)
+    count = 1
+    for axis in axes:
+        count *= x.static_size(axis, "the number of what it varies over")
+    if count <= correction:
+        raise UnsupportedOp(f"it divides by {count - correction:g}")
+    mean = x.mean(*axes, keep=True)
+    y = x.apply("SquaredDifference", mean).mean(*axes, keep=keep)
+    return y if not correction else y * (count / (count - correction))
+
+
+@aten("var.correction", "var.dim", "var")
+def _var(a: Arguments) -> Value:
+    return _variance(a).value
+
+
+@aten("std.correction", "std.dim", "std")
+def _std(a: Arguments) -> Value:
+    return _variance(a).sqrt().value
+
+
+@aten("var_mean.correction")
+def _var_mean(a: Arguments) -> list[Value]:
+    return [_variance(a).value, _over(a, "Mean", a.x, _axes(a))]
+
+
+@aten("linalg_vector_norm", "norm.ScalarOpt_dim", "norm.Scalar", "linalg_norm", ignores=("dtype",))
+def _norm(a: Arguments) -> Value:
+    order = a.number("ord" if "linalg" in a.call.node.op else "p", 2)
+    x, axes, keep = a.term(), _axes(a), _keeps(a)
+    if a.call.node.op == "aten.linalg_norm" and len(axes) > 1:
+        raise UnsupportedOp("it is the norm of a matrix")
+    if order == 2:
+        return x.square().sum(*axes, keep=keep).sqrt().value
+    if order == 1:
+        return x.abs().sum(*axes, keep=keep).value
+    if order in (float("inf"), float("-inf")):
+        return x.abs().reduced("Max" if order > 0 else "Min", *axes, keep=keep).value
+    if order == 0:
+        raise UnsupportedOp("it counts what is not 0")
+    return x.abs().apply("Pow", float(order)).sum(*axes, keep=keep).apply("Pow", 1 / order).value
+
+
+@aten("logsumexp")
+def _logsumexp(a: Arguments) -> Value:
+    return a.onnx("ReduceLogSumExp", a.x, a.integers(_axes(a)), keepdims=int(_keeps(a)))
+
+
+@aten("cumsum", ignores=("dtype",))
+def _cumsum(a: Arguments) -> Value:
+    return a.emit("Cumsum", a.cast(a.x, a.dtype), a.call.constant(a.axis()))
+
+
+@aten("cumprod", ignores=("dtype",))
+def _cumprod(a: Arguments) -> Value:
+    return a.emit("Cumprod", a.cast(a.x, a.dtype), a.call.constant(a.axis()))
+
+
+# --- orders -------------------------------------------------------------------------------------------------
+
+
+@aten("topk", ignores=("sorted",))
+def _topk(a: Arguments) -> list[Value]:
+    count, axis = a.integer("k"), a.axis(default=-1)
+    largest = int(a.flag("largest", True))
+    return a.onnx_results("TopK", a.x, a.integers([count]), count=2, axis=axis, largest=largest, sorted=1)
+
+
+@aten("sort", "sort.stable", ignores=("stable",))
+def _sort(a: Arguments) -> list[Value]:
+    x, axis = a.term(), a.axis(default=-1)
+    count = x.static_size(axis, "the size of what it sorts")
+    largest = int(a.flag("descending"))
+    return a.onnx_results("TopK", a.x, a.integers([count]), count=2, axis=axis, largest=largest, sorted=1)
+
+
+@aten("argsort", ignores=("stable",))
+def _argsort(a: Arguments) -> Value:
+    return _sort(a)[1]
