@@ -12,13 +12,18 @@ from thinflow.errors import UnsupportedOp
 # ATen's views, and ops that hand on their operand as it is in some cases: `contiguous` of what is, `dropout`
 # that is off.
 _VIEWS = frozenset(
-    """
-    view _unsafe_view view_as reshape reshape_as flatten unflatten ravel permute transpose t numpy_T mT movedim
-    moveaxis swapaxes swapdims select slice narrow unsqueeze squeeze expand expand_as broadcast_to split
-    split_with_sizes chunk tensor_split unbind hsplit vsplit dsplit diagonal unfold as_strided alias detach
-    detach_ contiguous to _to_copy type_as float dropout feature_dropout alpha_dropout real view_as_real
-    lift positive atleast_1d atleast_2d atleast_3d squeeze_ unsqueeze_ requires_grad_ index
-    """.split()
+    [
+        *("_reshape_alias", "_to_copy", "_unsafe_view", "alias", "alpha_dropout", "as_strided"),
+        *("atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "broadcast_to", "chunk"),
+        *("contiguous", "detach", "detach_", "diagonal", "dropout", "dsplit", "expand"),
+        *("expand_as", "feature_dropout", "flatten", "float", "hsplit", "identity", "index"),
+        *("lift", "mT", "meshgrid", "moveaxis", "movedim", "narrow", "numpy_T", "permute"),
+        *("pin_memory", "positive", "ravel", "real", "requires_grad_", "reshape", "reshape_as"),
+        *("resolve_conj", "resolve_neg", "select", "slice", "split", "split_with_sizes", "squeeze"),
+        *("squeeze_", "swapaxes", "swapdims", "t", "tensor_split", "to", "transpose", "type_as"),
+        *("unbind", "unflatten", "unfold", "unsqueeze", "unsqueeze_", "view", "view_as"),
+        *("view_as_real", "vsplit"),
+    ]
 )
 _WRITES_NOTHING = frozenset({"detach_", "requires_grad_", "squeeze_", "unsqueeze_"})
 
@@ -45,7 +50,7 @@ class Aliases:
         if name in self._stale:
             raise UnsupportedOp(
                 f"it reads '{name}', which {self._stale[name]} changes in place behind another name",
-                hint="export it with run_decompositions(): torch.export.save(program.run_decompositions(), ...)",
+                hint="export it in core ATen: torch.export.save(program.run_decompositions(), path)",
             )
 
     def note(self, base: str, node: str, source: str | None, results: list[str]) -> bool:

@@ -1,11 +1,11 @@
 """The archive of an exported PyTorch program: a zip of JSON and raw tensors, read without unpickling.
 
-    NAME/archive_format                              the text "pt2"
-    NAME/byteorder                                   "little"
-    NAME/models/MODEL.json                           the program
-    NAME/data/weights/MODEL_weights_config.json      name of a parameter -> its file, type, sizes and strides
-    NAME/data/weights/weight_0 ...                   bytes of a storage, which several tensors may share
-    NAME/data/constants/...                          the same of constants
+NAME/archive_format                              the text "pt2"
+NAME/byteorder                                   "little"
+NAME/models/MODEL.json                           the program
+NAME/data/weights/MODEL_weights_config.json      name of a parameter -> its file, type, sizes and strides
+NAME/data/weights/weight_0 ...                   bytes of a storage, which several tensors may share
+NAME/data/constants/...                          the same of constants
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def names_in(path: str | os.PathLike[str]) -> list[str]:
 
 def is_program(names: Iterable[str]) -> bool:
     """True for the entries of an exported program, of any age."""
-    return any(n == _OLD or n == _FORMAT or n.endswith(f"/{_FORMAT}") for n in names)
+    return any(n in (_OLD, _FORMAT) or n.endswith(f"/{_FORMAT}") for n in names)
 
 
 class Archive:
@@ -223,7 +223,10 @@ def _strided(stored: memoryview, meta: Object) -> Tensor:
     element = element_type(meta.get("dtype"))
     if meta.get("layout", _STRIDED) != _STRIDED:
         raise FormatError("it is not stored in strides")
-    sizes, strides = whole_sizes(meta.get("sizes"), "its sizes"), whole_sizes(meta.get("strides"), "its strides")
+    sizes, strides = (
+        whole_sizes(meta.get("sizes"), "its sizes"),
+        whole_sizes(meta.get("strides"), "its strides"),
+    )
     kind, at = only_field(meta.get("storage_offset"), "its offset")
     if kind != "as_int" or len(sizes) != len(strides):
         raise FormatError("its sizes and strides do not fit together")

@@ -1,8 +1,8 @@
 """Exported PyTorch programs as graphs of ATen's ops.
 
-A node's operands are the tensors and symbolic numbers among its arguments, named in `_arguments`: "weight", or
-"tensors.1" for an element of a list. Whatever else is said stands in an option by the argument's name; where a
-list holds a symbolic number, the option has a 0 in its place.
+A node's operands are the tensors and symbolic numbers among its arguments, named in `_arguments`: "weight",
+or "tensors.1" for an element of a list. Whatever else is said stands in an option by the argument's name;
+where a list holds a symbolic number, the option has a 0 in its place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from thinflow.formats._pt2_archive import Payload, element_type
 from thinflow.formats.foreign import File, Names, interface_attrs, set_spec, stated
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.types import BOOL, DOUBLE, INT64, UNKNOWN, Shape, TensorSpec
+from thinflow.ir.types import BOOL, DOUBLE, INT64, UNKNOWN, DType, Shape, TensorSpec
 from thinflow.ir.vocabulary import ATEN
 
 _ATEN = "torch.ops.aten."
@@ -36,7 +36,7 @@ _STRIDED = 7
 
 
 def op_of(target: str) -> str:
-    """Our name of an op: `torch.ops.aten.relu_.default` is `aten.relu`, as nothing is written in place here."""
+    """Our name of an op: `torch.ops.aten.relu_.default` is `aten.relu`, as we write nothing in place."""
     name = target.removeprefix("torch.ops.").removeprefix("aten.").removeprefix("_operator.")
     if target.startswith("_operator."):
         return f"{ATEN.prefix}operator.{name}"
@@ -74,8 +74,8 @@ class ProgramReader:
             FormatError: the program contradicts itself, or its tensors are damaged.
             UnsupportedOp: it keeps state, or something in it has no place in a graph.
         """
-        inputs = [self._input(as_object(only_field(s, "an input")[1], "an input"), only_field(s, "an input")[0])
-                  for s in as_list(self._signature.get("input_specs"), "input_specs")]  # fmt: skip
+        specs = as_list(self._signature.get("input_specs"), "input_specs")
+        inputs = [self._input(*only_field(s, "an input")) for s in specs]
         for number, entry in enumerate(as_list(self._source.get("nodes"), "nodes")):
             node = as_object(entry, f"node {number}")
             target = as_text(node.get("target"), "an op's name")
@@ -86,8 +86,8 @@ class ProgramReader:
                 raise error.at(where) from error
             except UnsupportedOp as error:
                 raise UnsupportedOp(error.problem, where, error.hint) from error
-        outputs = [self._output(*only_field(s, "an output"))
-                   for s in as_list(self._signature.get("output_specs"), "output_specs")]  # fmt: skip
+        specs = as_list(self._signature.get("output_specs"), "output_specs")
+        outputs = [self._output(*only_field(s, "an output")) for s in specs]
         self.graph.inputs = [v for v in inputs if v is not None]
         self.graph.outputs = list(dict.fromkeys(v for v in outputs if v is not None))
         if not self.graph.outputs:
@@ -97,17 +97,17 @@ class ProgramReader:
 
     # --- inputs and outputs --------------------------------------------------------------------------------
 
-    def _input(self, spec: Object, kind: str) -> Value | None:
+    def _input(self, kind: str, content: object) -> Value | None:
         """An input of the program's graph; None for one that a run need not be given."""
+        spec = as_object(content, "an input")
         if kind == "constant_input":
             return None  # the program was written for this very value
         if kind == "user_input":
             return self._fed(*only_field(spec.get("arg"), "an input"))
-        keys = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
-        if kind not in keys:
-            raise UnsupportedOp(f"its input is of the kind '{kind[:_MOST_NAME]}', which cannot be in a graph")
+        if kind not in {"parameter", "buffer", "tensor_constant"}:
+            raise _impossible("its input is", kind)
         name = as_text(as_object(spec.get("arg"), "an input").get("name"), "an input's name")
-        full = as_text(spec.get(keys[kind]), "a tensor's name")
+        full = as_text(spec.get(f"{kind}_name"), "a tensor's name")
         # A buffer that the model does not save with its parameters is among the constants.
         tensor = (self._weights if full in self._weights else self._constants).tensor(full)
         value = self.graph.constant(tensor, self._names.node_name(full, "Const"))
@@ -127,7 +127,7 @@ class ProgramReader:
         elif kind in {"as_none", "as_int", "as_float", "as_bool", "as_string"}:
             return None
         else:
-            raise UnsupportedOp(f"its input is of the kind '{kind[:_MOST_NAME]}', which cannot be in a graph")
+            raise _impossible("its input is", kind)
         attrs = interface_attrs(spec, sizes)
         node = self.graph.add("Placeholder", name=self._names.node_name(name, "Placeholder"), attrs=attrs)
         self._define(name, node.output(), spec)
@@ -145,14 +145,16 @@ class ProgramReader:
                 hint="export model.eval(), and give states as inputs and outputs",
             )
         if kind != "user_output":
-            raise UnsupportedOp(f"its output is of the kind '{kind[:_MOST_NAME]}', which cannot be in a graph")
+            raise _impossible("its output is", kind)
         sub, content = only_field(argument, "an output")
         if sub == "as_none":
             return None
         if sub == "as_sym_int" and "as_name" in as_object(content, "an output"):
             return self._value(as_text(as_object(content, "an output")["as_name"], "an output's name"))
         if sub != "as_tensor":
-            raise UnsupportedOp("one of its outputs is a number that never changes", hint="return tensors only")
+            raise UnsupportedOp(
+                "one of its outputs is a number that never changes", hint="return tensors only"
+            )
         return self._value(as_text(as_object(content, "an output").get("name"), "an output's name"))
 
     # --- values --------------------------------------------------------------------------------------------
@@ -185,7 +187,9 @@ class ProgramReader:
 
     def _size_names(self, name: str) -> tuple[str, ...]:
         """The symbols of an input's open sizes, "" for those that are known or computed."""
-        sizes = as_list(as_object(self._metas.get(name, {}), "what is said of it").get("sizes", []), "its sizes")
+        sizes = as_list(
+            as_object(self._metas.get(name, {}), "what is said of it").get("sizes", []), "its sizes"
+        )
         found: list[str] = []
         for entry in sizes:
             kind, content = only_field(entry, "a size")
@@ -215,9 +219,7 @@ class ProgramReader:
                 self._define(name, made.output(port), spec)
         self._written(target, str(node.get("name") or first), arguments, [n for n, _ in results if n], made)
 
-    def _written(
-        self, target: str, node: str, arguments: _Arguments, results: list[str], made: Node
-    ) -> None:
+    def _written(self, target: str, node: str, arguments: _Arguments, results: list[str], made: Node) -> None:
         """Let the name of an operand that was written stand for the result."""
         if target.startswith(_ATEN):
             base = target.removeprefix(_ATEN).partition(".")[0]
@@ -235,12 +237,13 @@ class ProgramReader:
             return [r for each in as_list(content, "outputs") for r in self._results({"as_tensor": each})]
         numbers = {"as_sym_int": INT64, "as_sym_float": DOUBLE, "as_sym_bool": BOOL}
         if kind in numbers:
-            sub, name_ = only_field(content, "an output")
+            sub, source = only_field(content, "an output")
             # Such a number can be a known one, which whoever reads it has in his own arguments.
-            return [(as_text(name_, "an output's name") if sub == "as_name" else "", TensorSpec(numbers[kind], ()))]
+            name = as_text(source, "an output's name") if sub == "as_name" else ""
+            return [(name, TensorSpec(numbers[kind], ()))]
         if kind == "as_none":
             return [("", UNKNOWN)]
-        raise UnsupportedOp(f"it gives something of the kind '{kind[:_MOST_NAME]}', which cannot be in a graph")
+        raise _impossible("it gives something", kind)
 
 
 class _Arguments:
@@ -279,7 +282,7 @@ class _Arguments:
         elif kind == "as_layout" and content == _STRIDED:
             return
         else:
-            raise UnsupportedOp(f"{what} is of the kind '{kind[:_MOST_NAME]}', which cannot be in a graph")
+            raise _impossible(f"{what} is", kind)
 
     def _entry(self, name: str, kind: str, content: object) -> int | float | bool | None:
         """A number that is known; None for an operand, which is noted, and for none at all."""
@@ -305,16 +308,20 @@ class _Arguments:
         self.values.append(self._value(source))
 
 
+def _impossible(what: str, kind: str) -> UnsupportedOp:
+    return UnsupportedOp(f"{what} of the kind '{kind[:_MOST_NAME]}', which cannot be in a graph")
+
+
 def _bytes(value: object, what: str) -> bytes:
     return as_text(value, what).encode()
 
 
-def _type(value: object, what: str) -> Attr:
+def _type(value: object, what: str) -> DType:
     del what
     return element_type(value)
 
 
-_Read = Callable[[object, str], Attr]
+_Read = Callable[[object, str], bytes | int | float | DType]
 _PLAIN: Mapping[str, _Read] = {
     "as_int": as_int,
     "as_float": as_float,

@@ -49,6 +49,7 @@ class Entry:
 
 
 _registry: dict[str, Entry] = {}
+_counterparts: dict[str, Entry] = {}
 _defined: dict[str, Entry] = {}
 
 
@@ -82,11 +83,10 @@ def lifts_defined(prefix: str) -> Callable[[Rule], Rule]:
 def lifts_counterparts(vocabulary: str, ops: Mapping[str, str], rule: Callable[[str], Rule]) -> None:
     """Registers what a function makes of an op of TensorFlow, for operators that are one by another name.
 
-    An operator that has a rule already keeps it: one that reads options, say.
+    An operator that has a rule of its own keeps it: one that reads options, say.
     """
     for code, op in ops.items():
-        if f"{vocabulary}.{code}" not in _registry:
-            lifts(f"{vocabulary}.{code}")(rule(op))
+        _counterparts.setdefault(f"{vocabulary}.{code}", Entry(rule(op)))
 
 
 def same(op: str, *options: str) -> Rule:
@@ -120,6 +120,9 @@ def _load_rules() -> None:
     package = importlib.import_module("thinflow.lift")
     for module in pkgutil.walk_packages(package.__path__, "thinflow.lift."):
         importlib.import_module(module.name)
+    # Once all are there: which module is imported first does not decide.
+    for op, entry in _counterparts.items():
+        _registry.setdefault(op, entry)
 
 
 def rules() -> dict[str, Entry]:

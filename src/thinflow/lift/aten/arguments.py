@@ -5,8 +5,8 @@
         return a.onnx("Clip", a.tensor("self"), a.like(a.number("min_val", -1.0)), ...)
 
 PyTorch and ONNX cut networks into ops of the same kind, channels in front in both: a rule here says which of
-ONNX's ops it is where there is one, whose rule then says it in TensorFlow's words. Every argument that the file
-gives has to be read, whatever its value: an argument that is not known is one of a newer PyTorch.
+ONNX's ops it is where there is one, whose rule then says it in TensorFlow's words. Every argument that the
+file gives has to be read, whatever its value: an argument that is not known is one of a newer PyTorch.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.analysis.foreign import stated
 from thinflow.decompose.terms import Term
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import FLOAT, INT32, DType, TensorSpec
-from thinflow.analysis.foreign import stated
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.formulas import Formula, Size
 from thinflow.lift.onnx.values import integers, like, typed
@@ -139,7 +139,7 @@ class Arguments:
 
     def text(self, name: str, default: str = "") -> str:
         """A word."""
-        value = self._option(name, default)
+        value = self._option(name, default.encode())
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
     def kind(self, name: str = "dtype") -> DType | None:
@@ -277,9 +277,7 @@ class Arguments:
         self.call.read_options.update(self.call.node.attrs)
         self.call.read_operands.update(range(len(self.call.xs)))
         every = results if isinstance(results, list) else [results]
-        return [
-            self._agreeing(y, self.specs[n]) if n < len(self.specs) else y for n, y in enumerate(every)
-        ]
+        return [self._agreeing(y, self.specs[n]) if n < len(self.specs) else y for n, y in enumerate(every)]
 
     def _agreeing(self, y: Value, said: TensorSpec) -> Value:
         ours, theirs = y.spec.shape, said.shape

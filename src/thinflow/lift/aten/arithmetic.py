@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -25,8 +26,8 @@ def operand(a: Arguments, name: str, kind: DType) -> Term:
 def promoted(a: Arguments, first: str = "self", second: str = "other") -> DType:
     """The type in which PyTorch computes with two operands.
 
-    A kind of numbers (truth, whole, real) goes over one below it; of the same kind a tensor goes over a single
-    number, and the wider over the narrower.
+    A kind of numbers (truth, whole, real) goes over one below it; of the same kind a tensor goes over a
+    single number, and the wider over the narrower.
     """
     sides = [_side(a, name) for name in (first, second)]
     top = max(level for level, _, _ in sides)
@@ -111,7 +112,7 @@ def _div(a: Arguments) -> Value:
 def _div_rounded(a: Arguments) -> Value:
     mode = a.text("rounding_mode", "")
     if mode == "floor":
-        return _floor_divide(a)
+        return _plain("FloorDiv")(a)
     x, y = _pair(a)
     if mode == "":
         return (x / y).value
@@ -123,12 +124,7 @@ def _div_rounded(a: Arguments) -> Value:
     return where(quotient < 0.0, quotient.apply("Ceil"), quotient.apply("Floor")).value
 
 
-@aten("floor_divide", "floor_divide.Scalar")
-def _floor_divide(a: Arguments) -> Value:
-    x, y = _pair(a)
-    return x.apply("FloorDiv", y).value
-
-
+aten("floor_divide", "floor_divide.Scalar")(_plain("FloorDiv"))
 aten("remainder.Tensor", "remainder.Scalar")(_plain("FloorMod"))
 aten("maximum", "max.other")(_plain("Maximum"))
 aten("minimum", "min.other")(_plain("Minimum"))
@@ -219,12 +215,12 @@ def _trunc(a: Arguments) -> Value:
 
 @aten("log2")
 def _log2(a: Arguments) -> Value:
-    return (a.body.term(a.cast(a.x, a.dtype)).log() * (1 / np.log(2.0))).value
+    return (a.body.term(a.cast(a.x, a.dtype)).log() * (1 / math.log(2.0))).value
 
 
 @aten("log10")
 def _log10(a: Arguments) -> Value:
-    return (a.body.term(a.cast(a.x, a.dtype)).log() * (1 / np.log(10.0))).value
+    return (a.body.term(a.cast(a.x, a.dtype)).log() * (1 / math.log(10.0))).value
 
 
 # --- comparisons and logic ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from thinflow.decompose.terms import where
+from thinflow.decompose.terms import Term, where
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, INT64
@@ -82,11 +82,14 @@ def _batch_norm(a: Arguments) -> list[Value]:
     mean, variance = a.tensor("running_mean"), a.tensor("running_var")
     depth = a.body.term(mean).static_size(0, "the number of its channels")
     scale, offset = (
-        a.maybe(name) or a.like(np.full(depth, number), mean) for name, number in (("weight", 1.0), ("bias", 0.0))
+        a.maybe(name) or a.like(np.full(depth, number), mean)
+        for name, number in (("weight", 1.0), ("bias", 0.0))
     )
     if any(len(o.uses) and n for n, o in enumerate(a.call.node.outputs)):
         raise UnsupportedOp("its statistics are read, which training needs")
-    return [a.onnx("BatchNormalization", a.x, scale, offset, mean, variance, epsilon=float(a.number("eps", 1e-5)))]
+    return [
+        a.onnx("BatchNormalization", a.x, scale, offset, mean, variance, epsilon=float(a.number("eps", 1e-5)))
+    ]
 
 
 @aten("batch_norm", ignores=("momentum", "cudnn_enabled"))
@@ -97,6 +100,27 @@ def _batch_norm_of_mode(a: Arguments) -> list[Value]:
 
 
 aten("_native_batch_norm_legit_no_training", ignores=("momentum",))(_batch_norm)
+
+
+@aten("_native_batch_norm_legit.no_stats", ignores=("momentum",))
+def _batch_norm_of_itself(a: Arguments) -> list[Value]:
+    """By the statistics of what it is given, as core ATen writes InstanceNorm over pictures side by side."""
+    if not a.flag("training"):
+        raise UnsupportedOp("it has no statistics to go by")
+    _refuse_statistics(a)
+    x = a.body.term(a.x)
+    axes = [n for n in range(len(x.shape)) if n != 1]
+    y = a.body.term(normalized(a.call, a.x, a.integers(axes), float(a.number("eps", 1e-5))))
+    return [_scaled(a, y).value]
+
+
+def _scaled(a: Arguments, y: Term) -> Term:
+    """With a weight and a bias for each channel of axis 1."""
+    sides = [1] * len(y.shape)
+    sides[1] = -1
+    weight, bias = a.maybe("weight"), a.maybe("bias")
+    y = y if weight is None else y * a.body.term(weight).reshape(sides)
+    return y if bias is None else y + a.body.term(bias).reshape(sides)
 
 
 @aten("instance_norm", ignores=("momentum", "cudnn_enabled", "running_mean", "running_var"))
@@ -151,12 +175,10 @@ def _group_norm(a: Arguments) -> list[Value]:
     _refuse_statistics(a)
     sizes = [size(x, n) for n in range(len(x.shape))]
     rows = reshaped(x, [sizes[0], groups, product([depth // groups, *sizes[2:]])])
-    y = reshaped(a.body.term(normalized(a.call, rows.value, a.integers([2]), float(a.number("eps", 1e-5)))), sizes)
-    sides = [1] * len(sizes)
-    sides[1] = -1
-    weight, bias = a.maybe("weight"), a.maybe("bias")
-    y = y if weight is None else y * a.body.term(weight).reshape(sides)
-    return [(y if bias is None else y + a.body.term(bias).reshape(sides)).value]
+    y = reshaped(
+        a.body.term(normalized(a.call, rows.value, a.integers([2]), float(a.number("eps", 1e-5)))), sizes
+    )
+    return [_scaled(a, y).value]
 
 
 # --- embeddings and attention -------------------------------------------------------------------------------
@@ -216,5 +238,3 @@ def _one_hot(a: Arguments) -> Value:
 @aten("outer", "ger")
 def _outer(a: Arguments) -> Value:
     return (a.term().expand_dims(1) * operand(a, "vec2", a.dtype).expand_dims(0)).value
-
-

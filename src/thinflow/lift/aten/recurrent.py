@@ -90,7 +90,8 @@ def _joined(a: Arguments, weights: Sequence[Value], order: Sequence[int]) -> Val
 def _biases(a: Arguments, own: Sequence[Value], per: int, order: Sequence[int]) -> Value:
     """Those of the input in front of those of the state."""
     rows = [
-        np.concatenate([_ordered(_known(a, own[d + n]), order) for n in (2, 3)]) for d in range(0, len(own), per)
+        np.concatenate([_ordered(_known(a, own[d + n]), order) for n in (2, 3)])
+        for d in range(0, len(own), per)
     ]
     return a.call.constant(np.stack(rows))
 

@@ -61,7 +61,7 @@ def _all(a: Arguments) -> Value:
 
 
 def _extreme(name: str, op: str, place: str) -> None:
-    """Values and places along an axis; the first place of equal ones, as PyTorch's kernels on CPUs give it."""
+    """Values and places along an axis; the first place of equal ones, as PyTorch gives it on CPUs."""
 
     @aten(f"{name}.dim")
     def rule(a: Arguments) -> list[Value]:
@@ -169,8 +169,7 @@ def _topk(a: Arguments) -> list[Value]:
     return a.onnx_results("TopK", a.x, a.integers([count]), count=2, axis=axis, largest=largest, sorted=1)
 
 
-@aten("sort", "sort.stable", ignores=("stable",))
-def _sort(a: Arguments) -> list[Value]:
+def _sorted(a: Arguments) -> list[Value]:
     x, axis = a.term(), a.axis(default=-1)
     count = x.static_size(axis, "the size of what it sorts")
     largest = int(a.flag("descending"))
@@ -179,4 +178,7 @@ def _sort(a: Arguments) -> list[Value]:
 
 @aten("argsort", ignores=("stable",))
 def _argsort(a: Arguments) -> Value:
-    return _sort(a)[1]
+    return _sorted(a)[1]
+
+
+aten("sort", "sort.stable", ignores=("stable",))(_sorted)

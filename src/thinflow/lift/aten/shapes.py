@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from thinflow.decompose.terms import Term, concat, stack, where
+from thinflow.decompose.terms import Term, concat, stack
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, INT32
 from thinflow.lift.aten.arguments import Arguments, aten
-from thinflow.lift.aten.arithmetic import operand
-from thinflow.lift.onnx.formulas import Size, reshaped, scalar, size, vector
+from thinflow.lift.onnx.formulas import Size, reshaped, size, vector
 from thinflow.lift.onnx.values import bounded
 
 _LIMIT = (1 << 63) - 1
@@ -25,7 +22,15 @@ def _same(a: Arguments) -> Value:
 
 
 aten(
-    "clone", "contiguous", "detach", "alias", "lift_fresh_copy", "lift_fresh", "positive", "alias_copy", "detach_copy"
+    "clone",
+    "contiguous",
+    "detach",
+    "alias",
+    "lift_fresh_copy",
+    "lift_fresh",
+    "positive",
+    "alias_copy",
+    "detach_copy",
 )(_same)
 
 
@@ -36,8 +41,10 @@ def _dropout(a: Arguments) -> list[Value]:
     return [_same(a)]
 
 
-@aten("_to_copy", "to.dtype", "to.dtype_layout", "type_as", "to.device", "to.other", "_assert_tensor_metadata",
-      ignores=("dtype", "copy", "other"))  # fmt: skip
+@aten(
+    *("_to_copy", "to.dtype", "to.dtype_layout", "type_as", "to.device", "to.other"),
+    ignores=("dtype", "copy", "other"),
+)
 def _to(a: Arguments) -> Value:
     x = a.x
     if x.dtype is not None and x.dtype.is_floating and a.dtype.is_integer:
@@ -50,24 +57,13 @@ def _to(a: Arguments) -> Value:
 
 def _resized(a: Arguments, sizes: list[Size]) -> Value:
     """The operand in the shape that the file states; where several sizes are open, in those asked for."""
-    shape, x = a.spec.shape, a.term(_own(a))
+    shape, x = a.spec.shape, a.body.term(a.x)
     if shape is not None and 0 in shape and None in shape:
         raise UnsupportedOp("it has no elements, in a shape that is open")
     if shape is not None and shape.count(None) <= 1:
         return x.reshape([-1 if n is None else n for n in shape]).value
-    return reshaped(x, [_LEFT if s == -1 else s for s in sizes]).value if -1 not in sizes else _left_open(x, sizes)
-
-
-_LEFT = -1
-
-
-def _left_open(x: Term, sizes: list[Size]) -> Value:
-    """With one size that is what is left."""
-    return x.reshape(vector(x.body, sizes)).value
-
-
-def _own(a: Arguments) -> str:
-    return "self" if "self" in a._places else "input"
+    known = [n for n in sizes if isinstance(n, int)]
+    return (x.reshape(vector(x.body, sizes)) if -1 in known else reshaped(x, sizes)).value
 
 
 @aten("view", "_unsafe_view", "view_copy")
@@ -238,7 +234,9 @@ def _repeat_interleave(a: Arguments) -> Value:
     x, axis, count = a.term(), a.axis(), a.integer("repeats")
     sizes = [size(x, n) for n in range(a.rank)]
     apart = x.expand_dims(axis + 1)
-    tiled = a.emit("Tile", apart.value, a.integers([count if n == axis + 1 else 1 for n in range(a.rank + 1)]))
+    tiled = a.emit(
+        "Tile", apart.value, a.integers([count if n == axis + 1 else 1 for n in range(a.rank + 1)])
+    )
     return reshaped(a.body.term(tiled), [*sizes[:axis], sizes[axis] * count, *sizes[axis + 1 :]]).value
 
 
@@ -363,84 +361,6 @@ def _unbind(a: Arguments) -> list[Value]:
     return [t.value for t in parts]
 
 
-# --- fills --------------------------------------------------------------------------------------------------
-
-
-def _filled(a: Arguments, sizes: list[Size], number: Term) -> Value:
-    a.ignore("dtype", "layout")
-    known = [n for n in sizes if isinstance(n, int)]
-    if len(known) == len(sizes) and number.known is not None:
-        bounded(int(np.prod(known, dtype=object)))
-        return a.body.constant(np.full(known, number.known.reshape(())), number.dtype).value
-    return a.emit("Fill", vector(a.body, sizes).value, number.value, index_type=INT32)
-
-
-def _of_sizes(name: str, number: float) -> None:
-    aten(name, f"new_{name}", ignores=("self",))(
-        lambda a: _filled(a, a.sizes("size"), a.body.constant(number, a.dtype))
-    )
-
-
-def _like(name: str, number: float) -> None:
-    @aten(f"{name}_like")
-    def rule(a: Arguments) -> Value:
-        x = a.term()
-        return _filled(a, [size(x, n) for n in range(len(x.shape))], a.body.constant(number, a.dtype))
-
-
-_of_sizes("zeros", 0)
-_of_sizes("ones", 1)
-_like("zeros", 0)
-_like("ones", 1)
-
-
-@aten("full", "new_full", ignores=("self",))
-def _full(a: Arguments) -> Value:
-    return _filled(a, a.sizes("size"), operand(a, "fill_value", a.dtype))
-
-
-@aten("full_like", "fill.Scalar")
-def _full_like(a: Arguments) -> Value:
-    x = a.term()
-    name = "value" if a.has("value") else "fill_value"
-    return _filled(a, [size(x, n) for n in range(len(x.shape))], operand(a, name, a.dtype))
-
-
-@aten("arange", "arange.start", "arange.start_step")
-def _arange(a: Arguments) -> Value:
-    a.ignore("dtype", "layout")
-    if a.dtype.is_floating or isinstance(a.call.get("step"), float):
-        ends = [a.number(n, d) for n, d in (("start", 0), ("end", None), ("step", 1))]
-        bounded(int(abs((ends[1] - ends[0]) / (ends[2] or 1))))
-        return a.body.constant(np.arange(*ends), a.dtype).value
-    ends_ = [a.size(n, d) for n, d in (("start", 0), ("end", None), ("step", 1))]
-    known = [n for n in ends_ if isinstance(n, int)]
-    if len(known) == 3:
-        bounded(abs((known[1] - known[0]) // (known[2] or 1)))
-        return a.body.constant(np.arange(*known), a.dtype).value
-    counted = a.body.add("Range", [scalar(a.body, n).value for n in ends_])[0]
-    return counted.cast(a.dtype).value
-
-
-@aten("tril")
-def _tril(a: Arguments) -> Value:
-    return _triangle(a, upper=False)
-
-
-@aten("triu")
-def _triu(a: Arguments) -> Value:
-    return _triangle(a, upper=True)
-
-
-def _triangle(a: Arguments, *, upper: bool) -> Value:
-    x, k = a.term(), a.integer("diagonal", 0)
-    rows, columns = (x.static_size(n, "the size of its matrix") for n in (-2, -1))
-    bounded(rows * columns)
-    whole = np.ones((rows, columns), bool)
-    mask = a.body.constant(np.triu(whole, k) if upper else np.tril(whole, k), BOOL)
-    return where(mask, x, x.of(0)).value
-
-
 @aten("flip")
 def _flip(a: Arguments) -> Value:
     axes = [a.counted(n, a.rank) for n in a.ints("dims")]
@@ -463,5 +383,3 @@ def _roll(a: Arguments) -> Value:
 @aten("_shape_as_tensor")
 def _shape(a: Arguments) -> Value:
     return a.term().sizes().value
-
-

@@ -48,14 +48,16 @@ def _kernel(a: Arguments) -> tuple[int, ...]:
 def _conv(a: Arguments) -> Value:
     kernel = _kernel(a)
     count, options = len(kernel), _windows(a, len(kernel))
-    mode = a.text("padding") if isinstance(a.call.get("padding"), bytes) else ""
+    mode = a.text("padding") if a.call.node.op.endswith(".padding") else ""
     if mode:
         pads = _named_pads(mode, kernel, options["dilations"])
     else:
         before = _each(a, "padding", count, 0)
         pads = (*before, *before)
     x, is_single = _batched(a, count)
-    y = a.onnx("Conv", x, a.tensor("weight"), a.maybe("bias"), pads=pads, group=a.integer("groups", 1), **options)
+    y = a.onnx(
+        "Conv", x, a.tensor("weight"), a.maybe("bias"), pads=pads, group=a.integer("groups", 1), **options
+    )
     return _single(a, y, is_single)
 
 
@@ -162,7 +164,9 @@ def _adaptive_pool(count: int, kind: str, op: str) -> None:
             raise UnsupportedOp(f"its output_size has {len(wanted)} numbers")
         axes = list(range(a.rank - count, a.rank))
         if set(wanted) == {1}:
-            y = a.emit("Mean" if op == "AveragePool" else "Max", a.x, a.integers(axes), keep_dims=True, Tidx=INT64)
+            y = a.emit(
+                "Mean" if op == "AveragePool" else "Max", a.x, a.integers(axes), keep_dims=True, Tidx=INT64
+            )
         else:
             y = _evenly(a, axes, wanted, op)
         if kind.startswith("adaptive_max") and a.call.node.output(1).uses:
@@ -171,7 +175,7 @@ def _adaptive_pool(count: int, kind: str, op: str) -> None:
 
 
 def _evenly(a: Arguments, axes: list[int], wanted: list[int], op: str) -> Value:
-    """Windows from floor(i * n / k) to ceil((i + 1) * n / k): equal ones are a pool, others are axis by axis."""
+    """Windows from floor(i * n / k) to ceil((i + 1) * n / k): equal ones are a pool."""
     x = a.body.term(a.x)
     sizes = [x.static_size(axis, "the size of its picture") for axis in axes]
     if min(wanted) < 1:

@@ -1,0 +1,88 @@
+"""ATen's tensors of one number, counts and triangles."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.decompose.terms import Term, where
+from thinflow.ir.graph import Value
+from thinflow.ir.types import BOOL, INT32
+from thinflow.lift.aten.arguments import Arguments, aten
+from thinflow.lift.aten.arithmetic import operand
+from thinflow.lift.onnx.formulas import Size, scalar, size, vector
+from thinflow.lift.onnx.values import bounded
+
+
+def _filled(a: Arguments, sizes: list[Size], number: Term) -> Value:
+    a.ignore("dtype", "layout")
+    known = [n for n in sizes if isinstance(n, int)]
+    if len(known) == len(sizes) and number.known is not None:
+        bounded(int(np.prod(known, dtype=object)))
+        return a.body.constant(np.full(known, number.known.reshape(())), number.dtype).value
+    return a.emit("Fill", vector(a.body, sizes).value, number.value, index_type=INT32)
+
+
+def _of_sizes(name: str, number: float) -> None:
+    aten(name, f"new_{name}", ignores=("self",))(
+        lambda a: _filled(a, a.sizes("size"), a.body.constant(number, a.dtype))
+    )
+
+
+def _like(name: str, number: float) -> None:
+    @aten(f"{name}_like")
+    def rule(a: Arguments) -> Value:
+        x = a.term()
+        return _filled(a, [size(x, n) for n in range(len(x.shape))], a.body.constant(number, a.dtype))
+
+
+_of_sizes("zeros", 0)
+_of_sizes("ones", 1)
+_like("zeros", 0)
+_like("ones", 1)
+
+
+@aten("full", "new_full", ignores=("self",))
+def _full(a: Arguments) -> Value:
+    return _filled(a, a.sizes("size"), operand(a, "fill_value", a.dtype))
+
+
+@aten("full_like", "fill.Scalar")
+def _full_like(a: Arguments) -> Value:
+    x = a.term()
+    name = "value" if a.has("value") else "fill_value"
+    return _filled(a, [size(x, n) for n in range(len(x.shape))], operand(a, name, a.dtype))
+
+
+@aten("arange", "arange.start", "arange.start_step")
+def _arange(a: Arguments) -> Value:
+    a.ignore("dtype", "layout")
+    if a.dtype.is_floating or isinstance(a.call.get("step"), float):
+        ends = [a.number(n, d) for n, d in (("start", 0), ("end", None), ("step", 1))]
+        bounded(int(abs((ends[1] - ends[0]) / (ends[2] or 1))))
+        return a.body.constant(np.arange(*ends), a.dtype).value
+    ends_ = [a.size(n, d) for n, d in (("start", 0), ("end", None), ("step", 1))]
+    known = [n for n in ends_ if isinstance(n, int)]
+    if len(known) == 3:
+        bounded(abs((known[1] - known[0]) // (known[2] or 1)))
+        return a.body.constant(np.arange(*known), a.dtype).value
+    counted = a.body.add("Range", [scalar(a.body, n).value for n in ends_])[0]
+    return counted.cast(a.dtype).value
+
+
+@aten("tril")
+def _tril(a: Arguments) -> Value:
+    return _triangle(a, upper=False)
+
+
+@aten("triu")
+def _triu(a: Arguments) -> Value:
+    return _triangle(a, upper=True)
+
+
+def _triangle(a: Arguments, *, upper: bool) -> Value:
+    x, k = a.term(), a.integer("diagonal", 0)
+    rows, columns = (x.static_size(n, "the size of its matrix") for n in (-2, -1))
+    bounded(rows * columns)
+    whole = np.ones((rows, columns), bool)
+    mask = a.body.constant(np.triu(whole, k) if upper else np.tril(whole, k), BOOL)
+    return where(mask, x, x.of(0)).value
