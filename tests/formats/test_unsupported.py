@@ -43,7 +43,7 @@ def tarred() -> bytes:
         (b"\x89PNG\r\n\x1a\n", "a PNG picture", "give the model"),
         (struct.pack("<Q", 20) + b'{"a":{"dtype":"F32"}}', "a safetensors file", "export the model as .onnx"),
         (b"GGUF\x03\x00\x00\x00", "a GGUF model", "export the model as .onnx"),
-        (zipped("archive/data.pkl"), "a PyTorch file", "torch.onnx.export(model"),
+        (zipped("archive/data.pkl"), "a PyTorch file", "torch.export.save(torch.export.export(model.eval()"),
         (zipped("a.npy"), "an .npz file of numpy arrays", "--calibration"),
         (zipped("m/saved_model.pb"), "a zip archive with a SavedModel in it", "unpack"),
         (zipped("readme"), "a zip archive", "unpack"),
@@ -58,7 +58,7 @@ def tarred() -> bytes:
             "save the whole",
         ),
         (zipped("a.npy")[:20], "a damaged zip archive", "download"),
-        (b"\x80\x04\x95", "a Python pickle (PyTorch?)", "torch.onnx.export(model"),
+        (b"\x80\x04\x95", "a Python pickle (PyTorch?)", "torch.export.save(torch.export.export(model.eval()"),
         (b"<!DOCTYPE html>", "a web page", "download the model file itself"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",  # archives hold the time they were made

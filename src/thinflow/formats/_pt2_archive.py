@@ -25,7 +25,7 @@ from thinflow.ir.types import DType, dtype
 
 EXPORT = 'torch.export.save(torch.export.export(model.eval(), (example,)), "model.pt2")'
 """The line of PyTorch that writes a file that is read here."""
-EXPORT_HINT = f"in PyTorch 2.9 or newer: {EXPORT}"
+EXPORT_HINT = f"export it with PyTorch 2.9 or newer: {EXPORT}"
 _FORMAT, _ORDER = "archive_format", "byteorder"
 _OLD = "serialized_exported_program.json"
 """The program in files of PyTorch before 2.8."""

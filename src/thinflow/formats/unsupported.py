@@ -9,13 +9,13 @@ from itertools import islice
 from pathlib import Path
 
 from thinflow.errors import FormatError
+from thinflow.formats._pt2_archive import EXPORT_HINT
 from thinflow.formats.format import Format, Sample
 from thinflow.wire.fields import read_varint
 
 _GIVE = "give the model file"
 _UNPACK = "unpack it and give the model in it"
 _EXPORT = "export the model as .onnx with the tools it was made with"
-_TORCH = "export it in Python, as .onnx: torch.onnx.export(model, inputs, 'model.onnx')"
 _SAVE_AGAIN = "save the whole model again with Keras: model.save('model.keras')"
 
 # (bytes, at, what it is, what to do). Checked in order, so the specific ones stand first.
@@ -45,12 +45,12 @@ _MAGIC = [
     (b"<html", 0, "a web page", "download the model file itself, not the page about it"),
     (b"<?xml", 0, "an XML document", _GIVE),
     # The opcode PROTO and the protocol; older ones than 2 have no such mark.
-    *((bytes([0x80, v]), 0, "a Python pickle (PyTorch?)", _TORCH) for v in range(2, 6)),
+    *((bytes([0x80, v]), 0, "a Python pickle (PyTorch?)", EXPORT_HINT) for v in range(2, 6)),
 ]
 
 # What is in a zip archive -> what it is. Checked in order.
 _ZIPS: list[tuple[Callable[[str], bool], str, str]] = [
-    (lambda name: name.endswith("data.pkl"), "a PyTorch file", _TORCH),
+    (lambda name: name.endswith("data.pkl"), "a PyTorch file", EXPORT_HINT),
     (lambda name: name.endswith("model.weights.h5"), "a Keras archive without config.json", _SAVE_AGAIN),
     (lambda name: name == "metadata.json", "a Keras archive without model.weights.h5", _SAVE_AGAIN),
     (lambda name: name == "AndroidManifest.xml", "an Android app", "unzip it and give the model in assets/"),

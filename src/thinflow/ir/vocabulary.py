@@ -20,6 +20,7 @@ class Vocabulary:
         title: how people call a file of it, with an article.
         runtime: what people run such files with.
         engine: our name of that; "" if it is not run here.
+        advice: what helps where an op has no counterpart and nothing here runs it.
         idle_options: options of any op that do not bear on results: they repeat types and shapes, or say how
             kernels compute.
     """
@@ -30,6 +31,7 @@ class Vocabulary:
     title: str
     runtime: str
     engine: str = ""
+    advice: str = "export the model otherwise"
     idle_options: frozenset[str] = frozenset()
 
 
@@ -40,7 +42,7 @@ LITERT = Vocabulary(
     "a LiteRT model",
     "LiteRT",
     "litert",
-    frozenset(
+    idle_options=frozenset(
         {
             *("asymmetric_quantize_inputs", "pot_scale_int16", "quantized_bias_type", "validate_indices"),
             # proj_clip: rules read it where there is a projection, and else there is nothing to clip.
@@ -50,10 +52,23 @@ LITERT = Vocabulary(
 )
 # consumed_inputs: memory that version 1 of ops reused.
 ONNX = Vocabulary(
-    "onnx", "onnx.", "ONNX", "an ONNX model", "ONNX Runtime", "onnxruntime", frozenset({"consumed_inputs"})
+    "onnx",
+    "onnx.",
+    "ONNX",
+    "an ONNX model",
+    "ONNX Runtime",
+    "onnxruntime",
+    idle_options=frozenset({"consumed_inputs"}),
 )
 # ATen is PyTorch's library of ops, in which its exporter writes. Nothing runs such files here.
-ATEN = Vocabulary("pt2", "aten.", "PyTorch", "a PyTorch exported program", "PyTorch")
+ATEN = Vocabulary(
+    "pt2",
+    "aten.",
+    "PyTorch",
+    "a PyTorch exported program",
+    "PyTorch",
+    advice="export it in core ATen: torch.export.save(program.run_decompositions(), 'model.pt2')",
+)
 VOCABULARIES = (LITERT, ONNX, ATEN)
 PREFIXES = tuple(v.prefix for v in VOCABULARIES)
 

@@ -59,6 +59,7 @@ def _results(call: Call, entry: Entry) -> list[Value]:
 
 def _refusal(node: Node, problem: str, hint: str = "") -> UnsupportedOp:
     vocabulary = vocabulary_of(node.op)
-    engine = vocabulary.engine if vocabulary is not None else ""
-    usual = f"run the file with its own engine: engine='{engine}'" if engine else "export the model otherwise"
+    assert vocabulary is not None, "ops of TensorFlow are copied"
+    engine = vocabulary.engine
+    usual = f"run the file with its own engine: engine='{engine}'" if engine else vocabulary.advice
     return UnsupportedOp(problem, node.where, hint=hint or usual)

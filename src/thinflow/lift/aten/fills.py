@@ -69,6 +69,13 @@ def _arange(a: Arguments) -> Value:
     return counted.cast(a.dtype).value
 
 
+@aten("linspace")
+def _linspace(a: Arguments) -> Value:
+    a.ignore("dtype", "layout")
+    ends = a.number("start"), a.number("end")
+    return a.body.constant(np.linspace(*ends, bounded(a.integer("steps"))), a.dtype).value
+
+
 @aten("tril")
 def _tril(a: Arguments) -> Value:
     return _triangle(a, upper=False)
