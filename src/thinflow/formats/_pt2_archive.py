@@ -32,8 +32,11 @@ _OLD = "serialized_exported_program.json"
 _MOST_ENTRIES = 1 << 18
 _MOST_JSON = 1 << 29
 """Bytes of a program's JSON; those of the largest language models take some dozen megabytes."""
-_MOST_REPEATED = 1 << 26
-"""Elements of a tensor that says more than its storage holds: strides of 0 repeat what is there."""
+_MOST_UNPACKED = 1 << 26
+_MOST_DENSE = 32
+"""A compressed entry unpacks to so many bytes, or to so many for each of its own: weights are not that dense."""
+_MOST_COPIED = 1 << 28
+"""Bytes of tensors that do not lie in a row, which are copied, beside four times those of the file."""
 _HEADER = struct.Struct("<4s22xHH")
 
 # Numbers of `ScalarType` in PyTorch's torch/_export/serde/schema.py. Complex numbers are left out.
@@ -117,6 +120,7 @@ class Archive:
         if len(entries) > _MOST_ENTRIES:
             raise FormatError(f"it has {len(entries)} entries")
         self._entries = {e.filename: e for e in entries}
+        self._inflated: dict[str, memoryview] = {}
         if len(self._entries) < len(entries):
             raise FormatError("two of its entries have one name")
         if _OLD in self._entries:
@@ -127,6 +131,11 @@ class Archive:
         self._root = roots[0]
         if self.has(_ORDER) and bytes(self.read(_ORDER)).strip() != b"little":
             raise FormatError("its tensors are big-endian", hint="export it on a little-endian machine")
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return len(self._buffer)
 
     def has(self, name: str) -> bool:
         """True if there is an entry of a name within the archive."""
@@ -172,14 +181,17 @@ class Archive:
             if entry.file_size != entry.compress_size:
                 raise FormatError(f"its entry '{name[:200]}' is damaged")
             return stored
-        return _inflated(stored, entry)
+        if name not in self._inflated:
+            # Several tensors may be in one storage.
+            self._inflated[name] = _inflated(stored, entry)
+        return self._inflated[name]
 
 
 def _inflated(stored: memoryview, entry: zipfile.ZipInfo) -> memoryview:
     """A compressed entry's bytes. PyTorch compresses nothing; who packs the archive again may."""
     name = entry.filename[:200]
-    # Deflate makes at most 1032 of one byte: what claims more is no such entry, and nothing is set aside.
-    if entry.compress_type != zipfile.ZIP_DEFLATED or entry.file_size > 1032 * entry.compress_size + 64:
+    most = max(_MOST_UNPACKED, _MOST_DENSE * entry.compress_size)
+    if entry.compress_type != zipfile.ZIP_DEFLATED or entry.file_size > most:
         raise FormatError(f"its entry '{name}' is compressed in a way that is not known here")
     stream = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
@@ -196,6 +208,7 @@ class Payload:
 
     def __init__(self, archive: Archive, folder: str, config: str) -> None:
         self._archive, self._folder = archive, f"data/{folder}/"
+        self._left = _MOST_COPIED + 4 * archive.size
         name = f"{self._folder}{config}"
         self._config = as_object(archive.json(name).get("config"), name) if archive.has(name) else {}
 
@@ -213,13 +226,21 @@ class Payload:
             raise FormatError(f"its tensor '{name[:200]}' is pickled", hint=EXPORT_HINT)
         stored = self._archive.read(self._folder + as_text(meta.get("path_name"), "the file of a tensor"))
         try:
-            return _strided(stored, as_object(meta.get("tensor_meta"), "what is said of it"))
+            tensor = _strided(stored, as_object(meta.get("tensor_meta"), "what is said of it"), self._left)
         except FormatError as error:
             raise FormatError(f"its tensor '{name[:200]}': {error.problem}", hint=error.hint) from error
+        self._left -= 0 if isinstance(tensor.storage, RawStorage) else tensor.size_bytes
+        return tensor
 
 
-def _strided(stored: memoryview, meta: Object) -> Tensor:
-    """The tensor at some offset of a storage, with steps between its elements."""
+def _strided(stored: memoryview, meta: Object, most: int) -> Tensor:
+    """The tensor at some offset of a storage, with steps between its elements.
+
+    Args:
+        stored: the storage.
+        meta: what the archive says of the tensor.
+        most: bytes that a copy may have.
+    """
     element = element_type(meta.get("dtype"))
     if meta.get("layout", _STRIDED) != _STRIDED:
         raise FormatError("it is not stored in strides")
@@ -240,7 +261,7 @@ def _strided(stored: memoryview, meta: Object) -> Tensor:
     if not count or _is_row_major(sizes, strides):
         first = offset * element.itemsize if count else 0
         return Tensor(element, sizes, RawStorage(stored[first : first + count * element.itemsize]))
-    if count > max(_MOST_REPEATED, len(stored) // element.itemsize):
+    if count * element.itemsize > most:
         raise FormatError(f"it repeats its storage to {count} elements")
     import numpy as np
 

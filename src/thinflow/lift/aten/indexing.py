@@ -66,9 +66,14 @@ def _scatter(a: Arguments) -> Value:
     """Elements put, or added, at places along an axis."""
     if a.call.node.op == "aten.scatter.value":
         raise UnsupportedOp("it puts one number into many places")
-    adds = a.call.node.op == "aten.scatter_add"
+    adds, index, source = a.call.node.op == "aten.scatter_add", a.term("index"), a.term("src")
+    # Of the source only what the places cover is taken.
+    for axis, (taken, given) in enumerate(zip(index.shape, source.shape, strict=True)):
+        if taken is None or given is None:
+            raise UnsupportedOp("the sizes of its places are not known")
+        source = source.cut(axis, 0, taken) if taken < given else source
     options = {"reduction": b"add"} if adds else {}
-    return a.onnx("ScatterElements", a.x, a.tensor("index"), a.tensor("src"), axis=a.axis(), **options)
+    return a.onnx("ScatterElements", a.x, index.value, source.value, axis=a.axis(), **options)
 
 
 @aten("copy", ignores=("non_blocking",))

@@ -1,0 +1,257 @@
+"""PyTorch's exported programs: what is read, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pickle
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thinflow
+from tests.formats.programs import archive, linear, meta, node, payload, program, tensor
+from thinflow.errors import FormatError, GraphError, ThinflowError, UnsupportedOp
+from thinflow.formats import load, recognise, save
+
+EXPORT = "torch.export.save(torch.export.export(model.eval(), (example,))"
+
+
+def run(path: Path, x: np.ndarray) -> np.ndarray:
+    graph = thinflow.load(path)
+    (y,) = thinflow.Session(graph, engine="reference").run([graph.outputs[0].name], {graph.inputs[0].name: x})
+    return y
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_tensors_share_a_storage_with_strides_and_offsets(tmp_path: Path, compression: int) -> None:
+    path = linear(tmp_path / "model.anything", compression=compression)
+    x = np.array([[1, 2, 3]], np.float32)
+    w = np.arange(6).reshape(3, 2).T
+    assert run(path, x).tolist() == (x @ w.T + [10, 20]).tolist()
+
+
+def test_what_the_file_says_is_kept(tmp_path: Path) -> None:
+    path = linear(tmp_path / "a.pt2")
+    assert recognise(path).name == "pt2"
+    graph = load(path)
+    assert graph.facts == {"schema": "8.20", "producer": "PyTorch 2.13.0", "sizes": "s0 from 1 to 64"}
+    assert [str(v.spec) for v in graph.inputs] == ["float[?,3]"]
+    assert [n.op for n in graph] == ["Const", "Const", "Placeholder", "aten.linear"]
+    assert [n.name for n in graph] == ["w", "b", "x", "y"]
+    assert save(graph, tmp_path / "copy.pt2") == path.stat().st_size
+    assert (tmp_path / "copy.pt2").read_bytes() == path.read_bytes()
+    graph.rename(graph.value("y").node, "z")
+    with pytest.raises(GraphError, match="changed since it was read"):
+        save(graph, tmp_path / "copy.pt2")
+
+
+def test_weights_are_views_of_the_file(tmp_path: Path) -> None:
+    graph = load(linear(tmp_path / "a.pt2"))
+    tensor_ = graph.value("b").node.tensor
+    assert tensor_ is not None
+    assert not tensor_.numpy().flags.owndata
+
+
+def refused(path: Path, what: str, hint: str = "", kind: type[ThinflowError] = FormatError) -> None:
+    with pytest.raises(kind) as caught:
+        thinflow.load(path)
+    assert what in caught.value.problem
+    assert hint in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("weight", "what"),
+    [
+        (payload("weight_0", "float32", [2, 3], [1, 2], 3), "it reaches to byte 36 of a storage of 32"),
+        (payload("weight_0", "float32", [2, 3], [1 << 60, 1]), "of a storage of 32"),
+        (
+            payload("weight_0", "float32", [1 << 40, 3], [0, 0]),
+            "it repeats its storage to 3298534883328",
+        ),
+        (payload("weight_0", "float32", [2, 3], [-1, 1]), "its strides are not all known and positive"),
+        (payload("weight_0", "float32", [2, -3], [1, 1]), "its sizes are not all known and positive"),
+        (payload("weight_0", "float32", [2, 3], [1, 2], -1), "of a storage of 32"),
+        (payload("weight_0", "float32", [2, 3], [1]), "its sizes and strides do not fit together"),
+        (payload("../weight_0", "float32", [2, 3]), "its entry 'model/data/weights/../weight_0' is missing"),
+        ({"use_pickle": True}, "is pickled"),
+        (
+            {**payload("weight_0", "float32", [2, 3]), "tensor_meta": {"dtype": 9}},
+            "type 9 is not known",
+        ),
+        ({**payload("weight_0", "float32", [2]), "tensor_meta": None}, "what is said of it is no object"),
+        ({}, "is pickled"),
+        ([], "the entry of the tensor 'w' is no object"),
+    ],
+)
+def test_damaged_tensors(tmp_path: Path, weight: Any, what: str) -> None:
+    weights = {"w": weight, "b": payload("weight_0", "float32", [2])}
+    refused(linear(tmp_path / "a.pt2", weights=weights), what)
+
+
+def test_an_offset_before_the_storage(tmp_path: Path) -> None:
+    weights = {"w": payload("weight_0", "float32", [2, 3]), "b": payload("weight_0", "float32", [2], [1], -2)}
+    refused(linear(tmp_path / "a.pt2", weights=weights), "of a storage of 32")
+
+
+@pytest.mark.parametrize(
+    ("entries", "what"),
+    [
+        ({"archive_format": b"pt1"}, "it does not say that it is one"),
+        ({"byteorder": b"big"}, "its tensors are big-endian"),
+        ({"models__model.json": b"{"}, "models/model.json is not JSON"),
+        ({"models__model.json": b"[" * 200_000}, "models/model.json is nested too deeply"),
+        ({"models__model.json": b"[]"}, "models/model.json is no object"),
+        ({"models__model.json": b"{}"}, "schema_version is no object"),
+        ({"models__model.json": b'{"schema_version": {"major": 9}}'}, "version 9 of PyTorch's schema"),
+        ({"models__model.json": b'{"schema_version": {"major": ' + b"9" * 5000 + b"}}"}, "is not JSON"),
+        ({"models__other.json": b"{}"}, "there are 2 programs in it: model, other"),
+        ({"data__weights__model_weights_config.json": b"{}"}, "is no object"),
+        ({"data__weights__model_weights_config.json": b"\xff"}, "is not JSON"),
+    ],
+)
+def test_damaged_entries(tmp_path: Path, entries: dict[str, bytes], what: str) -> None:
+    refused(linear(tmp_path / "a.pt2", **entries), what)
+
+
+def test_cut_short(tmp_path: Path) -> None:
+    path = linear(tmp_path / "a.pt2")
+    whole = path.read_bytes()
+    for cut in (40, len(whole) // 2, len(whole) - 10):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(ThinflowError):
+            thinflow.load(path)
+    for at in range(0, len(whole), 37):
+        path.write_bytes(whole[:at] + b"\xff\xfe" + whole[at + 2 :])
+        with contextlib.suppress(ThinflowError):
+            thinflow.load(path)
+
+
+def test_a_bomb(tmp_path: Path) -> None:
+    """An entry that says it unpacks to terabytes is refused before anything is set aside."""
+    path = linear(tmp_path / "a.pt2", compression=zipfile.ZIP_DEFLATED)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\x01\x02", data.index(b"PK\x01\x02") + 1)
+    while b"weight_0" not in data[at + 46 : at + 90]:
+        at = data.index(b"PK\x01\x02", at + 1)
+    data[at + 24 : at + 28] = struct.pack("<I", 0xFFFFFFF0)
+    path.write_bytes(data)
+    refused(path, "compressed in a way that is not known here")
+
+
+def test_old_and_pickled_files(tmp_path: Path) -> None:
+    old = tmp_path / "old.pt2"
+    with zipfile.ZipFile(old, "w") as file:
+        file.writestr("serialized_exported_program.json", "{}")
+        file.writestr("serialized_state_dict.pt", pickle.dumps({}))
+    refused(old, "its weights are pickled", EXPORT)
+    between = io.BytesIO()
+    with zipfile.ZipFile(between, "w") as file:
+        file.writestr("model/archive_format", "pt2")
+        file.writestr("model/models/model.json", "{}")
+        file.writestr("model/data/weights/model.pt", pickle.dumps({}))
+    old.write_bytes(between.getvalue())
+    refused(old, "its weights are pickled", EXPORT)
+
+
+def unknown(**argument: Any) -> dict[str, Any]:
+    values = {"x": meta("float32", [2, 3]), "y": meta("float32", [2, 3])}
+    return program([node("relu.default", ["y"], self=tensor("x"), **argument)], values, ["y"])
+
+
+@pytest.mark.parametrize(
+    ("argument", "what"),
+    [
+        ({"slope": {"as_float": 0.5}}, "its argument 'slope' is not known here"),
+        ({"slope": {"as_int": 0}}, "its argument 'slope' is not known here"),
+        ({"body": {"as_graph": {"name": "g"}}}, "its argument 'body' is of the kind 'as_graph'"),
+        ({"layout": {"as_layout": 1}}, "its argument 'layout' is of the kind 'as_layout'"),
+    ],
+)
+def test_unknown_arguments(tmp_path: Path, argument: dict[str, Any], what: str) -> None:
+    with pytest.raises(UnsupportedOp, match=what):
+        thinflow.load(archive(tmp_path / "a.pt2", unknown(**argument)))
+
+
+@pytest.mark.parametrize(
+    ("written", "what"),
+    [
+        (unknown(slope={"as_float": "x"}), "its argument 'slope' is no number"),
+        (unknown(slope={}), "its argument 'slope' has 0 fields"),
+        (unknown(slope={"as_ints": 3}), "its argument 'slope' is no list"),
+        (
+            program([node("relu.default", ["y"], self=tensor("z"))], {}, ["y"]),
+            "'z' is read and noth",
+        ),
+        (program([node("relu.default", ["x"], self=tensor("x"))], {}, ["x"]), "'x' is written twice"),
+        (program([], {}, []), "it has no outputs"),
+    ],
+)
+def test_programs_that_contradict_themselves(tmp_path: Path, written: dict[str, Any], what: str) -> None:
+    refused(archive(tmp_path / "a.pt2", written), what)
+
+
+def test_an_unknown_op_is_named_with_what_helps(tmp_path: Path) -> None:
+    values = {"x": meta("float32", [2, 3]), "y": meta("float32", [2, 3])}
+    path = archive(
+        tmp_path / "a.pt2", program([node("newest.default", ["y"], self=tensor("x"))], values, ["y"])
+    )
+    with pytest.raises(UnsupportedOp, match=r"aten\.newest has no counterpart") as caught:
+        thinflow.load(path)
+    assert "run_decompositions()" in caught.value.hint
+
+
+def in_place(*nodes: dict[str, Any], outputs: tuple[str, ...] = ("y",), weights: tuple[str, ...] = ()) -> Any:
+    names = {name["as_tensor"]["name"] for n in nodes for name in n["outputs"]} | {"x", "p_w"}
+    return program(nodes, dict.fromkeys(names, meta("float32", [2, 3])), list(outputs), weights=weights)
+
+
+def test_names_follow_what_is_written_in_place(tmp_path: Path) -> None:
+    """Graphs before decomposition write in place: who reads the operand afterwards reads the result."""
+    neg = node("neg.default", ["a"], self=tensor("x"))
+    relu = node("relu_.default", ["b"], self=tensor("a"))
+    total = node("add.Tensor", ["y"], self=tensor("a"), other=tensor("x"))
+    path = archive(tmp_path / "a.pt2", in_place(neg, relu, total))
+    x = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+    assert np.array_equal(run(path, x), np.maximum(-x, 0) + x)
+
+
+def test_views_of_what_is_written_in_place_are_refused(tmp_path: Path) -> None:
+    neg = node("neg.default", ["a"], self=tensor("x"))
+    view = node("alias.default", ["v"], self=tensor("a"))
+    relu = node("relu_.default", ["b"], self=tensor("a"))
+    total = node("add.Tensor", ["y"], self=tensor("v"), other=tensor("x"))
+    path = archive(tmp_path / "a.pt2", in_place(neg, view, relu, total))
+    refused(path, "it reads 'v', which 'b' changes in place", "run_decompositions()", UnsupportedOp)
+
+
+def test_state_is_refused(tmp_path: Path) -> None:
+    weights = {"w": payload("weight_0", "float32", [2, 3])}
+    stored = {"weight_0": bytes(24)}
+    write = node("add_.Tensor", ["y"], self=tensor("p_w"), other=tensor("x"))
+    path = archive(tmp_path / "a.pt2", in_place(write, weights=("w",)), weights, stored)
+    refused(path, "it changes a parameter or buffer", kind=UnsupportedOp)
+    written = in_place(node("relu.default", ["y"], self=tensor("x")))
+    mutation = {"buffer_mutation": {"arg": {"name": "y"}, "buffer_name": "count"}}
+    written["graph_module"]["signature"]["output_specs"].insert(0, mutation)
+    refused(archive(tmp_path / "b.pt2", written), "each run changes its buffer 'count'", kind=UnsupportedOp)
+
+
+def test_shapes_that_do_not_follow_are_refused(tmp_path: Path) -> None:
+    values = {"x": meta("float32", [2, 3]), "y": meta("float32", [3, 2])}
+    path = archive(
+        tmp_path / "a.pt2", program([node("relu.default", ["y"], self=tensor("x"))], values, ["y"])
+    )
+    with pytest.raises(UnsupportedOp, match="its result would have the shape"):
+        thinflow.load(path)
+
+
+def test_json_is_read_as_text_only(tmp_path: Path) -> None:
+    """Beside a program an archive holds pickled sample inputs, which are not looked at."""
+    path = linear(tmp_path / "a.pt2", data__sample_inputs__model__pt=b"\x80\x04\x95" + bytes(30))
+    assert run(path, np.ones((1, 3), np.float32)).shape == (1, 2)
