@@ -153,6 +153,10 @@ _PAIRS: list[Callable[[Any, Any], Any]] = [
 ]
 
 
+def _positive(size: tuple[int, ...]) -> torch.Tensor:
+    return torch.randint(1, 9, size)
+
+
 def _pair(r: Random) -> Case:
     f = r.choice(_PAIRS)
     first, second = r.choice([((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((2, 3), ())])

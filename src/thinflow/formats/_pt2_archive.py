@@ -34,7 +34,7 @@ _MOST_JSON = 1 << 29
 """Bytes of a program's JSON; those of the largest language models take some dozen megabytes."""
 _MOST_UNPACKED = 1 << 26
 _MOST_DENSE = 32
-"""A compressed entry unpacks to so many bytes, or to so many for each of its own: weights are not that dense."""
+"""Bytes that a compressed entry unpacks to, in all or for each of its own: weights are not that dense."""
 _MOST_COPIED = 1 << 28
 """Bytes of tensors that do not lie in a row, which are copied, beside four times those of the file."""
 _HEADER = struct.Struct("<4s22xHH")
