@@ -32,7 +32,7 @@ def writable() -> list[str]:
     from thinflow.formats.format import formats
     from thinflow.lower.targets import targets
 
-    own = [f.suffixes for f in formats() if f.save is not None and not f.engine]
+    own = [f.suffixes for f in formats() if f.save is not None and f.vocabulary is None]
     return sorted({suffix for group in (*own, *(t.suffixes for t in targets())) for suffix in group})
 
 

@@ -255,6 +255,9 @@ def next_command(summary: Summary, model: str) -> str:
     if any("custom" in op for op in summary.unknown_ops):
         # It cannot be run without its own ops.
         return f"thinflow ops {path} {'--micro' if engine == 'litert' else '--ort'}"
+    if vocabulary is not None and not engine:
+        # Nothing here runs the file as it is.
+        return f"thinflow convert {path} OUT.tflite"
     return f"thinflow benchmark {path} --engines {engine}{flag}"
 
 

@@ -89,7 +89,9 @@ def copy_file(graph: Graph, path: str | os.PathLike[str], vocabulary: Vocabulary
     if graph.vocabulary != vocabulary.name:
         raise ParameterError(
             f"this graph does not speak {vocabulary.label}'s vocabulary",
-            hint=f"thinflow convert MODEL.pb {shlex.quote(str(path))}",
+            hint=f"thinflow convert MODEL.pb {shlex.quote(str(path))}"
+            if vocabulary.engine
+            else "write a .pb, .tflite or .onnx file",
         )
     if not is_as_read(graph):
         raise GraphError(

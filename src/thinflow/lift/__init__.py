@@ -1,4 +1,4 @@
-"""LiteRT and ONNX graphs in TensorFlow's ops, as far as those say the same.
+"""LiteRT, ONNX and PyTorch graphs in TensorFlow's ops, as far as those say the same.
 
 Eight-bit and sixteen-bit ops run as what they approximate: their operands become real numbers, TensorFlow's
 kernel computes in float32, and the result is rounded by its quantization parameters. An integer kernel may

@@ -1,4 +1,4 @@
-"""One node of a LiteRT or ONNX graph put into TensorFlow's ops by the rule of its op."""
+"""One node of a LiteRT, ONNX or PyTorch graph put into TensorFlow's ops by the rule of its op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lifting rules: functions that say one op of LiteRT or ONNX in TensorFlow's ops.
+"""Lifting rules: functions that say one op of LiteRT, ONNX or PyTorch in TensorFlow's ops.
 
     @lifts("onnx.Celu")
     def celu(c):
