@@ -255,3 +255,19 @@ def test_json_is_read_as_text_only(tmp_path: Path) -> None:
     """Beside a program an archive holds pickled sample inputs, which are not looked at."""
     path = linear(tmp_path / "a.pt2", data__sample_inputs__model__pt=b"\x80\x04\x95" + bytes(30))
     assert run(path, np.ones((1, 3), np.float32)).shape == (1, 2)
+
+
+def test_a_graph_of_the_files_own_ops_is_run_in_tensorflows(tmp_path: Path) -> None:
+    graph = thinflow.load(linear(tmp_path / "a.pt2"), lift=False)
+    assert graph.vocabulary == "pt2"
+    (y,) = thinflow.Session(graph).run(["y"], {"x": np.ones((2, 3), np.float32)})
+    assert y.tolist() == [[16, 29]] * 2
+    report = thinflow.benchmark(tmp_path / "a.pt2", engines=["reference"], seconds=0.01)
+    assert report.rows
+
+
+def test_nothing_is_written_as_pt2(tmp_path: Path) -> None:
+    graph = thinflow.load(linear(tmp_path / "a.pt2"))
+    with pytest.raises(ThinflowError) as caught:
+        thinflow.save(graph, tmp_path / "b.pt2")
+    assert ".pt2" not in caught.value.hint

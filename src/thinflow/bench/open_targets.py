@@ -107,7 +107,8 @@ def _open(
         source = path_of(source)
     if isinstance(source, Graph):
         # A copy: interface and sizes are set on it, and the caller's graph is not to change.
-        return _graph_subject(name, "", source.clone(), None, feeds, shapes, used, inputs, outputs)
+        own = _runnable(source.clone())
+        return _graph_subject(name, "", own, None, feeds, shapes, used, inputs, outputs)
     path = Path(source)
     kind = _kind(path)
     size = _size_bytes(path)
@@ -127,8 +128,18 @@ def _open(
             if names is not None:
                 _check_names(path, names, role, _port_names(path, subject.own_engine, role))
         return subject(name, os.fspath(source), size, given, shapes, made)
-    graph = open_model(path, outputs=outputs, **options_for(path, options))
+    graph = _runnable(open_model(path, outputs=outputs, **options_for(path, options)))
     return _graph_subject(name, os.fspath(source), graph, size, feeds, shapes, used, inputs, outputs)
+
+
+def _runnable(graph: Graph) -> Graph:
+    """A graph in TensorFlow's ops, where no engine runs it in those of its file."""
+    if not graph.vocabulary:
+        return graph
+    # Rules of other vocabularies are many modules, which few measurements need.
+    from thinflow.load.lifted import in_tensorflow
+
+    return in_tensorflow(graph)
 
 
 def _port_names(path: Path, engine: str, role: str) -> list[str]:

@@ -65,6 +65,9 @@ def open_for_engine(
         from thinflow.load.graphs import load
 
         model = load(model, state="auto")
+    elif model.vocabulary:
+        # Nothing runs the ops of its file.
+        return replace(_lifted(model, signature), is_lifted=False)
     _check(model)
     return OpenModel(model)
 
