@@ -54,7 +54,7 @@ def test_networks(name: str, form: str, tmp_path: Path) -> None:
             assert np.abs(y - wanted).max() <= 1e-5 * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 @pytest.mark.parametrize("name", OPS)
 def test_ops(name: str, seed: int, tmp_path: Path) -> None:
     torch.manual_seed(seed)
