@@ -171,11 +171,23 @@ def rnn(c: Call) -> Result:
 # --- wrappers -----------------------------------------------------------------------------------------------
 
 
+def _zeroing(layer: LayerConfig) -> LayerConfig:
+    """A layer inside a Bidirectional as tf.keras makes it: masked steps of sequences give zeros.
+
+    Keras 3 writes that into the config, tf.keras sets it behind its back, and Keras 2 before it did not; only
+    configs of tf.keras speak of `time_major`.
+    """
+    if layer.generation != 2 or "time_major" not in layer.options:
+        return layer
+    zeroes = bool(layer.options.get("return_sequences"))
+    return replace(layer, options={**layer.options, "zero_output_for_mask": zeroes})
+
+
 def _both_ways(config: LayerConfig) -> dict[str, LayerConfig]:
     """The layers of a Bidirectional: the second goes backwards, or is one of its own."""
-    forward = config.inner("layer")
+    forward = _zeroing(config.inner("layer"))
     if isinstance(config.options.get("backward_layer"), Mapping):
-        backward = config.inner("backward_layer")
+        backward = _zeroing(config.inner("backward_layer"))
     else:
         options = {**forward.options, "go_backwards": not forward.options.get("go_backwards")}
         backward = replace(forward, name=f"backward_{forward.name}", options=options)
