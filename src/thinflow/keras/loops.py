@@ -22,23 +22,22 @@ goes into the body of the loop."""
 
 
 def looped(
-    c: Call, sequences: Sequence[Value], states: Sequence[Value], step: Step, *, keeps_rows: bool
-) -> tuple[Value, list[Value]]:
-    """The outputs of all steps, or of the last one, and the last states.
+    c: Call, sequences: Sequence[Value], states: Sequence[Value], step: Step, row: TensorSpec | None
+) -> tuple[Value | None, list[Value]]:
+    """The outputs of all steps, and the last states.
 
     Args:
         c: the layer.
         sequences: each [steps, batch, ...].
         states: at the start, each [batch, ...]; their types and shapes stay.
-        step: see there. Without rows, its output is its first state.
-        keeps_rows: whether the outputs of all steps are wanted.
+        step: see there.
+        row: type and shape of a step's output; None if nobody wants them.
 
     Returns:
-        [steps, batch, ...] of all steps, or [batch, ...] of the last.
+        [steps, batch, ...], None without a row; and the states.
     """
     times = c.dim(sequences[0], 0)
     limit = times if isinstance(times, Value) else c.const(times, "steps")
-    row = _row_of(c, sequences, states, step) if keeps_rows else None
     rows = [_reserved(c, limit, row)] if row is not None else []
     carried = [c.const(0, "step"), *rows, *states, *sequences]
     # A limit that is known is one of the condition itself, which runtimes look at.
@@ -64,25 +63,8 @@ def looped(
     # Shapes of a loop's variables may change in general; here they stay.
     for value, spec in zip(results, specs, strict=True):
         value.spec = TensorSpec(spec.dtype, spec.shape)
-    after = results[first:last]
-    if row is None:
-        return after[0], after
-    return _stacked(c, results[1], row, times), after
-
-
-def _row_of(c: Call, sequences: Sequence[Value], states: Sequence[Value], step: Step) -> TensorSpec:
-    """Type and shape of what a step gives, by writing one that nobody calls."""
-    found: list[TensorSpec] = []
-
-    def trial(arguments: list[Value]) -> list[Value]:
-        count = len(sequences)
-        y, _ = step(arguments[:count], arguments[count:])
-        found.append(TensorSpec(y.spec.dtype, y.spec.shape))
-        return [y]
-
-    steps = [TensorSpec(x.spec.dtype, (x.spec.shape or ())[1:]) for x in sequences]
-    _traced(c, trial, [*steps, *(TensorSpec(s.spec.dtype, s.spec.shape) for s in states)])
-    return found[0]
+    stack = None if row is None else _stacked(c, results[1], row, times)
+    return stack, results[first:last]
 
 
 @contextmanager
@@ -96,12 +78,14 @@ def _writing(c: Call, writer: Writer) -> Iterator[None]:
         c.writer = c.builder.writer = outer
 
 
-def _traced(
-    c: Call, inner: Callable[[list[Value]], list[Value]], specs: Sequence[TensorSpec]
-) -> tuple[list[Value], list[Value], Writer]:
-    """Arguments, results and graph of a function."""
-    writer = Writer(c.writer.functions)
+def _function(
+    c: Call, part: str, inner: Callable[[list[Value]], list[Value]], specs: Sequence[TensorSpec]
+) -> FunctionAttr:
+    """A new function of the model's library."""
+    library = c.writer.functions
+    writer = Writer(library)
     writer.scope = c.writer.scope
+    kinds = tuple(spec.dtype for spec in specs)
     arguments = []
     for number, spec in enumerate(specs):
         node = writer.graph.add(ARGUMENT, (), f"input_{number}", attrs={"T": spec.dtype or INT32})
@@ -109,17 +93,7 @@ def _traced(
         arguments[-1].spec = TensorSpec(spec.dtype, spec.shape)
     with _writing(c, writer):
         results = inner(arguments)
-    return arguments, results, writer
-
-
-def _function(
-    c: Call, part: str, inner: Callable[[list[Value]], list[Value]], specs: Sequence[TensorSpec]
-) -> FunctionAttr:
-    """A new function of the model's library."""
-    arguments, results, writer = _traced(c, inner, specs)
-    library = c.writer.functions
-    name = f"{c.writer.scope}while_{part}_{len(library)}"
-    kinds = tuple(element_type(v) for v in arguments)
+    name = f"{writer.scope}while_{part}_{len(library)}"
     given = (BOOL,) if part == "cond" else kinds
     library[name] = Function(name, writer.graph, arguments, results, input_types=kinds, output_types=given)
     return FunctionAttr(name, {})

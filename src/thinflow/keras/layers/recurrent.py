@@ -38,13 +38,12 @@ def run(c: Call, cell: Cell) -> Result:
         mask = _backwards(c, mask) if mask is not None else None
     states = _given_states(c, len(cell.sizes)) or [_zeros(c, x, sizes) for sizes in cell.sizes]
     returns_all = c.flag("return_sequences")
-    y, last = (
-        looped(c, [x], states, lambda steps, now: cell.step(steps[0], now), keeps_rows=True)
-        if mask is None and returns_all
-        else _last_alone(c, x, states, cell)
-        if mask is None
-        else _masked(c, x, mask, states, cell, returns_all)
-    )
+    if mask is None:
+        row = states[cell.output].spec if returns_all else None
+        rows, last = looped(c, [x], states, lambda steps, now: cell.step(steps[0], now), row)
+        y = last[cell.output] if rows is None else rows
+    else:
+        y, last = _masked(c, x, mask, states, cell, returns_all)
     if returns_all:
         y = y if is_time_major else _turned(c, y)
         c.mask_out = c.mask()
@@ -53,12 +52,6 @@ def run(c: Call, cell: Cell) -> Result:
             f"the layer '{c.layer.name}' keeps its state between calls in Keras; here each run begins anew"
         )
     return [y, *last] if c.flag("return_state") else y
-
-
-def _last_alone(c: Call, x: Value, states: Sequence[Value], cell: Cell) -> tuple[Value, list[Value]]:
-    """The output of the last step: of all cells here it is the state at one place."""
-    _, last = looped(c, [x], states, lambda steps, now: cell.step(steps[0], now), keeps_rows=False)
-    return last[cell.output], last
 
 
 def _masked(
@@ -79,8 +72,8 @@ def _masked(
         kept = [_chosen(c, is_live, new, old) for new, old in zip(after, now[1:], strict=True)]
         return y, [y, *kept]
 
-    y, last = looped(c, [x, mask], [before, *states], step, keeps_rows=returns_all)
-    return (y if returns_all else last[0]), last[1:]
+    rows, last = looped(c, [x, mask], [before, *states], step, before.spec if returns_all else None)
+    return (last[0] if rows is None else rows), last[1:]
 
 
 def _chosen(c: Call, is_live: Value, a: Value, b: Value) -> Value:
