@@ -99,6 +99,25 @@ def test_maxout(tmp_path: Path) -> None:
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
+def cudnn_weights(gates: int, kernel: np.ndarray, recurrent: np.ndarray) -> list[np.ndarray]:
+    """Kernels of LSTM or GRU as Keras's `_convert_rnn_weights` writes them for cuDNN."""
+    inputs = [k.T.reshape(k.shape) for k in np.split(kernel, gates, 1)]
+    return [np.concatenate(inputs, 1), np.concatenate([k.T for k in np.split(recurrent, gates, 1)], 1)]
+
+
+@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3)])
+def test_recurrent_layers_of_cudnn(tmp_path: Path, kind: str, gates: int) -> None:
+    """Their gates are sigmoids, which their configs do not say."""
+    x, kernel, recurrent = normal(2, 4, 3), normal(3, gates * 5), normal(5, gates * 5)
+    biases = normal(2, gates * 5)
+    stated = {"activation": "tanh", "recurrent_activation": "sigmoid", "reset_after": True}
+    own = biases.sum(0) if kind == "LSTM" else biases
+    wanted = new(tmp_path, kind, x, kernel, recurrent, own, units=5, **stated)
+    weights = [*cudnn_weights(gates, kernel, recurrent), biases.reshape(-1)]
+    got = new(tmp_path, f"CuDNN{kind}", x, *weights, units=5)
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("mode", ["sum", "mul", "concat", "ave", "max", "dot"])
 def test_merge(tmp_path: Path, mode: str) -> None:
     x, y = normal(2, 4), normal(2, 4)

@@ -164,11 +164,13 @@ def _bias(c: Call, path: str, shape: Sequence[int]) -> Array | None:
 
 
 def _gate(c: Call, x: Value) -> Value:
-    """The activation of gates. Keras before 2.? took the hard one where a config does not say."""
-    default = (
-        "hard_sigmoid" if c.generation < 3 and "recurrent_activation" not in c.layer.options else "sigmoid"
-    )
-    return c.builder.activate(c, x, c.get("recurrent_activation", default))
+    """The activation of gates.
+
+    Where a config does not say, it was the hard one in Keras before 2.3. cuDNN has the sigmoid only, and
+    configs of its layers have no such option.
+    """
+    is_hard = c.generation < 3 and not c.layer.kind.startswith("CuDNN")
+    return c.builder.activate(c, x, c.get("recurrent_activation", "hard_sigmoid" if is_hard else "sigmoid"))
 
 
 def _bent(c: Call, x: Value) -> Value:

@@ -125,7 +125,7 @@ class Assignment:
         self.flows: list[Flow] = []
         self.ways: dict[Node, Way] = {}
         self._fixed, self._perm_of, self._free = fixed, perm_of, free
-        self._known: dict[tuple[Node, int, bool, Perm], Way | None] = {}
+        self._known: dict[tuple[object, Node, int, Perm], Way | None] = {}
         self._read_by: dict[Node, list[tuple[Flow, Read]]] = {}
         self._given_by: dict[Node, list[Flow]] = {}
         for node in execution_order(graph):
@@ -160,7 +160,6 @@ class Assignment:
         sizes = value.spec.shape or ()
         flow = Flow(value, 1, tuple(size != 1 for size in sizes))
         flow.reads = list(self._reads(value, tuple(range(rank))))
-        # A value that is read as it is given by nodes that cannot change is no matter of choice.
         self.flows.append(flow)
         self._given_by.setdefault(value.node, []).append(flow)
         for read in flow.reads:
@@ -216,7 +215,7 @@ class Assignment:
                 propose(read.node, lambda node, read=read: self._reading(node, read, order))  # type: ignore[misc]
 
         def before(flow: Flow, order: Perm) -> None:
-            propose(flow.value.node, lambda node: self._giving(node, flow.value.port, inverse(order)))
+            propose(flow.value.node, lambda node: self._way(giving, node, flow.value.port, inverse(order)))
 
         for flow, read in self._apart(turn.forwards):
             if turn.behind:
@@ -248,19 +247,17 @@ class Assignment:
     def _reading(self, node: Node, read: Read, order: Perm) -> Way | None:
         """The way in which a node reads a flow's value that lies in an order."""
         perm = inverse(tuple(read.perm.index(axis) for axis in order))
-        if perm == tuple(range(len(perm))):
-            return _AS_IT_IS
-        key = (node, read.place, True, perm)
-        if key not in self._known:
-            self._known[key] = reading(node, read.place, perm)
-        return self._known[key]
+        return self._way(reading, node, read.place, perm)
 
-    def _giving(self, node: Node, port: int, perm: Perm) -> Way | None:
+    def _way(
+        self, find: Callable[[Node, int, Perm], Way | None], node: Node, place: int, perm: Perm
+    ) -> Way | None:
+        """The way that is found for an input or output of a node, once for each."""
         if perm == tuple(range(len(perm))):
             return _AS_IT_IS
-        key = (node, port, False, perm)
+        key = (find, node, place, perm)
         if key not in self._known:
-            self._known[key] = giving(node, port, perm)
+            self._known[key] = find(node, place, perm)
         return self._known[key]
 
     def _ask(self, choices: Choices, flow: Flow, new: Ways) -> None:

@@ -13,11 +13,13 @@ from thinflow.ir.graph import Node, Value
 from thinflow.ops.traits import RuleTable, Trait, has
 from thinflow.rewrite.pattern import constant_tensor
 from thinflow.transforms.layout.plans import (
+    Input,
     InShape,
     NewConstant,
     Perm,
     Plan,
     Rule,
+    all_moved,
     as_constant,
     constant_ints,
     data_only,
@@ -28,7 +30,6 @@ from thinflow.transforms.layout.plans import (
 )
 
 RULES: RuleTable[Rule] = RuleTable()
-Inputs = list[Value | NewConstant | InShape]
 
 
 @RULES.rule("CheckNumerics", "CheckNumericsV2", Trait.ELEMENTWISE | Trait.IDENTITY)
@@ -118,18 +119,8 @@ def _concat(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     moved = moved_axis(axis[0], perm) if axis is not None and len(axis) == 1 else None
     if moved is None or not raw or at in raw:
         return None
-    inputs: Inputs = []
-    for index, value in enumerate(node.inputs):
-        tensor = constant_tensor(value)
-        if index == at:
-            inputs.append(as_constant(moved, value, "axis"))
-        elif index in raw:
-            inputs.append(raw[index])
-        elif tensor is not None and len(tensor.shape) == len(perm):
-            inputs.append((moved_constant(tensor.numpy(), perm), value, f"input{index}"))
-        else:
-            return None
-    return Plan(perm, inputs)
+    inputs = all_moved(node, perm, raw, {at: as_constant(moved, node.inputs[at], "axis")})
+    return None if inputs is None else Plan(perm, inputs)
 
 
 @RULES.rule(Trait.SPLIT)
@@ -140,7 +131,7 @@ def _split(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     moved = None if axis is None or len(axis) != 1 else moved_axis(axis[0], perm)
     if set(raw) != {data} or moved is None:
         return None
-    inputs: Inputs = [raw.get(i, v) for i, v in enumerate(node.inputs)]
+    inputs: list[Input] = [raw.get(i, v) for i, v in enumerate(node.inputs)]
     inputs[at] = as_constant(moved, node.inputs[at], "axis")
     return Plan(perm, inputs, ports=tuple(v.port for v in node.outputs))
 

@@ -11,7 +11,7 @@ from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
-from thinflow.transforms.layout.plans import InShape, NewConstant, Perm, Plan
+from thinflow.transforms.layout.plans import Input, NewConstant, Perm, Plan
 from thinflow.transforms.layout.transposes import Sinker, reshape_unit_transposes
 from thinflow.transforms.shared.constants import side_outputs
 from thinflow.transforms.shared.effects import in_loops
@@ -71,7 +71,7 @@ class ToNhwc(Transform):
             raise Refuse("it is asked for by name and has several outputs")
         # The new axis i is the old axis last[i]: batch, height, width, channels.
         last = (0, *range(2, rank), 1)
-        inputs: list[Value | NewConstant | InShape] = list(node.inputs)
+        inputs: list[Input] = list(node.inputs)
         # The sizes of what comes out; of a pool that takes them as inputs, window and strides.
         per_axis = [0] if transposed else range(1, len(inputs)) if has(node.op, Trait.POOL) else ()
         for index in per_axis:

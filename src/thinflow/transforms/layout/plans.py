@@ -5,7 +5,7 @@ With y = transpose(x, p), axis i of y is axis p[i] of x. A plan makes op(y) out 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -27,6 +27,9 @@ class InShape(NamedTuple):
 
     value: Value
     shape: tuple[int, ...]
+
+
+Input = Value | NewConstant | InShape
 
 
 class Fold(NamedTuple):
@@ -53,7 +56,7 @@ class Plan:
     """
 
     perm: Perm
-    inputs: list[Value | NewConstant | InShape]
+    inputs: list[Input]
     attrs: dict[str, Attr] = field(default_factory=dict)
     ports: tuple[int, ...] = (0,)
     lists_sizes: bool = False
@@ -82,9 +85,33 @@ def constant_ints(value: Value) -> tuple[int, ...] | None:
     return tuple(int(n) for n in tensor.numpy().reshape(-1))
 
 
-def data_only(node: Node, perm: Perm, raw: Mapping[int, Value]) -> list[Value | NewConstant | InShape] | None:
+def data_only(node: Node, perm: Perm, raw: Mapping[int, Value]) -> list[Input] | None:
     """The inputs with the transpose in front of input 0 left out; None if there are others."""
     return [raw[0], *node.inputs[1:]] if set(raw) == {0} else None
+
+
+def all_moved(
+    node: Node, perm: Perm, raw: Mapping[int, Value], others: Mapping[int, Input]
+) -> list[Input] | None:
+    """The inputs of an op whose operands were all transposed alike, or are constants of their rank; None if
+    one is neither.
+
+    Args:
+        node, perm, raw: as for every rule.
+        others: input number -> what stands there in any case.
+    """
+    inputs: list[Input] = []
+    for index, value in enumerate(node.inputs):
+        tensor = constant_tensor(value)
+        if index in others:
+            inputs.append(others[index])
+        elif index in raw:
+            inputs.append(raw[index])
+        elif tensor is not None and len(tensor.shape) == len(perm):
+            inputs.append((moved_constant(tensor.numpy(), perm), value, f"input{index}"))
+        else:
+            return None
+    return inputs
 
 
 def moved_axis(axis: int, perm: Perm) -> int | None:
@@ -107,10 +134,24 @@ def moved_constant(array: Array, perm: Perm) -> Array:
     return np.ascontiguousarray(np.transpose(whole, inverse(perm)))
 
 
+def with_axis(order: Iterable[int], axis: int) -> list[int]:
+    """Axes in the order of memory with one more, right behind the axis before it by number."""
+    result = list(order)
+    result.insert(0 if axis == 0 else result.index(axis - 1) + 1, axis)
+    return result
+
+
+def transposed_back(
+    perm: Perm, inputs: list[Input], attrs: dict[str, Attr] | None = None, ports: tuple[int, ...] = (0,)
+) -> Plan:
+    """A plan whose results are left as they are if nothing would be moved."""
+    return Plan(perm, inputs, attrs or {}, ports=() if perm == tuple(range(len(perm))) else ports)
+
+
 def without(
     perm: Perm,
     gone: Sequence[int],
-    inputs: list[Value | NewConstant | InShape],
+    inputs: list[Input],
     attrs: dict[str, Attr],
     ports: tuple[int, ...] = (0,),
 ) -> Plan:
@@ -118,4 +159,4 @@ def without(
     left = [axis for axis in range(len(perm)) if axis not in gone]
     # Axes of y that are left, as places among the axes of x that are left.
     rest = tuple(left.index(axis) for axis in perm if axis not in gone)
-    return Plan(rest, inputs, attrs, ports=() if rest == tuple(range(len(rest))) else ports)
+    return transposed_back(rest, inputs, attrs, ports)

@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from thinflow.ir.types import Shape
+import numpy as np
 
-Perm = tuple[int, ...]
+from thinflow.ir.types import Shape
+from thinflow.transforms.layout.plans import Perm, with_axis
+
 Size = tuple[int, int]
 """A number, and how many open sizes it is to be multiplied with: 0 or 1."""
 
@@ -103,11 +105,10 @@ def behind(before: Shape, after: Shape, perm: Perm) -> Perm | None:
 
 def _with_units(order: list[int], made_of: Sequence[Sequence[int]]) -> list[int]:
     """Axes in the order of memory with those of size 1, each behind the axis it stands behind by number."""
-    result = list(order)
     for axis, own in enumerate(made_of):
         if not own:
-            result.insert(0 if axis == 0 else result.index(axis - 1) + 1, axis)
-    return result
+            order = with_axis(order, axis)
+    return order
 
 
 def inner_order(before: Shape, after: Shape, perm: Perm) -> dict[int, list[int]] | None:
@@ -143,7 +144,5 @@ def inner_order(before: Shape, after: Shape, perm: Perm) -> dict[int, list[int]]
 
 def _elements(sizes: Sequence[int], order: Sequence[int]) -> list[int]:
     """The numbers of elements [*sizes], counted in row-major order, as they lie with the axes in an order."""
-    import numpy as np
-
     numbers = np.arange(math.prod(sizes)).reshape(sizes).transpose(order).reshape(-1)
     return [int(n) for n in numbers]

@@ -27,7 +27,7 @@ from thinflow.rewrite.pattern import Match, constant_tensor
 from thinflow.rewrite.pattern import node as any_node
 from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.layout.assignment import Assignment, fixed_nodes
-from thinflow.transforms.layout.plans import Fold, InShape, NewConstant, Perm, Plan, inverse, permuted
+from thinflow.transforms.layout.plans import Fold, Input, InShape, Perm, Plan, inverse, permuted
 from thinflow.transforms.layout.ways import Way, plan_for
 from thinflow.transforms.shared.constants import awaited_by_constant, side_outputs
 from thinflow.transforms.shared.effects import in_loops
@@ -47,11 +47,6 @@ def perm_of(node: Node) -> Perm | None:
     # Negative axes count from the end; what is out of range makes the whole no permutation.
     perm = tuple(n % rank if -rank <= n < rank else -1 for n in perm)
     return perm if sorted(perm) == list(range(rank)) else None
-
-
-def transposes(graph: Graph) -> int:
-    """The number of transposes of a graph."""
-    return sum(node.op == "Transpose" for node in graph)
 
 
 class Sinker:
@@ -103,7 +98,7 @@ class Sinker:
     def _take(self, node: Node, way: Way) -> None:
         """Let a node work in another way, with transposes around it that are to meet others."""
         loose = [v.node for v in node.inputs]
-        inputs: list[Value | NewConstant | InShape] = []
+        inputs: list[Input] = []
         for index, given in enumerate(way.plan.inputs):
             # Its inputs are no longer those of the plan, if their nodes have taken another way.
             value = node.inputs[index]
@@ -250,7 +245,7 @@ class Sinker:
             self._perms.setdefault(perm, []).append(value)
         return value
 
-    def _input(self, site: Site, node: Node, given: Value | NewConstant | InShape) -> Value:
+    def _input(self, site: Site, node: Node, given: Input) -> Value:
         """An input as a plan asks for it."""
         if isinstance(given, Value):
             return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,29 +15,24 @@ from thinflow.rewrite.pattern import constant_tensor
 from thinflow.transforms.layout.folding import folds_before, folds_behind
 from thinflow.transforms.layout.plans import (
     Fold,
-    InShape,
-    NewConstant,
+    Input,
     Perm,
     Plan,
     Rule,
+    all_moved,
     as_constant,
     constant_ints,
     data_only,
     inverse,
     moved_axis,
     moved_constant,
+    transposed_back,
+    with_axis,
     without,
 )
 from thinflow.transforms.layout.reshapes import behind
 
 RULES: RuleTable[Rule] = RuleTable()
-
-
-def with_axis(order: Sequence[int], axis: int) -> list[int]:
-    """Axes in the order of memory with a new one by that number, right behind the axis before it."""
-    shifted = [a + (a >= axis) for a in order]
-    shifted.insert(0 if axis == 0 else shifted.index(axis - 1) + 1, axis)
-    return shifted
 
 
 @RULES.rule("Reshape")
@@ -69,7 +65,7 @@ def reshape_before(node: Node, perm: Perm) -> tuple[Perm, Plan] | None:
 
 def _reshaped(
     node: Node,
-    inputs: Sequence[Value | NewConstant | InShape],
+    inputs: Sequence[Input],
     perm: Perm,
     after: tuple[int | None, ...],
     folds: Sequence[Fold],
@@ -79,9 +75,8 @@ def _reshaped(
     tensor = constant_tensor(like)
     kind = np.dtype(np.int32) if tensor is None else tensor.numpy().dtype
     attrs: dict[str, Attr] = {} if tensor is not None else {"Tshape": INT32}
-    ports = () if perm == tuple(range(len(perm))) else (0,)
     shape = (np.asarray(sizes, kind), like, "shape")
-    return Plan(perm, [inputs[0], shape], attrs, ports, folds=tuple(folds))
+    return replace(transposed_back(perm, [inputs[0], shape], attrs), folds=tuple(folds))
 
 
 @RULES.rule("ExpandDims")
@@ -90,18 +85,14 @@ def _expand_dims(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | Non
     axis = constant_ints(node.inputs[1])
     if inputs is None or axis is None or len(axis) != 1 or not -len(perm) <= axis[0] + 1 <= len(perm) + 1:
         return None
-    order = with_axis(inverse(perm), axis[0] % (len(perm) + 1))
+    order = _with_new_axis(perm, axis[0] % (len(perm) + 1))
     inputs[1] = as_constant(order.index(axis[0] % (len(perm) + 1)), node.inputs[1], "axis")
-    return _plan(inverse(tuple(order)), inputs)
+    return transposed_back(inverse(tuple(order)), inputs)
 
 
-def _plan(
-    perm: Perm,
-    inputs: list[Value | NewConstant | InShape],
-    attrs: dict[str, Attr] | None = None,
-    ports: tuple[int, ...] = (0,),
-) -> Plan:
-    return Plan(perm, inputs, attrs or {}, ports=() if perm == tuple(range(len(perm))) else ports)
+def _with_new_axis(perm: Perm, axis: int) -> list[int]:
+    """The axes of x, transposed by perm later, in the order of memory with a new one by that number."""
+    return with_axis((a + (a >= axis) for a in inverse(perm)), axis)
 
 
 @RULES.rule("Pack")
@@ -110,17 +101,11 @@ def _pack(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     axis = node.get("axis", 0)
     if not raw or not -len(perm) <= axis + 1 <= len(perm) + 1:
         return None
-    inputs: list[Value | NewConstant | InShape] = []
-    for index, value in enumerate(node.inputs):
-        tensor = constant_tensor(value)
-        if index in raw:
-            inputs.append(raw[index])
-        elif tensor is not None and len(tensor.shape) == len(perm):
-            inputs.append((moved_constant(tensor.numpy(), perm), value, f"input{index}"))
-        else:
-            return None
-    order = with_axis(inverse(perm), axis % (len(perm) + 1))
-    return _plan(inverse(tuple(order)), inputs, {"axis": order.index(axis % (len(perm) + 1))})
+    inputs = all_moved(node, perm, raw, {})
+    if inputs is None:
+        return None
+    order = _with_new_axis(perm, axis % (len(perm) + 1))
+    return transposed_back(inverse(tuple(order)), inputs, {"axis": order.index(axis % (len(perm) + 1))})
 
 
 @RULES.rule("Unpack")
@@ -148,7 +133,7 @@ def _gather(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     order: list[int] = []
     for old in inverse(perm):
         order += range(at, at + count) if old == at else [old + (count - 1) * (old > at)]
-    return _plan(inverse(tuple(order)), inputs)
+    return transposed_back(inverse(tuple(order)), inputs)
 
 
 @RULES.rule("BatchMatMulV2", "BatchMatMulV3")
@@ -181,7 +166,7 @@ def product(node: Node, perms: Mapping[int, Perm]) -> Plan | None:
             return None
         if perm != natural:
             attrs[key] = not node.get(key, False)
-    inputs: list[Value | NewConstant | InShape] = list(node.inputs)
+    inputs: list[Input] = list(node.inputs)
     for index, value in enumerate(node.inputs):
         rank = value.spec.rank
         if index in perms and rank == count:
@@ -193,4 +178,4 @@ def product(node: Node, perms: Mapping[int, Perm]) -> Plan | None:
         if tensor is None or index in perms or len(tensor.shape) > count:
             return None
         inputs[index] = (moved_constant(tensor.numpy(), natural), value, f"input{index}")
-    return _plan(natural, inputs, attrs)
+    return transposed_back(natural, inputs, attrs)

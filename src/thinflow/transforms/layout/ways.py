@@ -11,7 +11,7 @@ from thinflow.ir.types import FLOAT
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.pattern import constant_tensor
 from thinflow.transforms.layout import axes, views
-from thinflow.transforms.layout.plans import Perm, Plan, inverse
+from thinflow.transforms.layout.plans import Perm, Plan, inverse, with_axis
 from thinflow.transforms.layout.views import product, reshape_before
 
 
@@ -121,7 +121,7 @@ def _orders_before(perm: Perm, rank: int) -> Iterator[Perm]:
             left = [axis for axis in range(rank) if axis not in gone]
             whole = [left[axis] for axis in order]
             for axis in gone:
-                whole.insert(0 if axis == 0 else whole.index(axis - 1) + 1, axis)
+                whole = with_axis(whole, axis)
             yield inverse(tuple(whole))
         return
     for new in combinations(range(len(perm)), -more):
