@@ -22,9 +22,10 @@ INTRODUCTION = """# Keras layers
 
 A Keras model is opened without Keras and without TensorFlow: `.h5` and `.hdf5` files of Keras 1, of Keras
 2 and `tf.keras`, and of Keras 3; `.keras` archives of Keras 2.12 and later, also as a folder; files of
-weights alone beside which the model's JSON lies (`model.to_json()`, in `NAME.json` beside `NAME.h5`,
-`NAME_weights.h5` or `NAME.weights.h5`). Each layer becomes the ops that it has in a frozen TensorFlow
-graph, so every command works on the result:
+weights alone beside which the model's JSON or YAML lies (`model.to_json()` or `model.to_yaml()`, in
+`NAME.json` or `NAME.yaml` beside `NAME.h5`, `NAME_weights.h5` or `NAME.weights.h5`), and weights in several
+files, by their list `NAME.weights.json`. Each layer becomes the ops that it has in a frozen TensorFlow graph,
+so every command works on the result:
 
 ```sh
 thinflow optimize model.keras out
@@ -36,10 +37,11 @@ thinflow convert model.h5 model.tflite
 - A layer is read with the options that are known; one with another option is refused by the option's
   name, never read without it.
 - Weights must be those of the config: another number or another shape is an error that names the layer.
+  Weights in `.npz` are refused, as Keras pickles them.
 - Nothing is run from a file. A **Lambda layer** is Python's bytecode, and a **custom class** is only a
   name: both are refused by name, unless you say what they compute, by `--lambda NAME=FILE.py:FUNCTION` or
   `thinflow.load(path, custom_layers={"NAME": function})`. The function gets the call, as in [A Keras
-  layer](../CONTRIBUTING.md#a-keras-layer):
+  layer](../CONTRIBUTING.md#a-keras-layer). A name that no layer has is an error:
 
   ```python
   def halve(c):

@@ -20,6 +20,8 @@ X = np.array([[1.0, -2.0]], np.float32)
 @pytest.fixture(autouse=True)
 def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_GIVEN", {})
+    monkeypatch.setattr(registry, "_FITTED", set())
+    monkeypatch.setattr(registry, "_MET", {})
 
 
 def twice(c: Call) -> Value:
@@ -140,6 +142,27 @@ def test_custom_layers_go_with_keras_models_only(tmp_path: Path) -> None:
     thinflow.save(graph, tmp_path / "net.pb")
     with pytest.raises(thinflow.ParameterError, match="custom_layers= does not apply"):
         thinflow.load(tmp_path / "net.pb", custom_layers={"double": twice})
+
+
+def test_what_is_given_must_be_for_a_layer(tmp_path: Path) -> None:
+    given = {"double": twice, "duoble": twice}
+    with pytest.raises(thinflow.ParameterError, match="custom_layers= for 'duoble' is for a layer") as caught:
+        thinflow.load(lambda_file(tmp_path), custom_layers=given)
+    assert caught.value.hint == "its Lambda layers and custom classes are: double"
+    plain = write_h5(tmp_path / "plain.h5", sequential(source(2), layer("ReLU", "r")))
+    with pytest.raises(thinflow.ParameterError) as caught:
+        thinflow.load(plain, custom_layers={"double": twice})
+    assert "neither Lambda layers nor custom classes" in caught.value.hint
+
+
+def test_a_flag_for_no_layer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "own.py").write_text("def twice(c):\n    return c.emit('Mul', c[0], 2.0)\n")
+    flags = [f"--lambda={name}={tmp_path}/own.py:twice" for name in ("double", "duoble")]
+    assert main(["inspect", str(lambda_file(tmp_path)), *flags]) == 1
+    told = capsys.readouterr().err
+    assert "--lambda duoble= is for a layer that the model does not have" in told
+    assert "its Lambda layers and custom classes are: double" in told
+    assert main(["inspect", str(lambda_file(tmp_path)), flags[0]]) == 0
 
 
 def test_the_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

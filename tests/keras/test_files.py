@@ -61,6 +61,34 @@ def as_weights_and_config(folder: Path) -> Path:
     return write_h5(folder / "net_weights.h5", None, {"dense": [KERNEL]})
 
 
+def as_weights_and_yaml(folder: Path) -> Path:
+    (folder / "net.yaml").write_text(
+        "backend: tensorflow\nclass_name: Sequential\nconfig:\n- class_name: Dense\n  config:\n"
+        "    activation: linear\n    batch_input_shape: !!python/tuple [null, 2]\n    dtype: float32\n"
+        "    name: dense\n    trainable: true\n    units: 3\n    use_bias: false\nkeras_version: 2.0.8\n"
+    )
+    return write_h5(folder / "net_weights.h5", None, {"dense": [KERNEL]})
+
+
+def as_sharded_weights(folder: Path) -> Path:
+    (folder / "net.json").write_text(json.dumps(NET))
+    (folder / "net_00000.weights.h5").write_bytes(weights_bytes({}))
+    (folder / "net_00001.weights.h5").write_bytes(weights_bytes(PLACED))
+    table = {"/layers/dense/vars": "net_00001.weights.h5", "/vars": ["net_00000.weights.h5"]}
+    path = folder / "net.weights.json"
+    path.write_text(json.dumps({"metadata": {"total_size": 24}, "weight_map": table}))
+    return path
+
+
+def as_folder_of_shards(folder: Path) -> Path:
+    path = as_folder(folder)
+    (path / "model.weights.h5").rename(path / "model_00000.weights.h5")
+    table = {"/layers/dense/vars": "model_00000.weights.h5"}
+    (path / "model.weights.json").write_text(json.dumps({"weight_map": table}))
+    (path / "metadata.json").unlink()
+    return path
+
+
 def as_new_weights_and_config(folder: Path) -> Path:
     (folder / "net.json").write_text(json.dumps(NET))
     path = folder / "net.weights.h5"
@@ -85,6 +113,9 @@ def as_old_checkpoint_paths(folder: Path) -> Path:
         as_archive_from_windows,
         as_folder,
         as_weights_and_config,
+        as_weights_and_yaml,
+        as_sharded_weights,
+        as_folder_of_shards,
         as_new_weights_and_config,
         as_h5_by_the_wrong_name,
         as_old_checkpoint_paths,
@@ -140,8 +171,15 @@ def test_hdf5_of_something_else(tmp_path: Path) -> None:
             r"its variable kernel has the shape \[2, 2\], and the config says \[2, 3\]",
         ),
         ({"dense": [KERNEL, KERNEL]}, "it has 1 arrays of weights, and the file holds 2"),
-        ({}, "1 layers have weights, and the file holds those of 0"),
-        ({"a": [KERNEL], "b": [KERNEL]}, "1 layers have weights, and the file holds those of 2"),
+        ({}, "1 layers have weights, and the file holds those of 0: the file has none of 'dense'"),
+        (
+            {"a": [KERNEL], "b": [KERNEL]},
+            "the file holds those of 2: the file has none of 'dense'; the config does not have 'a', 'b'",
+        ),
+        (
+            {"dense": [KERNEL], "b": [KERNEL]},
+            "1 layers have weights, and the file holds those of 2: the config does not have 'b'",
+        ),
     ],
 )
 def test_weights_that_do_not_fit(tmp_path: Path, weights: dict[str, Any], problem: str) -> None:
@@ -153,10 +191,18 @@ def test_weights_that_do_not_fit(tmp_path: Path, weights: dict[str, Any], proble
 
 
 def test_a_variable_that_is_missing(tmp_path: Path) -> None:
-    path = write_keras(tmp_path / "net.keras", NET, {"layers/other": [KERNEL]})
+    path = write_keras(tmp_path / "net.keras", NET, {})
     error = refusal(path)
     assert error.problem == "its variable kernel is missing"
     assert "layer 'dense' (Dense)" in error.where
+
+
+@pytest.mark.parametrize("root", ["layers", "_layer_checkpoint_dependencies"])
+def test_variables_of_layers_that_are_not_there(tmp_path: Path, root: str) -> None:
+    places = {f"{root}/dense": [KERNEL], f"{root}/dense_1": [KERNEL]}
+    error = refusal(write_keras(tmp_path / "net.keras", NET, places))
+    assert error.problem == "it holds weights of a layer 'dense_1', which the config does not have"
+    assert "another model than the config" in error.hint
 
 
 def test_archives_without_weights(tmp_path: Path) -> None:
@@ -164,7 +210,46 @@ def test_archives_without_weights(tmp_path: Path) -> None:
     (path / "model.weights.h5").unlink()
     assert refusal(path).problem == "its weights are missing"
     (path / "model.weights.npz").write_bytes(b"PK")
-    assert refusal(path).problem == "its weights are in model.weights.npz"
+    assert refusal(path).problem == (
+        "its weights are in model.weights.npz, as pickled objects of Python, which are never read"
+    )
+
+
+def test_one_of_several_files_of_weights(tmp_path: Path) -> None:
+    as_sharded_weights(tmp_path)
+    error = refusal(tmp_path / "net_00001.weights.h5")
+    assert error.problem == "it holds a part of a model's weights"
+    assert error.hint == "give the list of parts: net.weights.json"
+
+
+@pytest.mark.parametrize(
+    ("index", "problem"),
+    [
+        (
+            {"weight_map": {"/vars": "net_00002.weights.h5"}},
+            "the file net_00002.weights.h5 of its weights is",
+        ),
+        ({"weight_map": {"/vars": "../net_00001.weights.h5"}}, "which is no file beside it"),
+        ({"weight_map": {"/vars": ["/etc/passwd"]}}, "which is no file beside it"),
+        ({"weight_map": {"/vars": 3}}, "which is no file beside it"),
+        ({"weight_map": []}, "it lists no files of weights"),
+        ({"weight_map": {}}, "its variable kernel is missing"),
+        ({"weight_map": {str(n): f"{n}.h5" for n in range(10_001)}}, "it lists 10001 files"),
+    ],
+)
+def test_lists_of_files_that_lead_nowhere(tmp_path: Path, index: dict[str, Any], problem: str) -> None:
+    path = as_sharded_weights(tmp_path)
+    path.write_text(json.dumps(index))
+    assert problem in refusal(path).problem
+
+
+def test_hdf5_files_that_are_cut_short_behind_the_weights(tmp_path: Path) -> None:
+    path = as_h5(tmp_path)
+    data = path.read_bytes()
+    path.write_bytes(data[:-1])
+    error = refusal(path)
+    assert error.problem == f"the file is cut short: it has {len(data) - 1} bytes of {len(data)}"
+    assert error.hint == "fetch it again"
 
 
 def test_links_out_of_the_folder(tmp_path: Path) -> None:

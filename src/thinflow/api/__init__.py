@@ -13,6 +13,7 @@ from thinflow.api.describing import (
     load_layer,
     load_plugins,
     named_orders,
+    require_layers,
 )
 from thinflow.api.files import is_sound, obstacles, runtime_format, save, summarize, write_arrays, write_json
 from thinflow.api.freezing import (
@@ -110,6 +111,7 @@ __all__ = [
     "read_feeds",
     "read_key_file",
     "reduce",
+    "require_layers",
     "run",
     "run_synthetic",
     "runtime_format",

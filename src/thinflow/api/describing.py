@@ -47,3 +47,10 @@ def load_layer(text: str) -> str:
     from thinflow.api import plugins
 
     return plugins.load_layer(text)
+
+
+def require_layers(names: Iterable[str]) -> None:
+    """Check that opened models have the Keras layers for which functions were given; see `require_met`."""
+    from thinflow.keras.registry import require_met
+
+    require_met(names)

@@ -213,10 +213,13 @@ def _dispatch(args: list[str]) -> int:
     module.add_arguments(parser)
     parsed = parser.parse_args(rest)
     if lambdas := getattr(parsed, "lambdas", None):
-        from thinflow.api import load_layer
+        from thinflow.api import load_layer, require_layers
 
-        for text in lambdas:
-            load_layer(text)
+        names = [load_layer(text) for text in lambdas]
+        code = int(module.run(parsed))
+        # Only now, as each may be for another of several models.
+        require_layers(names)
+        return code
     return int(module.run(parsed))
 
 

@@ -27,6 +27,8 @@ def _recognise(sample: Sample) -> bool:
         return files.is_folder(sample.path)
     if sample.head.startswith(files.HDF5_MAGIC):
         return True
+    if files.is_list(sample.path, sample.head):
+        return True
     return sample.head.startswith(files.ZIP_MAGIC) and files.is_archive(sample.path)
 
 

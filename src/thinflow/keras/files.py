@@ -1,7 +1,8 @@
 """The files that Keras writes: .keras archives, the same as a folder, and HDF5 files.
 
 An archive holds metadata.json, config.json, model.weights.h5 and assets/. An HDF5 file of a whole model holds
-the config in an attribute and a group of weights; one of weights alone needs the model's JSON beside it.
+the config in an attribute and a group of weights; one of weights alone needs the model's JSON or YAML beside
+it. Weights may be in several files, with a list of them.
 Nothing is unpacked to disk, and nothing but these members is read.
 """
 
@@ -18,12 +19,16 @@ from pathlib import Path
 
 from thinflow.errors import FormatError
 from thinflow.keras.hdf5 import Group, open_hdf5
+from thinflow.keras.shards import open_shards
+from thinflow.keras.yaml_text import parse_yaml
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 ZIP_MAGIC = b"PK\x03\x04"
 CONFIG, METADATA, WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
-_OTHER_WEIGHTS = ("model.weights.npz", "model.weights.json")
-"""Arrays of numpy, and a list of several files: what Keras writes if it is asked to, or if they are huge."""
+_LIST, _PICKLED = "model.weights.json", "model.weights.npz"
+"""A list of several files, and pickled dicts of arrays: what Keras writes if it is asked to."""
+_LIST_END = ".weights.json"
+_SHARD = re.compile(r"(.+)_\d{5}\.weights\.h5")
 _MAX_TEXT = 256 << 20
 _MAX_BYTES = 16 << 30
 _FREE_BYTES, _MAX_RATIO = 64 << 20, 100
@@ -87,7 +92,13 @@ def is_archive(path: Path) -> bool:
 
 def is_folder(path: Path) -> bool:
     """True for the folder that a .keras archive would hold."""
-    return (path / CONFIG).is_file() and any((path / name).is_file() for name in (WEIGHTS, METADATA))
+    return (path / CONFIG).is_file() and any((path / name).is_file() for name in (WEIGHTS, METADATA, _LIST))
+
+
+def is_list(path: Path, head: bytes) -> bool:
+    """True for a list of the files that a model's weights are in, given its first bytes."""
+    is_json = head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+    return path.name.endswith(_LIST_END) and is_json and (b'"weight_map"' in head or b'"total_size"' in head)
 
 
 def open_file(path: str | os.PathLike[str], *, by_package: bool = False) -> KerasFile:
@@ -106,6 +117,8 @@ def open_file(path: str | os.PathLike[str], *, by_package: bool = False) -> Kera
         return _members_file(place, lambda name: _folder_member(place, name), by_package)
     with open(place, "rb") as file:
         magic = file.read(len(ZIP_MAGIC))
+    if is_list(place, magic + b'"weight_map"'):
+        return _listed_file(place, by_package)
     if magic != ZIP_MAGIC:
         return _hdf5_file(place, by_package)
     members = archive_members(place)
@@ -117,17 +130,27 @@ def open_file(path: str | os.PathLike[str], *, by_package: bool = False) -> Kera
 
 def _members_file(path: Path, member: Callable[[str], bytes | None], by_package: bool) -> KerasFile:
     metadata, config = (_json(member(name), name, path) for name in (METADATA, CONFIG))
-    weights = member(WEIGHTS)
-    if weights is None:
-        other = next((f"in {name}" for name in _OTHER_WEIGHTS if member(name) is not None), "missing")
-        raise FormatError(
-            f"its weights are {other}",
-            str(path),
-            "save the model again with Keras: model.save('model.keras')",
-        )
     version = metadata.get("keras_version") if isinstance(metadata, Mapping) else None
-    root = open_hdf5(weights, f"{path}/{WEIGHTS}", by_package=by_package)
+    root = _weights(path, member, by_package)
     return KerasFile(path, config, str(version or "3"), root, lambda name: member(f"assets/{name}"))
+
+
+def _weights(path: Path, member: Callable[[str], bytes | None], by_package: bool) -> Group:
+    weights = member(WEIGHTS)
+    if weights is not None:
+        return open_hdf5(weights, f"{path}/{WEIGHTS}", by_package=by_package)
+    index = member(_LIST)
+    if index is not None:
+        where = f"{path}/{_LIST}"
+        return open_shards(_json(index, _LIST, path), member, where, by_package=by_package)
+    is_pickled = member(_PICKLED) is not None
+    raise FormatError(
+        f"its weights are in {_PICKLED}, as pickled objects of Python, which are never read"
+        if is_pickled
+        else "its weights are missing",
+        str(path),
+        "save the model again with Keras: model.save('model.keras')",
+    )
 
 
 def _archive_member(path: Path, members: Mapping[str, zipfile.ZipInfo], name: str) -> bytes | None:
@@ -173,6 +196,15 @@ def parse_json(text: str, where: str) -> object:
     return data
 
 
+def _listed_file(path: Path, by_package: bool) -> KerasFile:
+    """The model of weights alone that are in several files."""
+    folder, index = path.parent, _json(_folder_member(path.parent, path.name), path.name, path.parent)
+    weights = open_shards(index, lambda name: _folder_member(folder, name), str(path), by_package=by_package)
+    config = _config_beside(path)
+    said = config.get("keras_version") if isinstance(config, Mapping) else None
+    return KerasFile(path, config, said if isinstance(said, str) else "3", weights)
+
+
 # --- HDF5 ---------------------------------------------------------------------------------------------------
 
 
@@ -205,20 +237,24 @@ def _config_beside(path: Path) -> object:
         FormatError: there is none.
     """
     stem = path.name.removesuffix(path.suffix)
-    names = [
-        stem,
-        *(stem.removesuffix(end) for end in (".weights", "_weights", "-weights")),
-        "model",
-        CONFIG[:-5],
-    ]
-    for name in dict.fromkeys(names):
-        candidate = path.with_name(f"{name}.json")
-        if candidate.is_file() and candidate.stat().st_size <= _MAX_TEXT:
-            data = parse_json(candidate.read_text("utf-8", "replace"), str(candidate))
+    shard = _SHARD.fullmatch(path.name)
+    if shard is not None:
+        whole = f"{shard[1]}{_LIST_END}"
+        raise FormatError(
+            "it holds a part of a model's weights", str(path), f"give the list of parts: {whole}"
+        )
+    bare = [stem.removesuffix(end) for end in (".weights", "_weights", "-weights")]
+    names = dict.fromkeys([stem, *bare, "model", CONFIG[:-5]])
+    for candidate in (path.with_name(f"{n}.{end}") for n in names for end in ("json", "yaml", "yml")):
+        if candidate != path and candidate.is_file() and candidate.stat().st_size <= _MAX_TEXT:
+            text = candidate.read_text("utf-8", "replace")
+            if candidate.suffix != ".json":
+                return parse_yaml(text, str(candidate))
+            data = parse_json(text, str(candidate))
             # Some store the text of the JSON as JSON once more.
             return parse_json(data, str(candidate)) if isinstance(data, str) else data
     raise FormatError(
         "it holds weights alone, without the model that they are of",
         str(path),
-        f"write model.to_json() to {stem}.json beside it, or save the whole model: model.save(...)",
+        f"write model.to_json() to {bare[0]}.json beside it, or save the whole model: model.save(...)",
     )

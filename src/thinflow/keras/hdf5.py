@@ -22,6 +22,8 @@ from thinflow.typing import Array
 
 _ROOT = 64
 """Place of the root group's address in a superblock of version 0; version 1 has four bytes more before."""
+_END = 40
+"""Place of the size of the whole file, in the same superblock."""
 _SPLIT_NAMES = 10_000
 
 
@@ -74,9 +76,13 @@ def open_hdf5(source: str | os.PathLike[str] | bytes, where: str, *, by_package:
         if by_package:
             raise NewerForm
         with _guarded(where):
-            root = file.number(_ROOT + (4 if file.byte(8) else 0), 8)
             if file.byte(8) > 1 or (file.byte(13), file.byte(14)) != (8, 8):
                 raise NewerForm
+            shift = 4 if file.byte(8) else 0
+            root, end = file.number(_ROOT + shift, 8), file.number(_END + shift, 8)
+            if end > len(data):
+                problem = f"the file is cut short: it has {len(data)} bytes of {end}"
+                raise FormatError(problem, where, "fetch it again")
             return OwnGroup(file, where, read_header(file, root))
     except NewerForm:
         return open_by_package(io.BytesIO(source) if isinstance(source, bytes) else source, len(data), where)

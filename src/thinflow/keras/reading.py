@@ -10,7 +10,7 @@ from thinflow.ir.graph import Graph
 from thinflow.keras.config import LayerConfig, parse_model
 from thinflow.keras.files import KerasFile, open_file
 from thinflow.keras.hdf5_objects import NewerForm
-from thinflow.keras.registry import custom_entries, registry
+from thinflow.keras.registry import custom_entries, met, no_such_layer, registry
 from thinflow.keras.structure import build
 from thinflow.keras.weights import Entries, Weights
 
@@ -26,6 +26,7 @@ def load(path: str | os.PathLike[str], custom_layers: Mapping[str, object] | Non
         FormatError: no model, a damaged one, or weights that are not those of the config.
         UnsupportedOp: a layer that cannot be said in TensorFlow's ops; names it.
         EngineUnavailable: h5py is not installed.
+        ParameterError: a function is given for a layer that the model does not have.
     """
     try:
         return _load(path, custom_layers or {}, by_package=False)
@@ -52,8 +53,24 @@ def graph_of(file: KerasFile, custom_layers: Mapping[str, object]) -> Graph:
     model = parse_model(file.config, file.generation)
     entries = Entries(known.layers, custom_entries(custom_layers))
     graph = build(model, known, entries, Weights(file, model, entries))
+    own = _own_layers(model)
+    met(own, entries.fitted)
+    for name in custom_layers:
+        if name not in entries.fitted:
+            raise no_such_layer(f"custom_layers= for '{name}'", own)
     graph.facts = {**_facts(file, model), **graph.facts}
     return graph
+
+
+def _own_layers(model: LayerConfig) -> list[str]:
+    """The layers that a function can be given for: Lambda layers by their names, others by their classes."""
+    pending, names = [model], dict[str, None]()
+    while pending:
+        layer = pending.pop()
+        if layer.kind == "Lambda" or layer.is_custom:
+            names[layer.name if layer.kind == "Lambda" else layer.kind] = None
+        pending += reversed(layer.model.layers) if layer.model is not None else ()
+    return list(names)
 
 
 def _facts(file: KerasFile, model: LayerConfig) -> dict[str, str]:

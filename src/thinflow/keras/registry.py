@@ -81,6 +81,9 @@ class Registry:
 _REGISTRY = Registry()
 _GIVEN: dict[str, object] = {}
 """What the user gave for this process: name of a custom class or of a Lambda layer -> function."""
+_FITTED: set[str] = set()
+_MET: dict[str, None] = {}
+"""Names of what was given that a model has had; custom classes and Lambda layers of models, in order."""
 
 
 def layer(
@@ -162,6 +165,40 @@ def give(name: str, function: object) -> None:
     """Let a function say what a custom class, or a Lambda layer of that name, computes; in this process."""
     _entry(name, function)
     _GIVEN[name] = function
+    _FITTED.discard(name)
+
+
+def met(layers: Iterable[str], fitted: Iterable[str]) -> None:
+    """Note the custom classes and Lambda layers of a model, and the names for which something was given."""
+    _MET.update(dict.fromkeys(layers))
+    _FITTED.update(fitted)
+
+
+def require_met(names: Iterable[str]) -> None:
+    """Check that models which were opened have layers of these names.
+
+    Raises:
+        ParameterError: none has; lists what functions can be given for.
+    """
+    for name in names:
+        if name not in _FITTED:
+            raise no_such_layer(f"--lambda {name}=", _MET)
+
+
+def no_such_layer(given: str, own: Iterable[str]) -> ParameterError:
+    """The error that a function is given for a layer that is not there.
+
+    Args:
+        given: how it was given.
+        own: the custom classes and Lambda layers that there are.
+    """
+    listed = ", ".join(list(own)[:20])
+    return ParameterError(
+        f"{given} is for a layer that the model does not have",
+        hint=f"its Lambda layers and custom classes are: {listed}"
+        if listed
+        else "it has neither Lambda layers nor custom classes: leave it out",
+    )
 
 
 def custom_entries(given: Mapping[str, object]) -> dict[str, Entry]:

@@ -74,6 +74,24 @@ class Weights:
                     self._places[slot.path] = (group, str(number))
                     break
 
+        self._refuse_strange(model, "")
+
+    def _refuse_strange(self, model: LayerConfig, path: str) -> None:
+        """Refuse weights of a layer that the config does not have."""
+        assert model.model is not None
+        places = layer_paths(model.model.layers)
+        prefix = f"{path}/" if path else ""
+        for root in ("layers", _OLD_ROOT):
+            group = self._root.group(prefix + root)
+            for name in group.names() if group is not None else []:
+                below = group.group(f"{name}/vars") if group is not None else None
+                if below is not None and below.names() and f"layers/{name}" not in places.values():
+                    problem = f"it holds weights of a layer '{name}', which the config does not have"
+                    raise FormatError(problem, self._root.path, _MISFIT)
+        for layer in model.model.layers:
+            if layer.model is not None:
+                self._refuse_strange(layer, prefix + places[layer.name])
+
     # --- by list ------------------------------------------------------------------------------------------
 
     def _read_lists(self, model: LayerConfig) -> None:
@@ -83,12 +101,12 @@ class Weights:
         wanted = [(layer, slots) for layer, slots in self._entries.children(model) if slots]
         # By name where all are there; else one after the other, as Keras does it.
         by_name = all(layer.name in named for layer, _ in wanted)
-        if not by_name and len(stored) != len(wanted):
-            raise FormatError(
-                f"{len(wanted)} layers have weights, and the file holds those of {len(stored)}",
-                self._root.path,
-                _MISFIT,
-            )
+        known = {layer.name for layer in model.model.layers}
+        strange = [name for name in stored if name not in known]
+        if len(stored) != len(wanted) if not by_name else strange:
+            counts = f"{len(wanted)} layers have weights, and the file holds those of {len(stored)}"
+            missing = [layer.name for layer, _ in wanted if layer.name not in stored]
+            raise FormatError(counts + _named(missing, strange), self._root.path, _MISFIT)
         for number, (layer, slots) in enumerate(wanted):
             name = layer.name if by_name else stored[number]
             self._read_list(layer, name, named[name], slots)
@@ -119,25 +137,32 @@ class Entries:
     Args:
         by_class: what the registry knows.
         custom: what the caller gave, by the names of classes or of Lambda layers.
+
+    Attributes:
+        fitted: names of what the caller gave that somebody has asked for.
     """
 
     def __init__(self, by_class: Mapping[str, Entry], custom: Mapping[str, Entry]) -> None:
         self._by_class, self._custom = by_class, custom
+        self.fitted: set[str] = set()
 
     def of(self, layer: LayerConfig) -> Entry | None:
         """What is known of a layer; None if nothing is."""
         if layer.kind == "Lambda":
-            return self._custom.get(layer.name)
+            return self.custom(layer.name)
         if layer.is_custom:
             names = (layer.registered, layer.kind)
-            given = next((self._custom[n] for n in names if n in self._custom), None)
+            given = next((found for n in names if (found := self.custom(n)) is not None), None)
             # A plug-in registers under the name with the package: "Acme>Scale".
             return given or next((self._by_class[n] for n in names if ">" in n and n in self._by_class), None)
-        return self._custom.get(layer.kind) or self._by_class.get(layer.kind)
+        return self.custom(layer.kind) or self._by_class.get(layer.kind)
 
     def custom(self, name: str) -> Entry | None:
         """What the caller gave under a name."""
-        return self._custom.get(name)
+        found = self._custom.get(name)
+        if found is not None:
+            self.fitted.add(name)
+        return found
 
     def slots(self, layer: LayerConfig, path: str = "") -> list[Slot]:
         """All variables of a layer, and of the layers inside; those of frozen layers as not trained."""
@@ -156,6 +181,13 @@ class Entries:
         places = layer_paths(model.model.layers)
         prefix = f"{path}/" if path else ""
         return [(layer, self.slots(layer, prefix + places[layer.name])) for layer in model.model.layers]
+
+
+def _named(missing: Sequence[str], strange: Sequence[str]) -> str:
+    """The first layers that the config or the file has alone."""
+    sides = ((missing, "the file has none of"), (strange, "the config does not have"))
+    found = [f"{words} {', '.join(map(repr, names[:3]))}" for names, words in sides if names]
+    return f": {'; '.join(found)}" if found else ""
 
 
 def layer_paths(layers: Iterable[LayerConfig]) -> dict[str, str]:
