@@ -39,6 +39,8 @@ CASES: dict[str, Case] = {
     "CDist": ("CDist", [f(3, 4), f(5, 4)], [], {"metric": "euclidean"}, 1),
     "CDist squares": ("CDist", [f(3, 4), f(5, 4)], [], {"metric": "sqeuclidean"}, 1),
     "NhwcMaxPool": ("NhwcMaxPool", [u8(1, 6, 5, 3)], [], {"kernel_shape": [2, 2], "strides": [2, 1]}, 1),
+    "Pad": ("Pad", [LAYER], [np.array([[0, 1, 2, 0, 0, 1]])], {"mode": "edge"}, 1),
+    "Pad number": ("Pad", [LAYER], [np.array([0, 1, 2, 0, -1, 1]), s(3)], {}, 1),
     "Range": ("Range", [], [s(1), s(9), s(2)], {}, 1),
     "Inverse": ("Inverse", [f(2, 3, 3) + 3 * np.eye(3, dtype=np.float32)], [], {}, 1),
     "GridSample": ("GridSample", [PICTURE], [np.tanh(f(1, 3, 2, 2))], {"padding_mode": "border"}, 1),
@@ -111,6 +113,46 @@ def test_a_bias_and_a_residual(tmp_path: Path) -> None:
     bias = f(8)
     path = save(tmp_path / "m.onnx", [node("BiasAdd", ["x", "b", "k"], ["y"], MS)], feed, ["y"], {"b": bias})
     agree([LAYER + bias + feed["k"]], lifted(path, feed))
+
+
+@pytest.mark.parametrize("op", ["NhwcConv", "NhwcFusedConv"])
+def test_convolutions_of_pictures_whose_channels_come_last(op: str, tmp_path: Path) -> None:
+    """ONNX Runtime has kernels for these on some hardware only; it has those of channels first."""
+    weights = {"w": f(6, 2, 3, 3), "b": f(6)}
+    options = {"pads": [1, 1, 1, 1], "strides": [2, 1], "group": 2}
+    made = node("Conv", ["x", "w", "b"], ["c"], **options)
+    more = f(1, 6, 3, 5)
+    path = save(tmp_path / "a.onnx", [made], {"x": PICTURE}, ["c"], weights)
+    (expected,) = runtime(path, {"x": PICTURE})
+    feed, names = {"x": PICTURE.transpose(0, 2, 3, 1)}, ["x", "w", "b"]
+    if op == "NhwcFusedConv":
+        expected = np.maximum(expected + more, 0)
+        names, options = [*names, "z"], {**options, "activation": "Relu"}
+        feed["z"] = more.transpose(0, 2, 3, 1)
+    path = save(tmp_path / "b.onnx", [node(op, names, ["y"], MS, **options)], feed, ["y"], weights)
+    agree([expected.transpose(0, 2, 3, 1)], lifted(path, feed))
+
+
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("op", ["GroupNorm", "SkipGroupNorm"])
+def test_groups_of_channels(op: str, last: int, tmp_path: Path) -> None:
+    """As the standard's GroupNormalization, which a sum stands before and Swish behind."""
+    x, scale, offset = f(2, 4, 3, 5), f(4), f(4)
+    if op == "SkipGroupNorm" and not last:
+        pytest.skip("what it adds has its channels last")
+    skip, bias = f(2, 4), f(4)
+    total = x + (skip + bias)[..., None, None] if op == "SkipGroupNorm" else x
+    apart = total.reshape(2, 2, -1)
+    normal = (apart - apart.mean(2, keepdims=True)) / np.sqrt(apart.var(2, keepdims=True) + 1e-3)
+    y = normal.reshape(x.shape) * scale[:, None, None] + offset[:, None, None]
+    y = y / (1 + np.exp(-y))
+    feed = {"x": x.transpose(0, 2, 3, 1) if last else x}
+    names = ["x", "s", "o", *(["k", "b"] if op == "SkipGroupNorm" else [])]
+    options = {"groups": 2, "activation": 1, "epsilon": 1e-3, "channels_last": last}
+    constants = {"s": scale, "o": offset, "k": skip, "b": bias}
+    made = node(op, names, ["y"], MS, **options)
+    path = save(tmp_path / "m.onnx", [made], feed, ["y"], {n: constants[n] for n in names[1:]})
+    agree([y.transpose(0, 2, 3, 1) if last else y], lifted(path, feed))
 
 
 REFUSED: dict[str, tuple[Case, str]] = {

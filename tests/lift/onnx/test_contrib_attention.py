@@ -147,6 +147,76 @@ def test_quantized_attention(seed: int, tmp_path: Path) -> None:
     agree(runtime(path, feed), lifted(path, feed), 1e-4)
 
 
+def grouped(rng: Any, kind: str) -> tuple[list[str], dict[str, np.ndarray], dict[str, np.ndarray], dict]:
+    """Names, feed, constants and options of a GroupQueryAttention: a prompt, or a step behind a past.
+
+    Args:
+        kind: "prompt", "grows" for a past that new keys are put behind, "room" for one with room for them.
+    """
+    batch, kv_heads, group, steps = (int(n) for n in rng.integers(1, 4, 4))
+    heads, width, past = kv_heads * group, 16, 0
+    if kind != "prompt":
+        past, steps = int(rng.integers(1, 5)), 1 if batch > 1 else steps
+    total = past + steps
+    counts = np.full(batch, total - 1, np.int32)
+    counts[1:] = rng.integers(steps - 1 if past else 0, total, batch - 1)
+    names = ["q", "k", "v", "", "", "n", "t", "", "", "", "", ""]
+    q, k, v = (some(rng, batch, steps, n * width) for n in (heads, kv_heads, kv_heads))
+    feed = {"q": q, "k": k, "v": v}
+    if rng.random() < 0.4:
+        feed, names[1:3] = {"q": np.concatenate([q, k, v], 2)}, ["", ""]
+    if past or rng.random() < 0.5:
+        held = past + (steps + 2 if kind == "room" else 0)
+        feed |= {n: some(rng, batch, kv_heads, held, width) for n in ("pk", "pv")}
+        names[3:5] = "pk", "pv"
+    feed["n"], limit = counts, {"t": np.array(total, np.int32)}
+    options: dict[str, Any] = {"num_heads": heads, "kv_num_heads": kv_heads}
+    constants: dict[str, np.ndarray] = {}
+    if rng.random() < 0.5:
+        feed |= limit
+    else:
+        constants |= limit
+    if rng.random() < 0.6:
+        constants |= {n: some(rng, 16, width // 2) for n in ("cos", "sin")}
+        options |= {"do_rotary": 1, "rotary_interleaved": int(rng.integers(2))}
+        names[7:9] = "cos", "sin"
+        if rng.random() < 0.5:
+            feed["at"] = rng.integers(0, 9, (batch, steps))
+            names[9] = "at"
+    if rng.random() < 0.3:
+        feed["bias"] = some(rng, 1, heads, steps, total)
+        names[10] = "bias"
+    way = int(rng.integers(4))
+    if way == 0:
+        constants["sink"] = some(rng, heads)
+        names[11] = "sink"
+    options |= ({}, {"smooth_softmax": 1}, {"causal": 0, "softcap": 1.5},
+                {"local_window_size": int(rng.integers(1, 4)), "scale": 0.7})[way]  # fmt: skip
+    return names, feed, constants, options
+
+
+@pytest.mark.parametrize("kind", ["prompt", "grows", "room"])
+@pytest.mark.parametrize("seed", range(8))
+def test_random_group_query_attention(seed: int, kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng([seed, 36])
+    names, feed, constants, options = grouped(rng, kind)
+    while not names[-1]:
+        names.pop()
+    made = node("GroupQueryAttention", names, ["y", "k2", "v2"], MS, **options)
+    path = save(tmp_path / "m.onnx", [made], feed, ["y", "k2", "v2"], constants, opset=17)
+    thinflow.save(graph_of(path), tmp_path / "o.tflite")
+    expected = runtime(path, feed)
+    # What stands behind a sample's own keys, and queries there, are anything.
+    batch, steps = feed["q"].shape[:2]
+    keys = np.arange(expected[1].shape[2]) <= feed["n"][:, None]
+    queries = np.arange(steps) <= feed["n"][:, None] if kind == "prompt" else np.ones((batch, steps), bool)
+    for found in (lifted(path, feed), list(thinflow.run(tmp_path / "o.tflite", feed).values())):
+        assert [x.shape for x in found] == [x.shape for x in expected]
+        agree([expected[0][queries]], [found[0][queries]], 1e-4)
+        agree(*([x.transpose(0, 2, 1, 3)[keys] for x in given[1:]] for given in (expected, found)), 1e-5)
+
+
+N = np.zeros(1, np.int32)
 X, W, B = np.zeros((2, 3, 4), np.float32), np.zeros((4, 12), np.float32), np.zeros(12, np.float32)
 
 
@@ -169,6 +239,14 @@ X, W, B = np.zeros((2, 3, 4), np.float32), np.zeros((4, 12), np.float32), np.zer
          "keys of the past without values"),
         ("MultiHeadAttention", [X, np.zeros((2, 2, 3, 2), np.float32), np.zeros((2, 2, 3, 2), np.float32), B],
          {"num_heads": 2}, "biases for keys that are there by heads"),
+        ("GroupQueryAttention", [X, X, X, None, None, N, N], {"num_heads": 2, "kv_num_heads": 2,
+         "k_quant_type": "PER_TENSOR"}, "its option 'k_quant_type' is PER_TENSOR"),
+        ("GroupQueryAttention", [X, X, X, None, None, N, N], {"num_heads": 3, "kv_num_heads": 2},
+         "its 3 heads of queries do not share 2 heads of keys"),
+        ("GroupQueryAttention", [X, X, X, X[None], None, N, N], {"num_heads": 2, "kv_num_heads": 2},
+         "keys of the past without values"),
+        ("GroupQueryAttention", [X, X[:, :1], X[:, :1], None, None, N, N],
+         {"num_heads": 2, "kv_num_heads": 2}, "not as many new keys as queries"),
         ("RotaryEmbedding", [X, np.zeros(1, np.int64), W, W], {"scale": 2.0}, "its option 'scale' is 2.0"),
         ("RotaryEmbedding", [X, np.zeros(1, np.int64), W, W], {}, "its 4 numbers are not heads of 24"),
         ("RotaryEmbedding", [X, np.zeros(1, np.int64), W[:, :1], W[:, :1]], {"num_heads": 1,

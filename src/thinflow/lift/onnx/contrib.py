@@ -5,25 +5,31 @@ They are what they stand for: a rule takes the standard's apart where it has one
 
 from __future__ import annotations
 
+from typing import Any
+
 from thinflow.decompose.terms import Term
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.formulas import Formula
-from thinflow.lift.onnx.values import like, rank, text, transposed
+from thinflow.lift.onnx.values import channels_first, channels_last, integers, like, rank, text, transposed
 from thinflow.lift.rules import Rule, lifts, rules
 
 
-def by_rule(c: Call, op: str, *operands: Value | None, version: int | None = None) -> list[Value]:
+def by_rule(
+    c: Call, op: str, *operands: Value | None, version: int | None = None, **given: Any
+) -> list[Value]:
     """The results of another op of the standard, with this one's options.
 
     Args:
         version: of the op set whose meaning the op has; that of the model if not given.
+        given: options that this one calls by another name, or does not have.
     """
     entry = rules().get(f"onnx.{op}")
     if entry is None:
         raise UnsupportedOp(f"onnx.{op}, which is a part of it, has no counterpart here")
     inner = Call(c.lifter, c.node, list(operands))
+    inner.given = given
     if version is not None:
         inner.facts = {**c.facts, "opset": str(version)}
     results = entry.rule(inner)
@@ -31,8 +37,22 @@ def by_rule(c: Call, op: str, *operands: Value | None, version: int | None = Non
     return results if isinstance(results, list) else [results]
 
 
+def _operands(c: Call) -> list[Value | None]:
+    return [c[n] if c.has(n) else None for n in range(len(c.xs))]
+
+
 def _same_as(op: str) -> Rule:
-    return lambda c: by_rule(c, op, *(c[n] if c.has(n) else None for n in range(len(c.xs))))
+    return lambda c: by_rule(c, op, *_operands(c))
+
+
+def by_rule_channels_last(c: Call, op: str, *rest: Value | None, **given: Any) -> Value:
+    """The first result of an op of the standard for pictures whose channels come last there and back.
+
+    Args:
+        rest: operands behind the picture.
+    """
+    count = rank(c)
+    return channels_last(c, by_rule(c, op, channels_first(c, c[0], count), *rest, **given)[0], count)
 
 
 # --- activations --------------------------------------------------------------------------------------------
@@ -69,11 +89,11 @@ def _three(c: Call) -> list[float]:
     return [float(n) for n in given if n is not None]
 
 
-@lifts("onnx.com.microsoft.FusedConv")
+@lifts("onnx.com.microsoft.FusedConv", "onnx.com.microsoft.NhwcFusedConv", "onnx.com.microsoft.NhwcConv")
 def _fused_conv(c: Call) -> Value:
     """FusedConv: a convolution, a sum with another tensor, and an activation."""
-    bias = c[2] if c.has(2) else None
-    (y,) = by_rule(c, "Conv", c[0], c[1], bias)
+    bias, is_last = c[2] if c.has(2) else None, "Nhwc" in c.node.op
+    y = by_rule_channels_last(c, "Conv", c[1], bias) if is_last else by_rule(c, "Conv", c[0], c[1], bias)[0]
     body = Formula(c)
     total = body.term(y) + body.operand(3) if c.has(3) else body.term(y)
     return activated(c, total, list(c.get("activation_params", ()))).value
@@ -81,7 +101,7 @@ def _fused_conv(c: Call) -> Value:
 
 @lifts("onnx.com.microsoft.FusedGemm")
 def _fused_gemm(c: Call) -> Value:
-    (y,) = by_rule(c, "Gemm", *(c[n] if c.has(n) else None for n in range(len(c.xs))))
+    (y,) = by_rule(c, "Gemm", *_operands(c))
     return activated(c, Formula(c).term(y), _three(c)).value
 
 
@@ -195,10 +215,40 @@ def _distances(c: Call) -> Value:
 
 @lifts("onnx.com.microsoft.NhwcMaxPool")
 def _nhwc_max_pool(c: Call) -> Value:
-    count = rank(c)
-    first = transposed(c, c[0], (0, count - 1, *range(1, count - 1)))
-    (y, *_) = by_rule(c, "MaxPool", first)
-    return transposed(c, y, (0, *range(2, count), 1))
+    return by_rule_channels_last(c, "MaxPool")
+
+
+@lifts("onnx.com.microsoft.GroupNorm", "onnx.com.microsoft.SkipGroupNorm")
+def _group_norm(c: Call) -> list[Value]:
+    """GroupNorm: x, scale, offset, and for Skip... what is added to x before; the last result is that sum."""
+    body, count, is_last = Formula(c), rank(c), bool(c.get("channels_last", 1))
+    x, activation = body.operand(0), int(c.get("activation", 0))
+    if activation not in (0, 1):
+        raise UnsupportedOp(f"its activation {activation} is not known here")
+    if c.has(3):
+        skip = body.operand(3)
+        if not is_last:
+            raise UnsupportedOp("its channels come first, and what it adds has them last")
+        x = x + (skip.expand_dims(1).expand_dims(1) if len(skip.shape) < count else skip)
+    if c.has(4):
+        x = x + body.operand(4)
+    first = channels_first(c, x.value, count) if is_last else x.value
+    (y,) = by_rule(c, "GroupNormalization", first, c[1], c[2], version=_SCALED_BY_CHANNEL,
+                   num_groups=c.get("groups", 0))  # fmt: skip
+    whole = body.term(channels_last(c, y, count) if is_last else y)
+    return [(whole * whole.apply("Sigmoid") if activation else whole).value, x.value]
+
+
+_SCALED_BY_CHANNEL = 21
+"""The version of ONNX's op set whose GroupNormalization has a scale and an offset for each channel."""
+
+
+@lifts("onnx.com.microsoft.Pad")
+def _pad(c: Call) -> Value:
+    """Pad: as the standard's of version 11, its pads in a row or a matrix of one row."""
+    pads = c[1] if rank(c, 1) == 1 else c.emit("Reshape", c[1], integers(c, (-1,)))
+    (y,) = by_rule(c, "Pad", c[0], pads, c[2] if c.has(2) else None, version=11)
+    return y
 
 
 @lifts("onnx.com.microsoft.Range")

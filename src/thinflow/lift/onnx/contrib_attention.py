@@ -14,9 +14,18 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32, INT64
 from thinflow.lift.lifter import Call
-from thinflow.lift.onnx.attention import ahead, heads_apart, heads_joined, rotated, scores_of, weighed
-from thinflow.lift.onnx.formulas import Formula, Size, counted, reshaped, size
+from thinflow.lift.onnx.attention import (
+    ahead,
+    capped,
+    heads_apart,
+    heads_joined,
+    rotated,
+    scores_of,
+    weighed,
+)
+from thinflow.lift.onnx.formulas import Formula, Size, counted, reshaped, scalar, size
 from thinflow.lift.onnx.quantized import real
+from thinflow.lift.onnx.values import text
 from thinflow.lift.rules import lifts
 
 _LOWEST = -3.4028234663852886e38
@@ -187,3 +196,126 @@ def _rotary(c: Call) -> Value:
     cos, sin = cos.expand_dims(axis), sin.expand_dims(axis)
     y = rotated(apart, cos, sin, is_interleaved=bool(c.get("interleaved", 0)))
     return (reshaped(y, [size(x, n) for n in range(3)]) if is_flat else y).value
+
+
+# --- attention with a cache of keys and values ------------------------------------------------------------
+
+
+@lifts(
+    "onnx.com.microsoft.GroupQueryAttention",
+    ignores=("kv_cache_bit_width", "qk_norm_epsilon", "q_norm_epsilon", "k_norm_epsilon"),
+)
+def _group_query(c: Call) -> list[Value]:
+    """GroupQueryAttention: queries, keys, values, the cache of both, how many keys each sample has, angles.
+
+    Results: y [batch,steps,heads * size], and the caches of keys and values [batch,kv_heads,keys,size].
+    """
+    body = Formula(c)
+    _refuse(c, "qk_output", "sliding_window_cache")
+    _refuse_operands(c, *range(12, 17))
+    for option in ("k_quant_type", "v_quant_type"):
+        if text(c, option, "NONE") != "NONE":
+            raise UnsupportedOp(f"its option '{option}' is {text(c, option, '')}")
+    q, k, v = _apart(c, body)
+    steps = size(q, 2)
+    # Of each sample: all keys that count, and those of them that were there before.
+    total = body.operand(5).cast(INT32).reshape([-1]) + 1
+    before = (total - steps).maximum(0)
+    if c.get("do_rotary", 0):
+        q, k = _turned(c, body, q, k, before)
+    past: Size = 0
+    if c.has(3) != c.has(4):
+        raise UnsupportedOp("it has keys of the past without values, or values without keys")
+    if c.has(3):
+        past = size(body.operand(3), 2)
+    length = _cache_length(body.operand(6), past)
+    k, v = (
+        _appended(body.operand(n) if c.has(n) else None, x, past, before, length) for n, x in ((3, k), (4, v))
+    )
+    y = weighed(_grouped_weights(c, body, q, k, before, total), v)
+    return [t.value for t in (heads_joined(y), k, v)]
+
+
+def _apart(c: Call, body: Formula) -> tuple[Term, Term, Term]:
+    """Queries, keys and values by heads, which may be side by side in one tensor."""
+    heads, kv_heads = int(c.get("num_heads", 0)), int(c.get("kv_num_heads", 0))
+    q = body.operand(0)
+    if c.has(1) != c.has(2) or min(heads, kv_heads) < 1 or heads % kv_heads:
+        raise UnsupportedOp(f"its {heads} heads of queries do not share {kv_heads} heads of keys")
+    if c.has(1):
+        if body.operand(1).shape[1] != q.shape[1]:
+            raise UnsupportedOp("it has not as many new keys as queries")
+        return (
+            heads_apart(q, heads),
+            heads_apart(body.operand(1), kv_heads),
+            heads_apart(body.operand(2), kv_heads),
+        )
+    whole = heads_apart(q, heads + 2 * kv_heads)
+    ends = [0, heads, heads + kv_heads, heads + 2 * kv_heads]
+    q, k, v = (whole.cut(1, a, b) for a, b in itertools.pairwise(ends))
+    return q, k, v
+
+
+def _turned(c: Call, body: Formula, q: Term, k: Term, before: Term) -> tuple[Term, Term]:
+    """Queries and keys turned by the angles of their positions, which count on from the keys before."""
+    steps = size(q, 2)
+    line = counted(body, steps).expand_dims(0)
+    if c.has(9):
+        given = body.operand(9).cast(INT32)
+        # Of the first steps of all, ONNX Runtime reads a single position, and counts on from there.
+        is_first = body.operand(6).cast(INT32).reshape(()).equal(scalar(body, steps))
+        places = where(is_first, line + given.reshape([-1]).at(0, 0), given)
+    else:
+        places = line + before.expand_dims(1)
+    cos, sin = (body.operand(n).gather(places.cast(INT64)).expand_dims(1) for n in (7, 8))
+    is_interleaved = bool(c.get("rotary_interleaved", 0))
+    return (rotated(q, cos, sin, is_interleaved=is_interleaved),
+            rotated(k, cos, sin, is_interleaved=is_interleaved))  # fmt: skip
+
+
+def _cache_length(total: Term, past: Size) -> Size:
+    """The number of keys in the results: a cache with room for all is filled, another one grows."""
+    most = total.known
+    if most is not None and isinstance(past, int):
+        return max(int(most.reshape(())), past)
+    known = total.cast(INT32).reshape(())
+    return known if past == 0 else known.maximum(past)
+
+
+def _appended(past: Term | None, new: Term, room: Size, before: Term, length: Size) -> Term:
+    """The cache [batch,heads,length,size]: so many of the past, then the new ones, then zeros."""
+    body = new.body
+    if past is None:
+        # All are new, and as many as there are keys.
+        return new
+    both = concat([past, new], 2)
+    at = counted(body, length).expand_dims(0)
+    first, steps = before.expand_dims(1), size(new, 2)
+    places = where(at < first, at, (at - first + room).minimum(scalar(body, size(both, 2)) - 1))
+    kept = body.add("GatherV2", [both.value, places.value, body.constant(2, INT32).value], batch_dims=1)[0]
+    is_there = (at < first + steps).expand_dims(1).expand_dims(3)
+    return where(is_there, kept, 0.0)
+
+
+def _grouped_weights(c: Call, body: Formula, q: Term, k: Term, before: Term, total: Term) -> Term:
+    """What each query [batch,heads,steps,keys] takes of each key."""
+    scale = float(c.get("scale", 0.0)) or 1 / math.sqrt(q.static_size(3, "the size of its heads"))
+    scores = capped(scores_of(q, k) * scale, float(c.get("softcap", 0.0)))
+    at = counted(body, size(k, 2)).reshape((1, 1, 1, -1))
+    own = counted(body, size(q, 2)).reshape((1, 1, -1, 1)) + before.reshape((-1, 1, 1, 1))
+    window = int(c.get("local_window_size", -1))
+    seen = at <= own if c.get("causal", 1) else at < total.reshape((-1, 1, 1, 1))
+    if window > 0:
+        seen = seen & (at > own - window)
+    if c.has(10):
+        bias = body.operand(10)
+        # A cache may have room for more keys than the bias tells of, none of which are seen.
+        last = scalar(body, size(bias, 3)) - 1
+        scores = scores + bias.gather(counted(body, size(k, 2)).minimum(last), 3)
+    scores = where(seen, scores, _LOWEST)
+    if not c.has(11) and int(c.get("smooth_softmax", 0)) != 1:
+        return scores.apply("Softmax")
+    # A share that goes to no key.
+    sink = body.operand(11).reshape((1, -1, 1, 1)) if c.has(11) else scores.of(0.0)
+    column = scores.cut(3, 0, 1) * 0.0 + sink
+    return concat([column, scores], 3).apply("Softmax").cut(3, 1, None)

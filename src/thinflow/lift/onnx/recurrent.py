@@ -309,8 +309,17 @@ def _product(x: Term, h: Term, w: Term, bias: Term) -> Term:
 
 
 @lifts("onnx.LSTM")
-def lstm(c: Call) -> list[Value]:
-    """LSTM: i, o, f, c in this order in the file; peepholes i, o, f."""
+def _lstm(c: Call) -> list[Value]:
+    return lstm(c)
+
+
+def lstm(c: Call, seen: Function = lambda h: h) -> list[Value]:
+    """LSTM: i, o, f, c in this order in the file; peepholes i, o, f.
+
+    Args:
+        c: the op.
+        seen: what the product with the recurrent weights takes for the output of the last step.
+    """
     layer = _Layer.read(c)
     is_coupled = bool(c.get("input_forget", 0))
     peepholes = layer.body.term(c[7]) if c.has(7) else None
@@ -327,7 +336,7 @@ def lstm(c: Call) -> list[Value]:
             x: Term, h: Term, state: Term, w: Term, bias: Term, *look: Term,
             gate: Function = gate, new: Function = new, out: Function = out,
         ) -> list[Term]:  # fmt: skip
-            i, f, o, g = _product(x, h, w, bias).split(4, 1)
+            i, f, o, g = _product(x, seen(h), w, bias).split(4, 1)
             if look:
                 i, f = i + state * look[0], f + state * look[2]
             i = gate(layer.clipped(i))
