@@ -44,8 +44,9 @@ that the model itself defines need no rule.
 OWN = """
 ## ONNX Runtime's own operators
 
-Its optimizer writes them into files, and so do quantizers and exporters of transformers. Those of
-`com.microsoft` that are not in the list are refused by name.
+Its optimizer writes them into files, and so do quantizers and exporters of transformers; those without a
+domain were written by converters before opset 10. Those of `com.microsoft` that are not in the list are
+refused by name.
 
 """
 
@@ -63,8 +64,6 @@ REFUSED = {
     "RandomUniformLike": RANDOM,
     "ai.onnx.ml.CastMap": "TensorFlow has no dictionaries",
     "ai.onnx.ml.DictVectorizer": "TensorFlow has no dictionaries",
-    "ai.onnx.ml.SVMClassifier": "no rule yet",
-    "ai.onnx.ml.SVMRegressor": "no rule yet",
     "ai.onnx.ml.ZipMap": "gives dictionaries; export with `zipmap=False`, or cut it off by `--outputs`",
     "ai.onnx.preview.training.Adagrad": TRAINING,
     "ai.onnx.preview.training.Adam": TRAINING,
@@ -116,6 +115,8 @@ LIMITS = {
     "ai.onnx.ml.LabelEncoder": "up to 65,536 keys, of the type of the input",
     "ai.onnx.ml.LinearClassifier": "coefficients for each of its classes",
     "ai.onnx.ml.OneHotEncoder": "not with `zeros=0`, which fails at an unknown category",
+    "ai.onnx.ml.SVMClassifier": "with support vectors, up to 32 classes",
+    "ai.onnx.ml.SVMRegressor": "with support vectors",
     "ai.onnx.ml.TreeEnsemble": "up to 128 steps deep",
     "ai.onnx.ml.TreeEnsembleClassifier": "up to 128 steps deep; every class has a vote in each case",
     "ai.onnx.ml.TreeEnsembleRegressor": "up to 128 steps deep",

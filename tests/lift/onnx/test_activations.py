@@ -12,6 +12,7 @@ import pytest
 import thinflow
 from thinflow import formats
 from thinflow.analysis.shapes import infer_shapes
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph
 from thinflow.lift import lift
 
@@ -93,6 +94,16 @@ SINGLE: dict[str, tuple[str, dict, list, int, str, str]] = {
     "softmax of channels": (
         "Softmax", {"axis": 1}, [], 13, "Transpose Softmax Transpose", "TRANSPOSE SOFTMAX TRANSPOSE"),
     "flat softmax": ("Softmax", {"axis": -2}, [], 11, "Reshape Softmax Reshape", "RESHAPE SOFTMAX RESHAPE"),
+    "affine": ("Affine", {"alpha": 0.5, "beta": 2.0}, [], 9, "Mul AddV2", "MUL ADD"),
+    "scale": ("Scale", {"scale": 0.5}, [], 9, "Mul", "MUL"),
+    "image scaler": (
+        "ImageScaler", {"scale": 0.5, "bias": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}, [], 9, "Mul AddV2", "MUL ADD"),
+    "scaled tanh": ("ScaledTanh", {"alpha": 0.5, "beta": 2.0}, [], 9, "Mul Tanh Mul", "MUL TANH MUL"),
+    "parametric softplus": ("ParametricSoftplus", {"alpha": 0.5, "beta": 2.0}, [], 9, "Mul Softplus Mul",
+                            "MUL RELU ABS NEG EXP ADD LOG LESS SELECT_V2 ADD MUL"),
+    "crop": ("Crop", {"border": [1, 2, 0, 1]}, [], 9, "StridedSlice", "STRIDED_SLICE"),
+    "crop to a size": (
+        "Crop", {"border": [1, 2, 0, 1], "scale": [2, 3]}, [], 9, "StridedSlice", "STRIDED_SLICE"),
     "sigmoid": ("Sigmoid", {}, [], 13, "Sigmoid", "LOGISTIC"),
 }  # fmt: skip
 
@@ -196,3 +207,15 @@ def test_what_is_stacked_is_packed(axis: int, joined: int, tmp_path: Path) -> No
     ops, operators = checked(path)
     assert ops["Pack"] == 1
     assert operators == Counter(["NEG", "PACK"])
+
+
+@pytest.mark.parametrize(
+    ("op", "options", "said"),
+    [
+        ("ScaledTanh", {"alpha": 0.5}, "its option 'beta' is missing"),
+        ("Crop", {"border": [1, 2]}, r"it cuts borders \[1, 2\] off"),
+    ],
+)
+def test_options_that_are_missing(op: str, options: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedOp, match=said):
+        lifted(file(tmp_path / "m.onnx", [(op, ["x"], options)], {}, 9, SHAPE))

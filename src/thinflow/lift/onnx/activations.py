@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT64
 from thinflow.lift.lifter import Call
@@ -178,7 +179,56 @@ def _mish(c: Call) -> Value:
 
 @lifts("onnx.Gelu", "onnx.com.microsoft.Gelu")
 def _gelu(c: Call) -> Value:
-    return gelu(c, text(c, "approximate", "none") == "tanh")
+    return gelu(c, c[0], text(c, "approximate", "none") == "tanh")
+
+
+# ---- Formulas of versions before 10, and of converters of that time.
+
+
+@lifts("onnx.Affine")
+def _affine(c: Call) -> Value:
+    """alpha * x + beta."""
+    y = c.emit("Mul", c[0], like(c, c.get("alpha", 1.0), c[0]))
+    return c.emit("AddV2", y, like(c, c.get("beta", 0.0), y))
+
+
+@lifts("onnx.Scale")
+def _scale(c: Call) -> Value:
+    return c.emit("Mul", c[0], like(c, c.get("scale", 1.0), c[0]))
+
+
+@lifts("onnx.ImageScaler")
+def _image_scaler(c: Call) -> Value:
+    """scale * x, and a number for each channel."""
+    bias = np.array(c.get("bias", ()), np.float32)
+    y = c.emit("Mul", c[0], like(c, c.get("scale", 1.0), c[0]))
+    return c.emit("AddV2", y, like(c, bias.reshape(-1, 1, 1), y)) if bias.size else y
+
+
+@lifts("onnx.ScaledTanh")
+def _scaled_tanh(c: Call) -> Value:
+    """alpha * tanh(beta * x)."""
+    y = c.emit("Tanh", c.emit("Mul", c[0], like(c, _stated(c, "beta"), c[0])))
+    return c.emit("Mul", y, like(c, _stated(c, "alpha"), y))
+
+
+@lifts("onnx.ParametricSoftplus")
+def _parametric_softplus(c: Call) -> Value:
+    """alpha * log(exp(beta * x) + 1)."""
+    y = c.emit("Softplus", c.emit("Mul", c[0], like(c, _stated(c, "beta"), c[0])))
+    return c.emit("Mul", y, like(c, _stated(c, "alpha"), y))
+
+
+def _stated(c: Call, option: str) -> float:
+    """An option that has no usual value.
+
+    Raises:
+        UnsupportedOp: it is not there.
+    """
+    given = c.get(option)
+    if given is None:
+        raise UnsupportedOp(f"its option '{option}' is missing")
+    return float(given)
 
 
 # ---- Softmax.

@@ -14,6 +14,7 @@ from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.formulas import Formula
 from thinflow.lift.onnx.values import channels_first, channels_last, integers, like, rank, text, transposed
 from thinflow.lift.rules import Rule, lifts, rules
+from thinflow.lift.tflite.math import gelu
 
 
 def by_rule(
@@ -146,25 +147,14 @@ def _fused_matmul_activation(c: Call) -> Value:
     return activated(c, _product(c), _three(c)).value
 
 
-def _gelu(x: Term, *, is_tanh: bool) -> Term:
-    # Hendrycks and Gimpel, 2016, exactly or by a tangent.
-    if is_tanh:
-        inner = (x + x * x * x * 0.044715) * 0.7978845608028654
-        return x * (inner.apply("Tanh") + 1.0) * 0.5
-    return x * ((x * 0.7071067811865476).apply("Erf") + 1.0) * 0.5
-
-
 @lifts("onnx.com.microsoft.BiasGelu")
 def _bias_gelu(c: Call) -> Value:
-    body = Formula(c)
-    return _gelu(body.operand(0) + body.operand(1), is_tanh=False).value
+    return gelu(c, c.emit("AddV2", c[0], c[1]), by_tanh=False)
 
 
 @lifts("onnx.com.microsoft.FastGelu")
 def _fast_gelu(c: Call) -> Value:
-    body = Formula(c)
-    x = body.operand(0) + body.operand(1) if c.has(1) else body.operand(0)
-    return _gelu(x, is_tanh=True).value
+    return gelu(c, c.emit("AddV2", c[0], c[1]) if c.has(1) else c[0], by_tanh=True)
 
 
 @lifts("onnx.com.microsoft.QuickGelu")

@@ -68,6 +68,21 @@ def _slice(c: Call) -> Value:
     return _strided(c, content.reshape(-1).tolist(), starts, ends, steps)
 
 
+@lifts("onnx.Crop")
+def _crop(c: Call) -> Value:
+    """Crop of versions before 10: left, top, right and bottom borders of pictures, or two and a size."""
+    border, wanted = (tuple(c.get(option) or ()) for option in ("border", "scale"))
+    if rank(c) != 4 or len(border) != 4 or len(wanted) not in (0, 2) or min(*border, *wanted) < 0:
+        raise UnsupportedOp(f"it cuts borders {list(border)} off")
+    left, top, right, bottom = border
+    starts = (top, left)
+    # An end of 0 would take nothing.
+    ends = [-n if n else _INT64_MOST for n in (bottom, right)]
+    if wanted:
+        ends = [start + n for start, n in zip(starts, wanted, strict=True)]
+    return _strided(c, (2, 3), integers(c, starts), integers(c, ends), integers(c, (1, 1)))
+
+
 def _strided(c: Call, axes: Sequence[int], starts: Value, ends: Value, steps: Value) -> Value:
     count = rank(c)
     if not all(-count <= a < count for a in axes) or len({a % count for a in axes}) < len(axes):

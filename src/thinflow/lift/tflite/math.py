@@ -185,12 +185,11 @@ def hard_swish(c: Call) -> Value:
 
 @lifts("tfl.GELU")
 def _gelu(c: Call) -> Value:
-    return gelu(c, bool(c.get("approximate", False)))
+    return gelu(c, c[0], bool(c.get("approximate", False)))
 
 
-def gelu(c: Call, by_tanh: bool) -> Value:
+def gelu(c: Call, x: Value, by_tanh: bool) -> Value:
     """x * Phi(x), by the error function or by the approximation with tanh."""
-    x = c[0]
     if by_tanh:
         # The approximation of Hendrycks and Gimpel, 2016.
         cube = c.emit("Mul", c.emit("Mul", c.emit("Square", x), x), c.constant(0.044715, x))
