@@ -10,7 +10,7 @@ import pytest
 import thinflow
 from thinflow import formats
 from thinflow.analysis.shapes import infer_shapes
-from thinflow.errors import FormatError, GraphError
+from thinflow.errors import FormatError, GraphError, WriteError
 from thinflow.formats import onnx as reader
 from thinflow.ir.attrs import FunctionAttr, PlaceholderAttr
 from thinflow.ir.check import find_problems
@@ -217,6 +217,26 @@ def test_weights_in_another_file(tmp_path: Path) -> None:
     (tmp_path / "w.data").write_bytes(bytes(16) + np.float32([5, 6]).tobytes())
     (tmp_path / "m.onnx").write_bytes(external_model("w.data", offset=16, length=8))
     assert formats.load(tmp_path / "m.onnx").node("w").tensor.numpy().tolist() == [5, 6]
+
+
+def test_a_copy_takes_the_other_file_along(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "w.data").write_bytes(np.float32([5, 6]).tobytes())
+    (tmp_path / "m.onnx").write_bytes(external_model("in/w.data"))
+    out = tmp_path / "out"
+    out.mkdir()
+    size = thinflow.convert_verified(tmp_path / "m.onnx", out / "n.onnx").size
+    assert size == (tmp_path / "m.onnx").stat().st_size + 8
+    assert formats.load(out / "n.onnx").node("w").tensor.numpy().tolist() == [5, 6]
+    # The same again is no loss, another model's weights would be.
+    formats.save(formats.load(tmp_path / "m.onnx"), out / "n.onnx")
+    (out / "in" / "w.data").write_bytes(bytes(8))
+    with pytest.raises(WriteError, match="another file is where its weights go") as caught:
+        formats.save(formats.load(tmp_path / "m.onnx"), out / "n.onnx")
+    assert caught.value.hint
+    # Beside the first model its weights are there already.
+    formats.save(formats.load(tmp_path / "m.onnx"), tmp_path / "n.onnx")
+    assert formats.load(tmp_path / "n.onnx").node("w").tensor.numpy().tolist() == [5, 6]
 
 
 @pytest.mark.parametrize(

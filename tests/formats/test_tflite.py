@@ -237,6 +237,16 @@ def test_weights_in_another_file(tmp_path: Path) -> None:
     assert tensor.numpy().tolist() == [3, 4]
 
 
+def test_a_copy_takes_the_other_file_along(tmp_path: Path) -> None:
+    (tmp_path / "m.tflite").write_bytes(external("w"))
+    (tmp_path / "weights.bin").write_bytes(bytes(4) + np.float32([3, 4]).tobytes())
+    (tmp_path / "out").mkdir()
+    formats.save(formats.load(tmp_path / "m.tflite"), tmp_path / "out" / "n.tflite")
+    tensor = formats.load(tmp_path / "out" / "n.tflite").node("w").tensor
+    assert tensor is not None
+    assert tensor.numpy().tolist() == [3, 4]
+
+
 @pytest.mark.parametrize(
     ("group", "problem"),
     [

@@ -1,17 +1,20 @@
-"""Models that keep weights in files beside them, in one piece."""
+"""Models that keep weights in files beside them: in one piece, or copied with those."""
 
 from __future__ import annotations
 
+import filecmp
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from thinflow.errors import FormatError
-from thinflow.formats.files import map_file
-from thinflow.formats.foreign import beside
-from thinflow.formats.onnx_model import Model
+from thinflow.errors import FormatError, WriteError
+from thinflow.formats.files import map_file, write_file
+from thinflow.formats.foreign import beside, copy_file, is_as_read
+from thinflow.formats.onnx_model import Model, parse_model
 from thinflow.formats.packed_bytes import bytes_of
+from thinflow.ir.graph import Graph
+from thinflow.ir.vocabulary import Vocabulary
 from thinflow.onnx import protos as onnx_protos
 from thinflow.wire.protos import parse, serialize
 
@@ -50,10 +53,10 @@ def _tflite_in_one(data: memoryview, path: Path) -> Data:
         return files[name]
 
     try:
-        losses: list[str] = []
-        read_program(data, losses=losses, beside=opened)  # to see what it asks for
-        # A second time and without a list of losses: now what cannot be written again is an error.
-        return to_bytes(read_program(data, beside=opened)) if files else data
+        if not _tflite_names(data, path):
+            return data
+        # Without a list of losses: what cannot be written again is an error.
+        return to_bytes(read_program(data, beside=opened))
     except FormatError as error:
         raise error.at(str(path)) from error
 
@@ -84,6 +87,53 @@ def _onnx_in_one(data: memoryview, path: Path) -> Data:
         tensor.ClearField("data_location")
         tensor.raw_data = bytes(piece)
     return serialize(message)
+
+
+def copy_with_weights(graph: Graph, path: str | os.PathLike[str], vocabulary: Vocabulary) -> int:
+    """As `copy_file`, with the files of weights that the .tflite or .onnx file names; the bytes written.
+
+    Raises:
+        WriteError: another file has the place of one of those.
+    """
+    source, target, written = Path(graph.path), Path(path), 0
+    # Data first: the model, which names it, must not be there without it.
+    if is_as_read(graph) and source.parent.resolve() != target.parent.resolve():
+        named = {"tflite": _tflite_names, "onnx": _onnx_names}[vocabulary.name]
+        for name in sorted(named(bytes_of(source), source)):
+            written += _copied(beside(source, name), target.parent / name)
+    return written + copy_file(graph, path, vocabulary)
+
+
+def _tflite_names(data: memoryview, path: Path) -> set[str]:
+    from thinflow.tflite.reader import read_program
+
+    names: set[str] = set()
+
+    def opened(name: str) -> memoryview:
+        names.add(name)
+        return map_file(beside(path, name), unpack=False)
+
+    read_program(data, losses=[], beside=opened)
+    return names
+
+
+def _onnx_names(data: memoryview, path: Path) -> set[str]:
+    apart = [t for t in _tensors(parse_model(data, path).message) if t.data_location == onnx_protos.EXTERNAL]
+    return {e.value for t in apart for e in t.external_data if e.key == "location"}
+
+
+def _copied(source: Path, target: Path) -> int:
+    """The bytes written; a copy that is there already is left alone."""
+    if target.exists():
+        if filecmp.cmp(source, target, shallow=False):
+            return 0
+        raise WriteError(
+            f"another file is where its weights go, '{target.name}'",
+            str(target),
+            "write the model into a folder of its own",
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return write_file(target, [map_file(source, unpack=False)])
 
 
 def _tensors(message: Any) -> Iterator[Any]:

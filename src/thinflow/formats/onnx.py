@@ -13,7 +13,6 @@ from thinflow.formats.foreign import (
     File,
     Names,
     argument_attrs,
-    copy_file,
     interface_attrs,
     list_text,
     set_spec,
@@ -21,6 +20,7 @@ from thinflow.formats.foreign import (
     unreadable,
 )
 from thinflow.formats.format import Format, Sample
+from thinflow.formats.one_piece import copy_with_weights
 from thinflow.formats.onnx_model import (
     MOST_NESTED,
     Model,
@@ -393,7 +393,7 @@ FORMAT = Format(
     title=ONNX.title,
     recognise=_recognise,
     load=load,
-    save=lambda graph, path: copy_file(graph, path, ONNX),
+    save=lambda graph, path: copy_with_weights(graph, path, ONNX),
     suffixes=(".onnx",),
     vocabulary=ONNX,
     rank=20,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from thinflow.errors import FormatError, GraphError, closest
 from thinflow.formats.files import map_file
-from thinflow.formats.foreign import beside, copy_file, list_text, unreadable
+from thinflow.formats.foreign import beside, list_text, unreadable
 from thinflow.formats.format import Format, Sample
+from thinflow.formats.one_piece import copy_with_weights
 from thinflow.ir.graph import Graph, paused_gc
 from thinflow.ir.types import TensorSpec
 from thinflow.ir.vocabulary import LITERT
@@ -193,7 +194,7 @@ FORMAT = Format(
     title="a LiteRT (.tflite) model",
     recognise=_recognise,
     load=load,
-    save=lambda graph, path: copy_file(graph, path, LITERT),
+    save=lambda graph, path: copy_with_weights(graph, path, LITERT),
     suffixes=(".tflite", ".lite"),
     vocabulary=LITERT,
     options={"signature": "which of the model's signatures"},
