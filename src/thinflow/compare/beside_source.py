@@ -290,7 +290,9 @@ class _Pair:
         # of it has fused some, and given them other names.
         graph_feed = {v.name: x for v, x in answers.fed.items()}
         for made, feed in ((self.graph, graph_feed), (self.made, fed)):
-            layers = inner_differences(self.source.path, made, answers.source_feed, feed, signature)
+            layers = inner_differences(
+                self.source.path, made, answers.source_feed, feed, signature, tolerance=tolerance
+            )
             if (found := first_divergence(layers, tolerance)) is not None:
                 return found
         return None

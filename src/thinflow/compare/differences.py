@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -105,6 +105,7 @@ class Layer:
         largest: the difference, with its place.
         noise: root mean square of the difference over that of the first model's values.
         step: how far apart neighbouring codes are, where one of them is quantized; else 0.
+        reordered: whether the second holds the elements in another order; they are compared sorted then.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Layer:
     difference: Difference
     noise: float
     step: float = 0.0
+    reordered: bool = False
 
     @property
     def codes(self) -> float | None:
@@ -129,6 +131,7 @@ class Layer:
         return (
             f"{ends} ({ops}): {gap.largest:.3g} absolute{codes}, "
             f"{gap.relative:.3g} relative, noise {self.noise:.2g}"
+            + (", its elements in another order" if self.reordered else "")
         )
 
     def data(self) -> dict[str, Any]:
@@ -142,6 +145,7 @@ class Layer:
             "relative": self.difference.relative,
             "noise": self.noise,
             "codes": self.codes,
+            "reordered": self.reordered,
         }
 
 
@@ -161,6 +165,18 @@ def layer_of(ends: tuple[str, str, str, str], before: Array, after: Array, step:
     return Layer(*ends, difference(before, after), _noise(before, after), step)
 
 
+def sorted_layer(layer: Layer, before: Array, after: Array) -> Layer:
+    """The same tensors by their elements, whatever the order in which each has them. O(n log n).
+
+    No order of the second's elements would be nearer to the first than this one.
+    """
+    gap = difference(np.sort(before, axis=None), np.sort(after, axis=None))
+    # A place in sorted elements is none in the tensor.
+    gap = replace(gap, index=())
+    noise = _noise(np.sort(before, axis=None), np.sort(after, axis=None))
+    return replace(layer, difference=gap, noise=noise, reordered=True)
+
+
 def _noise(before: Array, after: Array) -> float:
     # Text and complex numbers have no noise to speak of.
     if before.dtype.kind not in "fiub" or after.dtype.kind not in "fiub":
@@ -176,8 +192,13 @@ def _noise(before: Array, after: Array) -> float:
 
 def first_beyond(layers: Sequence[Layer], tolerance: float) -> Layer | None:
     """The first that differs by more than the tolerance; of quantized ones, by more than half a code too."""
-    beyond = (x for x in layers if x.difference.relative > tolerance)
-    return next((x for x in beyond if x.codes is None or x.codes > _HALF_A_CODE), None)
+    return next((x for x in layers if is_beyond(x, tolerance)), None)
+
+
+def is_beyond(layer: Layer, tolerance: float) -> bool:
+    """True if one tensor differs by that much."""
+    codes = layer.codes
+    return layer.difference.relative > tolerance and (codes is None or codes > _HALF_A_CODE)
 
 
 # A hundredth to spare: scale times code is rounded as well.

@@ -15,7 +15,7 @@ import numpy as np
 
 from thinflow import formats
 from thinflow.analysis.foreign_quant_params import params_of, step_of
-from thinflow.compare.differences import Layer, first_beyond, layer_of
+from thinflow.compare.differences import Layer, first_beyond, is_beyond, layer_of, sorted_layer
 from thinflow.compare.match_io import RAW, Match, Ports, match_ports, order_between, plain
 from thinflow.compare.verification import Divergence
 from thinflow.engines._files import has_signature, is_file, path_of
@@ -154,6 +154,8 @@ def inner_differences(
     twin_feed: Mapping[str, Any],
     signature: str | None = None,
     codes: tuple[Codes, Codes] = ({}, {}),
+    *,
+    tolerance: float,
 ) -> list[Layer]:
     """Differences of the tensors that both models have, in the order in which `a` runs.
 
@@ -163,9 +165,11 @@ def inner_differences(
         twin_feed: the same by the names in `b`.
         signature: of the .tflite files, those that have it.
         codes: of graphs made from files: name -> scale and zero point that their integers go by.
+        tolerance: relative difference up to which two tensors are alike.
 
     Returns:
-        One layer per tensor; nothing if no inner value of one of them can be had.
+        One layer per tensor; nothing if no inner value of one of them can be had. Tensors whose elements were
+        put in another order on purpose are marked as such.
     """
     try:
         first, second = _graph_of(a, signature), _graph_of(b, signature)
@@ -174,15 +178,52 @@ def inner_differences(
         after = _values(b, second, list(pairs.values()), twin_feed, codes[1])
     except ThinflowError:  # a model of which no inner value can be had
         return []
-    found = []
+    found: dict[Value, Layer] = {}
     for x, y in pairs.items():
         one, other = before.get(x), after.get(y)
         if one is not None and other is not None and one.size == other.size and one.size:
             ends = x.name, x.node.op, y.name, y.node.op
             steps = (c[v.name][0] if v.name in c else step_of(v) for c, v in zip(codes, (x, y), strict=True))
             step = max(steps)
-            found.append(layer_of(ends, one, _in_layout(one, other, y), step))
-    return found
+            found[x] = layer_of(ends, one, _in_layout(one, other, y), step)
+    for x, layer in [(x, layer) for x, layer in found.items() if is_beyond(layer, tolerance)]:
+        # Text has no order to speak of.
+        if {before[x].dtype.kind, after[pairs[x]].dtype.kind} - set("fiub"):
+            continue
+        moved = sorted_layer(layer, before[x], after[pairs[x]])
+        if _is_reordered(x, layer, moved, found, tolerance):
+            found[x] = moved
+    return list(found.values())
+
+
+def _is_reordered(
+    value: Value, layer: Layer, moved: Layer, layers: Mapping[Value, Layer], tolerance: float
+) -> bool:
+    """True if two tensors hold the same elements in two orders, by which what is computed from them goes.
+
+    A conversion that moves channels has the elements of a flattened picture in another order, and the rows of
+    the weights behind it. Had it forgotten the rows, nothing that follows would be alike.
+    """
+    alike = [v for v, other in layers.items() if not is_beyond(other, tolerance)]
+    if not is_beyond(moved, tolerance) and _leads_to(value, alike):
+        return True
+    # Coarse numbers are never within the tolerance. A tensor that is one of noise as it stands, and none
+    # sorted, is told from coarse ones nevertheless.
+    most = layer.noise * _NOISE_LEFT
+    coarse = [v for v, other in layers.items() if other.noise <= most]
+    return layer.noise > _SCRAMBLED and moved.noise <= most and _leads_to(value, coarse)
+
+
+def _leads_to(value: Value, values: Sequence[Value]) -> bool:
+    """True if one of the values is computed from the first."""
+    return value.node in ancestors([v.node for later in values for v in later.node.inputs])
+
+
+# Two orders of the same independent values are 1.4 apart, of picture-like ones less; eight bits make some 0.05.
+_SCRAMBLED = 0.5
+"""Noise above which a tensor may hold its elements in another order."""
+_NOISE_LEFT = 0.1
+"""The part of it that is left, if so, once the order is settled."""
 
 
 def first_divergence(layers: Sequence[Layer], tolerance: float) -> Divergence | None:

@@ -126,6 +126,9 @@ class ConversionDiff:
             lines = [f"{head}, all alike; the furthest apart: {worst}"]
         else:
             lines = [f"{head}; the first beyond {self.numbers.tolerance:g}: {found}"]
+        if reordered := [x.name for x in layers if x.reordered]:
+            more = f" and {len(reordered) - 1} more" if reordered[1:] else ""
+            lines.append(f"elements in another order, by which what follows goes: {reordered[0]}{more}")
         if (step := steepest(layers)) is not None:
             x, y = step
             lines.append(f"noise grows most at {y.name}: from {x.noise:.2g} to {y.noise:.2g}")

@@ -12,6 +12,7 @@ import numpy as np
 
 from thinflow.analysis.foreign_quant_params import TensorParams, params_of
 from thinflow.compare.diff.crossing import Group
+from thinflow.compare.differences import NO_CHANGE
 from thinflow.ir.graph import Node
 from thinflow.ir.types import shape_text
 from thinflow.typing import Array
@@ -146,12 +147,11 @@ def _compared(a: Node, b: Node) -> WeightPair:
         return pair
     # Told by a sample, then judged by all elements.
     order, _ = _layout(one, other)
-    gaps = np.abs(one.astype(np.float64) - _moved(other, one.shape, order))
-    largest = float(gaps.max())
-    relative = largest / (float(np.abs(one).max()) or 1.0)
+    largest, relative = _gap(one, _moved(other, one.shape, order))
     # Written so that NaN counts as other numbers.
     if not relative <= (_SAME if grid is None else 1.0 / _FEWEST_CODES):
-        return pair
+        return _rows_moved(pair, one, other) if grid is None else pair
+    gaps = np.abs(one.astype(np.float64) - _moved(other, one.shape, order))
     # In steps of the channel that each element belongs to.
     codes = None if grid is None else float(np.max(gaps / _moved(_steps(b, grid), one.shape, order)))
     return replace(
@@ -161,6 +161,21 @@ def _compared(a: Node, b: Node) -> WeightPair:
         relative=relative,
         codes=codes,
     )
+
+
+def _gap(one: Array, other: Array) -> tuple[float, float]:
+    """The largest difference of two arrays of one shape, and that relative to the first's largest value."""
+    largest = float(np.abs(one.astype(np.float64) - other).max())
+    return largest, largest / (float(np.abs(one).max()) or 1.0)
+
+
+def _rows_moved(pair: WeightPair, one: Array, other: Array) -> WeightPair:
+    """The pair as one weight whose rows have another order, as behind a flattened picture; if it is that."""
+    largest, relative = _gap(np.sort(one, axis=None), np.sort(other, axis=None))
+    # Weights of a layer are unlike each other: other ones are not as close once they are sorted.
+    if not relative <= NO_CHANGE:
+        return pair
+    return replace(pair, layout="its elements in another order", largest=largest, relative=relative)
 
 
 def _layout_text(here: Sequence[int], there: Sequence[int], order: tuple[int, ...]) -> str:
