@@ -123,6 +123,10 @@ def test_save_formats(model: str, tmp_path: Path) -> None:
         thinflow.save(graph, tmp_path / "d.pb", format="zip")
     with pytest.raises(thinflow.ParameterError, match=r"writing \.keras files is not supported"):
         thinflow.save(graph, tmp_path / "d.keras")
+    with pytest.raises(
+        thinflow.ParameterError, match=r"writing \.foo files is not.*\nhint: end the name in .*\.onnx"
+    ):
+        thinflow.save(graph, tmp_path / "d.foo")
     graph.outputs = []
     with pytest.raises(thinflow.GraphError, match="the graph has no outputs to write\nhint: name them"):
         thinflow.save(graph, tmp_path / "d.tflite")

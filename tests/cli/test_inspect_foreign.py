@@ -96,3 +96,28 @@ def test_kernels_of_tensorflow_are_asked_of_its_models(
     assert "hint: give it in TensorFlow's ops: thinflow convert " in message
     assert main(["convert", str(tmp_path / "m.tflite"), str(tmp_path / "again.pb")]) == 0
     assert main(["print_selective_registration_header", f"--graphs={tmp_path / 'again.pb'}"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("domain", "finding", "step"),
+    [
+        ("com.acme", "custom ops: com.acme.Gelu; the app's runtime must have them", "view {} -o m.html"),
+        (
+            "com.microsoft",
+            "ops of the runtime's own, beyond the standard: com.microsoft.Gelu",
+            "benchmark {} ",
+        ),
+    ],
+)
+def test_ops_of_other_domains(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], domain: str, finding: str, step: str
+) -> None:
+    helper = pytest.importorskip("onnx").helper
+    ends = [[helper.make_tensor_value_info(n, 1, [2])] for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Gelu", ["x"], ["y"], domain=domain)], "g", *ends)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+    found = lines(path, capsys)
+    assert any(line.startswith(finding) for line in found)
+    assert found[-1].startswith(f"next: thinflow {step.format(path)}")

@@ -234,6 +234,14 @@ def test_drawings_of_before_and_after(capsys: pytest.CaptureFixture[str]) -> Non
     assert "the folder cannot be made" in capsys.readouterr().err
 
 
+def test_a_tflite_file_as_source(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(BASE) == 0
+    again = ["toco", "--input_file=out.tflite", "--input_format=TFLITE", "--output_file=again.tflite"]
+    assert main([*again, "--input_array=image", "--input_shape=2,6,6,3", "--output_array=out"]) == 0
+    assert Session("again.tflite").inputs["image"].shape == (2, 6, 6, 3)
+    assert "LiteRT agrees with the graph" in capsys.readouterr().out
+
+
 def test_a_size_for_open_batches() -> None:
     assert main([*BASE, "--batch_size=3"]) == 0
     assert Session("out.tflite").inputs["image"].shape == (3, 6, 6, 3)
@@ -271,9 +279,10 @@ INTEGER = [*BASE, "--inference_type=QUANTIZED_UINT8"]
         ([*BASE, "--arrays_extra_info_file=x.txt"], "ranges come from FakeQuant"),
         ([*BASE, "--batch_size=-2"], "is no size"),
         (
-            [*BASE, "--input_format=TFLITE"],
-            "--input_format=TFLITE is not supported\nhint: `thinflow convert` reads",
+            [*BASE, "--input_format=TFLTE"],
+            "--input_format=TFLTE is not supported\nhint: did you mean 'TFLITE'",
         ),
+        ([*BASE, "--input_format=CAFFE"], "leave it out: the file itself tells; `thinflow convert` reads"),
         ([*BASE, "--output_format=PNG"], "--output_format=PNG is not supported"),
         ([*BASE, "--input_shapes=1,2:1"], "2 input shapes for 1 input arrays"),
         ([*BASE, "--input_shapes=1,x"], "cannot be read"),

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import thinflow
 from tests.transforms.golden import parse_graph
@@ -106,7 +105,12 @@ def test_a_tensor_too_large_to_hold_hides_none_behind_it(monkeypatch: pytest.Mon
     graph = parse_graph(GOOD)
     infer_shapes(graph)
     feed = {"x": np.ones((1, 4), np.float32)}
-    assert [x.name for x in inner_differences(graph, graph, feed, feed, tolerance=0.0)] == ["a", "b", "c", "y"]
+    assert [x.name for x in inner_differences(graph, graph, feed, feed, tolerance=0.0)] == [
+        "a",
+        "b",
+        "c",
+        "y",
+    ]
     # Two tensors of 16 bytes, and then two of 8.
     monkeypatch.setattr(inner_values, "_MAX_BYTES", 15)
     assert [x.name for x in inner_differences(graph, graph, feed, feed, tolerance=0.0)] == ["c"]
@@ -137,7 +141,9 @@ def test_benchmark_and_run_take_graphs_of_files(tmp_path: Path) -> None:
 
 
 def flattened(path: Path, rows: int | None = None, error: float = 0.0) -> Path:
-    """A convolution, its pixels in a row, and a layer of them; the rows of its weights turned, or a bias wrong."""
+    """A convolution, its pixels in a row, and a layer of them; its weights turned, or a bias wrong."""
+    from onnx import TensorProto, helper, numpy_helper
+
     rng = np.random.default_rng(0)
     w, dense = rng.normal(size=(6, 3, 3, 3)), rng.normal(size=(6 * 4 * 4, 5))
     bias = rng.normal(size=6)

@@ -11,7 +11,7 @@ import pytest
 import thinflow
 from thinflow.cli import main
 from thinflow.errors import EngineUnavailable
-from thinflow.ir.types import INT8, INT32
+from thinflow.ir.types import FLOAT, INT8, INT32
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 from thinflow.tflite.writer import to_bytes
 
@@ -39,8 +39,9 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_the_interpreter_runs_it(refused: str, caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(EngineUnavailable, match="quantized_dimension must be in range"):
+    with pytest.raises(EngineUnavailable, match="quantized_dimension must be in range") as caught:
         thinflow.Session(refused, "litert")
+    assert caught.value.hint == f"the interpreter may take it: `thinflow run {refused} --engine reference`"
     with caplog.at_level(logging.WARNING):
         session = thinflow.Session(refused)
     assert (session.engine, session.is_lifted) == ("reference", True)
@@ -70,3 +71,25 @@ def test_what_nobody_runs_is_refused_as_before(tmp_path: Path) -> None:
     path.write_bytes(b"\x1c\0\0\0TFL3" + bytes(100))
     with pytest.raises(EngineUnavailable, match=r"m\.tflite: LiteRT refuses the model"):
         thinflow.Session(path)
+
+
+def test_an_op_of_nobody_is_no_damage(tmp_path: Path) -> None:
+    x, r, y = (Tensor(n, (1, 4), FLOAT) for n in ("x", "r", "y"))
+    steps = [Operator("RELU", [x], [r]), Operator("CUSTOM", [r], [y], custom_code="Acme")]
+    path = tmp_path / "m.tflite"
+    path.write_bytes(to_bytes(Program([Subgraph([x], [y], steps)])))
+    with pytest.raises(EngineUnavailable, match="unresolved custom op: Acme") as caught:
+        thinflow.Session(path)
+    assert "node 'y' (tfl.custom.Acme)" in caught.value.hint
+    assert caught.value.hint.endswith("a part that ends in front of it can be made: outputs=[...]")
+
+
+def test_messages_of_onnx_runtime_are_without_its_sources(tmp_path: Path) -> None:
+    helper = pytest.importorskip("onnx").helper
+    ends = [[helper.make_tensor_value_info(n, 1, [2])] for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", *ends)
+    path = tmp_path / "m.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=40)
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(EngineUnavailable, match="refuses the model: Unsupported model IR version: 40"):
+        thinflow.Session(path, "onnxruntime")

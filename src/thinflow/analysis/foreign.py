@@ -38,6 +38,11 @@ def is_known(op: str) -> bool:
     return is_foreign(op) and "." not in name and not name.startswith("BUILTIN_")
 
 
+def is_in_runtime(op: str) -> bool:
+    """True if the runtime of an op's files has it as it is installed: its standard sets, and its own."""
+    return is_known(op) or op.startswith("onnx.com.microsoft.")
+
+
 def operands(node: Node, inputs: Sequence[T]) -> list[T | None]:
     """A node's inputs, or what goes with them, by positions of the op's definition; None for absent ones."""
     absent = node.attrs_view.get("absent_inputs")

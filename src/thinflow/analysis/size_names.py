@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 
 from thinflow.analysis.shapes import declared_spec
@@ -36,11 +37,11 @@ def shapes_of_inputs(inputs: Sequence[Value], shapes: Mapping[str, Sizes]) -> di
         shapes: name of an input -> its shape, or name of a size -> that size alone.
 
     Raises:
-        FeedError: several numbers for one size.
+        FeedError: several numbers for one size, or one that is none.
     """
     by_name = {value.name: value for value in inputs}
     known = size_names(inputs)
-    found = {n.removesuffix(":0"): tuple(s) for n, s in shapes.items()}
+    found = {n.removesuffix(":0"): checked_sizes(n, s) for n, s in shapes.items()}
     for name in [n for n in found if n not in by_name and n in known]:
         size = found.pop(name)
         if len(size) != 1:
@@ -52,3 +53,23 @@ def shapes_of_inputs(inputs: Sequence[Value], shapes: Mapping[str, Sizes]) -> di
                 dims[axis] = size[0]
             found[value.name] = tuple(dims)
     return found
+
+
+def checked_sizes(name: str, sizes: Sizes) -> Shape:
+    """Sizes as they were given for an input, or for a size by its name; -1 is an open one, as in TensorFlow.
+
+    Raises:
+        FeedError: one is no number of elements.
+    """
+    found: list[int | None] = []
+    for size in sizes:
+        try:
+            number = -1 if size is None else operator.index(size)
+        except TypeError:
+            number = -2
+        if number < -1:
+            raise FeedError(
+                f"{size!r} is no size for '{name}'", hint="give whole numbers; None leaves one open"
+            )
+        found.append(None if number < 0 else number)
+    return tuple(found)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinflow.api.files import FOREIGN, runtime_format, save, writable
+from thinflow.api.files import require_writable, runtime_format, save
 from thinflow.errors import ParameterError, PartialModel, ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Graph
 from thinflow.load.graphs import (
@@ -170,13 +169,8 @@ def convert_verified(
     from thinflow.optimize.source_proof import note_proof
 
     target = os.fspath(path)
-    # A name without a suffix passes, and so does a folder, whose name may have a dot.
-    suffix = Path(target.removesuffix(".gz")).suffix
-    if suffix not in {*(known := writable()), *FOREIGN, ""} and not os.path.isdir(target):
-        raise ParameterError(
-            f"{target}: this suffix names no format", hint=f"end the name in {', '.join(known)}"
-        )
     # Before the model is opened: wrong options should not cost a minute.
+    require_writable(target)
     if (opset is not None or external_data is not None) and not target.endswith(".onnx"):
         what = "an opset goes" if opset is not None else "external data goes"
         raise ParameterError(f"{what} with .onnx files only", hint="end the output's name in .onnx")

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
     from thinflow.typing import FilePath
 
-FOREIGN = frozenset({".h5", ".hdf5", ".keras", ".mlmodel", ".pt", ".pth", ".json", ".npz", ".zip", ".jpg"})
-"""Suffixes that promise another format than GraphDef."""
-
 
 class Saveable(Protocol):
     """A model that is not a graph any more and knows how to write itself: what `quantize` returns."""
@@ -36,6 +33,22 @@ def writable() -> list[str]:
     return sorted({suffix for group in (*own, *(t.suffixes for t in targets())) for suffix in group})
 
 
+def require_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a name whose suffix says another format than those that are written.
+
+    A name without a suffix passes, and so does a folder, whose name may have a dot.
+
+    Raises:
+        ParameterError: it does.
+    """
+    suffix = Path(os.fspath(path).removesuffix(".gz")).suffix
+    if suffix not in {*(known := writable()), ""} and not os.path.isdir(path):
+        raise ParameterError(
+            f"{os.fspath(path)}: writing {suffix} files is not supported",
+            hint=f"end the name in {', '.join(known)}",
+        )
+
+
 def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str | None = None) -> int:
     """Write a graph; the format goes by the suffix. Returns the bytes written.
 
@@ -45,11 +58,12 @@ def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str |
 
     Args:
         graph: what to write; a quantized model goes to the format it was made for.
-        path: where to: .pb or .pbtxt (also .gz), .tflite or .onnx. Written aside and renamed, so it may be
-            the source.
+        path: where to: .pb or .pbtxt (also .gz), .tflite or .onnx; a GraphDef if the name has no suffix.
+            Written aside and renamed, so it may be the source.
         format: "graphdef", "pbtxt", "tflite" or "onnx", overriding the suffix.
 
     Raises:
+        ParameterError: the suffix names no format that is written.
         WriteError: it cannot be written; what stood there is untouched.
         UnsupportedOp: a node cannot be expressed in the format.
     """
@@ -69,11 +83,8 @@ def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str |
     if (target := target_for(path, format)) is not None:
         require_outputs(graph)
         return target.write(graph, path)
-    suffix = Path(path).suffix
-    if format is None and suffix in FOREIGN:
-        raise ParameterError(
-            f"writing {suffix} files is not supported yet", hint=f"choose one of {', '.join(writable())}"
-        )
+    if format is None:
+        require_writable(path)
     from thinflow.formats import save as save_file
 
     return save_file(graph, path, format=format)

@@ -211,15 +211,20 @@ def verdict(summary: Summary, cost: str) -> str:
 
 def findings(summary: Summary) -> Iterator[str]:
     """Ops that a plain runtime does not have, sizes that have a name, and what of the file is not shown."""
+    from thinflow.analysis.foreign import is_in_runtime
     from thinflow.analysis.size_names import size_names
 
     flex = [op.removeprefix(_FLEX) for op in summary.unknown_ops if op.startswith(_FLEX)]
     # Of ONNX the whole name with its domain, of LiteRT what the file calls the op.
-    custom = [op.partition(".")[2].removeprefix("custom.") for op in summary.unknown_ops if _FLEX not in op]
+    others = [op for op in summary.unknown_ops if _FLEX not in op]
+    custom = [op.partition(".")[2].removeprefix("custom.") for op in others if not is_in_runtime(op)]
+    own = [op.partition(".")[2] for op in others if is_in_runtime(op)]
     if flex:
         yield f"TensorFlow ops inside: {', '.join(flex)}; they need the Flex delegate"
     if custom:
         yield f"custom ops: {', '.join(custom)}; the app's runtime must have them registered"
+    if own:
+        yield f"ops of the runtime's own, beyond the standard: {', '.join(own)}"
     for name, places in size_names(summary.graph.inputs).items():
         where = ", ".join(dict.fromkeys(value.name for value, _ in places))
         yield f"open size '{name}' of {where}: --shape {shlex.quote(f'{name}=1')} settles it"
@@ -243,6 +248,9 @@ def _ends_text(graph: Graph) -> str:
 
 def next_command(summary: Summary, model: str) -> str:
     """What to type now: measure what runs here, look closer at what needs more than the plain runtime."""
+    from pathlib import Path
+
+    from thinflow.analysis.foreign import is_in_runtime
     from thinflow.ir.vocabulary import vocabulary_named
 
     facts = summary.graph.facts
@@ -252,9 +260,12 @@ def next_command(summary: Summary, model: str) -> str:
     keys = [t.removeprefix("signature ") for t in facts if t.startswith("signature ")]
     chosen = facts.get("signature") or (keys[0] if len(keys) > 1 else "")
     flag = f" --signature {shlex.quote(chosen)}" if chosen else ""
-    if any("custom" in op for op in summary.unknown_ops):
-        # It cannot be run without its own ops.
-        return f"thinflow ops {path} {'--micro' if engine == 'litert' else '--ort'}"
+    if not all(map(is_in_runtime, summary.unknown_ops)):
+        # It cannot be run without its own ops: for LiteRT they are registered in C++, else there is only a
+        # look at what stands around them.
+        if engine == "litert":
+            return f"thinflow ops {path} --micro"
+        return f"thinflow view {path} -o {shlex.quote(Path(model).stem + '.html')}"
     if vocabulary is not None and not engine:
         # Nothing here runs the file as it is.
         return f"thinflow convert {path} OUT.tflite"

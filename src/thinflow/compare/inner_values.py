@@ -219,7 +219,7 @@ def _leads_to(value: Value, values: Sequence[Value]) -> bool:
     return value.node in ancestors([v.node for later in values for v in later.node.inputs])
 
 
-# Two orders of the same independent values are 1.4 apart, of picture-like ones less; eight bits make some 0.05.
+# Two orders of the same independent values are 1.4 apart, of picture-like ones less; eight bits make 0.05.
 _SCRAMBLED = 0.5
 """Noise above which a tensor may hold its elements in another order."""
 _NOISE_LEFT = 0.1

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.analysis.size_names import checked_sizes
 from thinflow.compare.differences import difference
 from thinflow.compare.inner_values import real_numbers
 from thinflow.compare.match_io import Match, order_between, plain, shapes_fit
@@ -226,7 +227,7 @@ def _shaped(specs: Mapping[str, TensorSpec], shapes: Shapes) -> dict[str, Tensor
     Raises:
         FeedError: a shape for something that is not an input.
     """
-    given = {plain(n): tuple(s) for n, s in shapes.items()}
+    given = {plain(n): checked_sizes(n, s) for n, s in shapes.items()}
     strange = next((n for n in given if n not in map(plain, specs)), None)
     if strange is not None:
         raise FeedError(f"'{strange}' is not an input", hint=f"the inputs are {', '.join(specs)}")

@@ -107,9 +107,7 @@ def verify(
         # One feed is enough to see where the numbers part.
         feeds_of = chosen[0], both.feed_of_second(chosen[0])
         found.notes += [] if found.ok else _doubts(fed, "input")
-        found.layers = inner_differences(
-            *ends.models, *feeds_of, signature, ends.codes, tolerance=tolerance
-        )
+        found.layers = inner_differences(*ends.models, *feeds_of, signature, ends.codes, tolerance=tolerance)
         found.divergence = None if found.ok else first_divergence(found.layers, tolerance)
         if second_opinion and not found.ok:
             found.notes += _opinions(ends.models, both.sessions, feeds_of, signature, found.worst)

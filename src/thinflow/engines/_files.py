@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -278,10 +279,25 @@ def open_file(
     except EngineUnavailable as error:
         if error.where:
             raise
-        raise EngineUnavailable(
-            error.problem, os.fspath(path), hint="the file may be damaged; convert the model again"
-        ) from error
+        raise EngineUnavailable(error.problem, os.fspath(path), hint=refusal_hint(path)) from error
     return opened
+
+
+def refusal_hint(path: str) -> str:
+    """What to do about a file that its runtime refuses, by whether it can be read and run without."""
+    from thinflow.errors import ThinflowError, UnsupportedOp
+    from thinflow.load.graphs import load
+
+    try:
+        load(path)
+    except FormatError:
+        return "the file may be damaged; convert the model again"
+    except UnsupportedOp as error:
+        # What stands in the way here does so there as well. Its own hint is to ask the runtime.
+        return f"{error.message}; a part that ends in front of it can be made: outputs=[...]"
+    except ThinflowError as error:
+        return f"{error.message}; {error.hint}"
+    return f"the interpreter may take it: `thinflow run {shlex.quote(path)} --engine reference`"
 
 
 def _module_for(path: str | os.PathLike[str], engine: str) -> Any:

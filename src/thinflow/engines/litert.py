@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from thinflow.engines._files import FilePort, ModelFile, file_content
+from thinflow.engines._files import FilePort, ModelFile, file_content, refusal_hint
 from thinflow.engines._signatures import open_signature, port_of
 from thinflow.errors import EngineUnavailable, FeedError
 
@@ -74,7 +74,7 @@ class Model:
             raise EngineUnavailable(
                 f"LiteRT refuses the model: {_shortened(str(error)) or 'it gives no reason'}",
                 content if isinstance(content, str) else "",
-                hint="the file may be damaged; convert the model again"
+                hint=refusal_hint(content)
                 if isinstance(content, str)
                 else "please report this with the model",
             ) from error

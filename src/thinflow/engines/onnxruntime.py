@@ -6,6 +6,7 @@ What ONNX can express is lowered region by region; the rest runs in the interpre
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -80,7 +81,7 @@ class Model:
             self.session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exceptions have no common base but this
             raise EngineUnavailable(
-                f"ONNX Runtime refuses the model: {first_line(error)}",
+                f"ONNX Runtime refuses the model: {_said(error)}",
                 hint="please report this with the model",
             ) from error
         self._inputs = [i.name for i in self.session.get_inputs()]
@@ -101,10 +102,10 @@ class Model:
         try:
             results = self.session.run(self._outputs, feeds)
         except ValueError as error:
-            raise FeedError(f"ONNX Runtime cannot be fed: {first_line(error)}") from error
+            raise FeedError(f"ONNX Runtime cannot be fed: {_said(error)}") from error
         except Exception as error:  # as above
             raise EngineUnavailable(
-                f"ONNX Runtime failed: {first_line(error)}", hint="engine='reference' may say more"
+                f"ONNX Runtime failed: {_said(error)}", hint="engine='reference' may say more"
             ) from error
         return [_fetched(y, n in self._complex_outputs) for n, y in enumerate(results)]
 
@@ -269,3 +270,22 @@ def _lowered(graph: Graph, region: Region, threads: int) -> Model:
 
 _BACKEND = Backend("onnxruntime", _unsupported, _lowered, _unsupported_unit)
 ENGINE = OnnxRuntime()
+
+
+def _said(error: Exception) -> str:
+    """What ONNX Runtime says, without the places of its sources that it says it from."""
+    text = _HEAD.sub("", first_line(error))
+    found = _PLACE.search(text)
+    if found is None:
+        return text
+    # Behind the place stands the function with its arguments, in parentheses within which there may be more.
+    depth = 0
+    for end in range(text.find("(", found.end()), len(text)):
+        depth += {"(": 1, ")": -1}.get(text[end], 0)
+        if not depth:
+            return text[: found.start()] + (text[end + 1 :].strip() or "no reason given")
+    return text
+
+
+_HEAD = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from .*? failed: ?)?(Fatal error: )?")
+_PLACE = re.compile(r"/onnxruntime_src/\S+:\d+ ")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 
+from thinflow.analysis.foreign import is_in_runtime
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import FLOAT
-from thinflow.ir.vocabulary import vocabulary_of
+from thinflow.ir.vocabulary import Vocabulary, vocabulary_of
 from thinflow.lift.grids import codes, moved
 from thinflow.lift.lifter import Call, Lifter
 from thinflow.lift.rules import Entry, refuse_unread, rule_for
@@ -60,6 +61,25 @@ def _results(call: Call, entry: Entry) -> list[Value]:
 def _refusal(node: Node, problem: str, hint: str = "") -> UnsupportedOp:
     vocabulary = vocabulary_of(node.op)
     assert vocabulary is not None, "ops of TensorFlow are copied"
-    engine = vocabulary.engine
-    usual = f"run the file with its own engine: engine='{engine}'" if engine else vocabulary.advice
-    return UnsupportedOp(problem, node.where, hint=hint or usual)
+    return UnsupportedOp(problem, node.where, hint=hint or _advice(node, vocabulary))
+
+
+def _advice(node: Node, vocabulary: Vocabulary) -> str:
+    """What can be done with a file one of whose ops cannot be put into TensorFlow's."""
+    found = []
+    if before := _value_before(node):
+        found.append(f"make a part, which ends in front of it: outputs=[...], such as '{before}'")
+    # An extension's own op is not in the runtime as it is installed.
+    if vocabulary.engine and is_in_runtime(node.op):
+        found.append(f"run the file with its own engine: engine='{vocabulary.engine}'")
+    elif not vocabulary.engine:
+        found.append(vocabulary.advice)
+    return "; or ".join(found) or "write a rule for it: see CONTRIBUTING.md"
+
+
+def _value_before(node: Node) -> str:
+    """The name of a value that is computed for a node; "" if it reads none but inputs and constants."""
+    for value in node.inputs:
+        if value.node.tensor is None and not value.node.op.startswith("Placeholder"):
+            return value.name
+    return ""

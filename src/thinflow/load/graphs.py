@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.errors import GraphError
+from thinflow.errors import GraphError, ParameterError
 from thinflow.ir.graph import Graph, Value, paused_gc
 from thinflow.ir.interface import declare_states
 
@@ -142,6 +142,12 @@ def _opened(
     with paused_gc():
         graph, guessed = _with_interface(source, inputs, outputs, shapes, options, lift)
         if layouts != (None, None):
+            if graph.vocabulary:
+                raise ParameterError(
+                    "layouts go with TensorFlow's ops, and these are the file's own",
+                    graph.path,
+                    hint="leave lift=False out, or the layouts",
+                )
             from thinflow.load.layouts import arrange_ends
 
             arrange_ends(graph, *layouts)

@@ -9,14 +9,14 @@ from thinflow.analysis.foreign import is_foreign, stated
 from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.analysis.size_names import size_names
-from thinflow.errors import GraphError, UnsupportedOp, closest
+from thinflow.errors import FeedError, GraphError, UnsupportedOp, closest
 from thinflow.formats.foreign import is_as_read
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.source_file import SourceFile
-from thinflow.ir.types import TensorSpec
+from thinflow.ir.types import TensorSpec, shape_text
 from thinflow.ir.vocabulary import Vocabulary, vocabulary_named
 from thinflow.lift import lift
 from thinflow.load.batches import rebatch
@@ -252,9 +252,11 @@ def _assume(graph: Graph, shapes: Shapes) -> None:
     """Give inputs sizes; what the file says of values behind them holds no more where it says other sizes.
 
     Raises:
-        FeedError: a shape for something that is no input.
+        FeedError: a shape for something that is no input, or one of another rank.
     """
     specs = override_shapes(graph.inputs, shapes)
+    for value, spec in specs.items():
+        _require_rank(value, spec)
     contradicts = any(_contradicts(value.spec, spec) for value, spec in specs.items())
     for value, spec in specs.items():
         value.node.attrs["shape"] = ShapeAttr(spec.shape)
@@ -265,11 +267,24 @@ def _assume(graph: Graph, shapes: Shapes) -> None:
     infer_shapes(graph, specs)
 
 
+def _require_rank(value: Value, given: TensorSpec) -> None:
+    """Refuse a shape of more or fewer sizes than the file states of an input.
+
+    Raises:
+        FeedError: it is.
+    """
+    declared = value.spec.shape
+    if declared is not None and given.shape is not None and len(declared) != len(given.shape):
+        raise FeedError(
+            f"'{value.name}' is given {len(given.shape)} sizes, {shape_text(given.shape)}, and has "
+            f"{len(declared)}, {shape_text(declared)}",
+            hint=f"give {len(declared)}",
+        )
+
+
 def _contradicts(declared: TensorSpec, given: TensorSpec) -> bool:
     if declared.shape is None or given.shape is None:
         return False
-    if len(declared.shape) != len(given.shape):
-        return True
     return any(None not in (a, b) and a != b for a, b in zip(declared.shape, given.shape, strict=True))
 
 

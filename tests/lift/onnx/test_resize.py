@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import thinflow
 from tests.lift.onnx.configurations import COORDINATES, f, picture, resize, whole
 from tests.lift.onnx.single import Single
 from thinflow.errors import UnsupportedOp
@@ -100,6 +101,27 @@ def test_old_versions(tmp_path: Path, op: str, opset: int, mode: str, scales: tu
         options["scales"] = [1.0, 1.0, *scales]
     constants = [] if opset == 7 else [f(1, 1, *scales)]
     Single(op, [x], constants, options, opset=opset).check(tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_the_first_version(tmp_path: Path, mode: str) -> None:
+    """It names the two scales, and nothing runs it any more: it is Upsample of version 7 with scales of 1."""
+    from onnx import helper
+
+    x = picture(np.random.default_rng(1))
+    answers = []
+    for opset, options in (
+        (1, {"mode": mode, "height_scale": 2.0, "width_scale": 3.0}),
+        (7, {"mode": mode.removeprefix("bi"), "scales": [1.0, 1.0, 2.0, 3.0]}),
+    ):
+        node = helper.make_node("Upsample", ["x"], ["y"], **options)
+        ends = [[helper.make_tensor_value_info(n, 1, s)] for n, s in (("x", x.shape), ("y", None))]
+        graph = helper.make_graph([node], "g", *ends)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+        answers += thinflow.Session(thinflow.load(tmp_path / "m.onnx"), "reference").run(["y"], {"x": x})
+    np.testing.assert_array_equal(*answers)
+    assert answers[0].shape == (x.shape[0], x.shape[1], 2 * x.shape[2], 3 * x.shape[3])
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,10 @@ FLAGS: dict[str, tuple[Setting, str]] = {
     "post_training_quantize": (False, "store weights in eight bits"),
     "quantize_to_float16": (False, "with post_training_quantize: store weights as float16 instead"),
     "output_format": ("TFLITE", "TFLITE, TENSORFLOW_GRAPHDEF or GRAPHVIZ_DOT"),
-    "input_format": ("TENSORFLOW_GRAPHDEF", "TENSORFLOW_GRAPHDEF; TFLITE too, to draw it"),
+    "input_format": (
+        "TENSORFLOW_GRAPHDEF",
+        "TENSORFLOW_GRAPHDEF or TFLITE; the file itself tells",
+    ),
     "batch_size": (0, "size of a first axis that the model leaves open; default: 1"),
     "target_ops": ("TFLITE_BUILTINS", "TFLITE_BUILTINS is what is written, whatever else is named"),
     "enable_select_tf_ops": (False, "as SELECT_TF_OPS in target_ops"),
@@ -170,12 +173,12 @@ def _refuse(texts: Mapping[str, str]) -> None:
     Raises:
         ParameterError: it is asked for.
     """
-    is_drawn = texts["output_format"].upper() == "GRAPHVIZ_DOT"
-    # TFLITE is read only to be drawn.
-    if texts["input_format"].upper() not in (("TENSORFLOW_GRAPHDEF", "TFLITE")[: 1 + is_drawn]):
+    formats = ("TENSORFLOW_GRAPHDEF", "TFLITE")
+    if texts["input_format"].upper() not in formats:
         raise ParameterError(
             f"--input_format={texts['input_format']} is not supported",
-            hint="`thinflow convert` reads files of other formats, too",
+            hint=closest(texts["input_format"].upper(), formats)
+            or "leave it out: the file itself tells; `thinflow convert` reads files of more formats",
         )
     for name in _REFUSED:
         if texts[name]:

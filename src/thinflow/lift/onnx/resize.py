@@ -40,6 +40,8 @@ _HALF, _CORNERS, _PLAIN = (False, True), (True, False), (False, False)
 )
 def _resize(c: Call) -> Value:
     f, mode = Formula(c), text(c, "mode", "nearest")
+    if c.node.op == "onnx.Upsample" and mode == "bilinear":  # of version 1
+        mode = "linear"
     if mode not in {"nearest", "linear", "cubic"}:
         raise UnsupportedOp(f"it resizes in the mode '{mode}'")
     x = f.operand(0)
@@ -120,9 +122,13 @@ def _sizes(f: Formula) -> list[Size] | None:
 
 
 def _scales(c: Call) -> list[float]:
+    scales: list[float]
     if c.node.op == "onnx.Upsample" and not c.has(1):
-        return list(c.get("scales") or ())
-    scales: list[float] = c.known(1 if _is_old(c) else 2).reshape(-1).tolist()
+        # Version 1 says how pictures grow, the next of all axes.
+        sides = [c.get("height_scale"), c.get("width_scale")]
+        scales = [1.0, 1.0, *map(float, sides)] if None not in sides else list(c.get("scales") or ())
+    else:
+        scales = c.known(1 if _is_old(c) else 2).reshape(-1).tolist()
     if not scales or min(scales) <= 0 or not np.isfinite(scales).all():
         raise UnsupportedOp("its scales are missing, or not positive")
     return scales
