@@ -48,5 +48,18 @@ def test_both_roads_lead_to_the_same_model(
         np.testing.assert_allclose(answer.reshape(-1), answers[1].reshape(-1), atol=1e-5 * scale)
 
 
+def test_one_network_from_three_files(shared: Path, tmp_path: Path) -> None:
+    """Spotify's basic-pitch is published as a SavedModel, and as what tf2onnx and TensorFlow made of it."""
+    counts = []
+    for name in ("nmp", "nmp.onnx", "nmp.tflite"):
+        # The graph, not the path: a file of the wanted format would be copied.
+        graph = thinflow.load(shared / "zoo" / "basic_pitch" / name)
+        thinflow.convert(graph, tmp_path / "m.tflite", verify=False)
+        found = operators(tmp_path / "m.tflite")
+        counts.append({code: found[code] for code in _without_constants(found)})
+    assert counts[0] == counts[1] == counts[2]
+    assert "TRANSPOSE" not in counts[0]
+
+
 def _without_constants(counts: Counter[str]) -> set[str]:
     return {code for code, count in counts.items() if count and code[0].isupper() and code.isupper()}

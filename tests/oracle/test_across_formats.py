@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import thinflow
+from benchmarks.budgets.channels_first import operators
 from thinflow.compare.diff.conversion import ConversionDiff
 
 tf = pytest.importorskip("tensorflow")
@@ -126,3 +129,24 @@ def test_loops_and_branches_in_the_interpreter(tmp_path: Path) -> None:
         for engine in ("auto", "reference"):
             (found,) = thinflow.run(tmp_path / "m.tflite", feed, engine=engine).values()
             np.testing.assert_allclose(found, steps(x, tf.constant(count)).numpy())
+
+
+@pytest.mark.slow
+def test_the_same_operators_by_four_roads(tmp_path: Path) -> None:
+    """MobileNetV2 as a SavedModel, a Keras file, .onnx and .tflite."""
+    pytest.importorskip("tf2onnx")
+    model = tf.keras.applications.MobileNetV2(weights=None, input_shape=(32, 32, 3), classes=10)
+    model.export(str(tmp_path / "saved"), verbose=False)
+    model.save(tmp_path / "model.h5")
+    (tmp_path / "model.tflite").write_bytes(converted(tmp_path / "saved", "float"))
+    command = [sys.executable, "-m", "tf2onnx.convert", "--saved-model", str(tmp_path / "saved")]
+    subprocess.run([*command, "--output", str(tmp_path / "model.onnx")], check=True, capture_output=True)
+    counts = []
+    for name in ("saved", "model.h5", "model.onnx", "model.tflite"):
+        # The graph, not the path: a file of the wanted format would be copied.
+        thinflow.convert(thinflow.load(tmp_path / name), tmp_path / "m.tflite", verify=False)
+        counts.append(operators(tmp_path / "m.tflite"))
+    assert counts[0] == counts[1] == counts[2] == counts[3]
+    assert counts[0]["CONV_2D"] == 35
+    assert counts[0]["MEAN"] == 1
+    assert not {"TRANSPOSE", "RESHAPE", "MUL", "PAD"} & set(counts[0])

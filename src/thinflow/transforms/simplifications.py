@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ir.tensor import Tensor
@@ -19,7 +20,7 @@ from thinflow.rewrite.pattern import Match, any_value, constant_node, constant_t
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.shared.constants import awaited_by_constant, side_outputs
 from thinflow.transforms.shared.effects import in_loops
-from thinflow.transforms.shared.identities import broadcasts_into, handed_on, known_shapes, single
+from thinflow.transforms.shared.identities import broadcasts_into, handed_on, known_shapes, single, takes_all
 
 
 @transform("simplify_arithmetic")
@@ -30,7 +31,7 @@ class SimplifyArithmetic(Transform):
     x * 1, x + 0, x - 0, x / 1, x ** 1, -(-x), relu(relu(x))  ->  x, and relu(x)
     (x * a) * b, (x + a) - b, max(max(x, a), b)               ->  x * ab, x + (a - b), max(x, ab)
     x ** 2, x ** 0.5, x * x                                   ->  square(x), sqrt(x), square(x)
-    reshape(reshape(x, a), b)                                 ->  reshape(x, b)
+    reshape(reshape(x, a), b), x[:, newaxis]                  ->  reshape(x, b)
 
     Likewise casts to the same type, tiles by 1, pads by 0, full slices, squeezed ExpandDims, joins of one.
     Constants merge in floating point only.
@@ -352,6 +353,20 @@ def _reshape(node: Node, site: Site) -> Value | None:
     if any(v.is_graph_input for v in inner.outputs):
         return None
     return site.add("Reshape", inner.inputs[0], node.inputs[1], attrs=dict(node.attrs))
+
+
+@_RULES.rule("StridedSlice")
+def _with_new_axes(node: Node, site: Site) -> Value | None:
+    """Axes of size 1 that are all a slice adds, and nothing that it cuts."""
+    shape = node.output().shape
+    if not node.get("new_axis_mask", 0) or shape is None or shape.count(None) > 1 or not takes_all(node):
+        return None
+    if 0 in shape and None in shape:
+        return None  # the size to be found would be divided by 0
+    sizes = site.constant(np.asarray([-1 if n is None else n for n in shape], np.int32), f"{node.name}/shape")
+    element = _element(node)
+    attrs: dict[str, Attr] = {"Tshape": INT32} if element is None else {"T": element, "Tshape": INT32}
+    return site.add("Reshape", node.inputs[0], sizes, attrs=attrs)
 
 
 @_RULES.rule("Relu6")

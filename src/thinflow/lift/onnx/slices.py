@@ -15,7 +15,8 @@ from thinflow.lift.onnx.values import integers, rank
 from thinflow.lift.rules import lifts
 
 _INT64_MOST = (1 << 63) - 1
-# Exporters write about the least number of 32 or 64 bits for "to the beginning"; no axis is that long.
+# Exporters write about the least number of 32 or 64 bits for "to the beginning", and the largest for "to the
+# end"; no axis is that long.
 _FAR = 1 << 30
 
 
@@ -97,11 +98,13 @@ def _strided(c: Call, axes: Sequence[int], starts: Value, ends: Value, steps: Va
 
 def _cut(c: Call, begin: Value, end: Value, stride: Value) -> Value:
     ends, steps = c.content(end), c.content(stride)
-    # An axis that is walked backwards to its very beginning, which an end of -1 would not say.
+    # To the very beginning of an axis that is walked backwards, which an end of -1 would not say; and to the
+    # end, however long the axis is.
     masks = 0
     if ends is not None and steps is not None:
-        backwards = (steps < 0) & (ends <= -_FAR)
-        masks = sum(1 << i for i in np.flatnonzero(backwards).tolist())
+        open_end = np.where(steps < 0, ends <= -_FAR, ends >= _FAR)
+        masks = sum(1 << i for i in np.flatnonzero(open_end).tolist())
+        end = integers(c, np.where(open_end, 0, ends))
     return c.emit(
         "StridedSlice", c[0], _begun(c, begin, stride), end, stride, end_mask=masks,
         begin_mask=0, ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Node, Value
 from thinflow.ops.traits import RuleTable, Trait, has
 from thinflow.rewrite.pattern import constant_tensor
@@ -95,20 +96,46 @@ def _slice(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
 
 @RULES.rule("StridedSlice")
 def _strided_slice(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
-    # These masks count entries, not axes, so bits could not just be moved.
-    if any(node.get(mask, 0) for mask in ("new_axis_mask", "ellipsis_mask")):
+    """Entries may be fewer than axes; a new axis is told apart as a Reshape of its own."""
+    inputs = data_only(node, perm, raw)
+    rows = [constant_ints(v) for v in node.inputs[1:]]
+    known = [row for row in rows if row is not None]
+    if inputs is None or len(known) != 3 or len({len(row) for row in rows if row is not None}) != 1:
         return None
-    plan = _slice(node, perm, raw)
-    if plan is None:
+    entries = _entries(node, len(known[0]), len(perm))
+    if entries is None:
         return None
-    for mask in ("begin_mask", "end_mask", "shrink_axis_mask"):
-        bits = int(node.get(mask, 0))
-        # Bit i speaks of axis i of y, which is axis perm[i] of x.
-        plan.attrs[mask] = sum(1 << perm[axis] for axis in range(len(perm)) if bits >> axis & 1)
-    shrunk = plan.attrs["shrink_axis_mask"]
-    assert isinstance(shrunk, int)
-    gone = [axis for axis in range(len(perm)) if shrunk >> axis & 1]
-    return without(perm, gone, plan.inputs, plan.attrs) if gone else plan
+    # Axis k of x is axis inverse(perm)[k] of y.
+    moved = [entries[axis] for axis in inverse(perm)]
+    for index, (row, whole) in enumerate(zip(known, (0, 0, 1), strict=True), 1):
+        like, values = node.inputs[index], [whole if entry is None else row[entry] for entry in moved]
+        kind = constant_tensor(like)
+        assert kind is not None
+        inputs[index] = (np.asarray(values, kind.numpy().dtype), like, f"input{index}")
+    whole = sum(1 << axis for axis, entry in enumerate(moved) if entry is None)
+    bits = {
+        mask: sum((int(node.get(mask, 0)) >> e & 1) << a for a, e in enumerate(moved) if e is not None)
+        for mask in ("begin_mask", "end_mask", "shrink_axis_mask")
+    }
+    attrs: dict[str, Attr] = {
+        mask: b | (0 if mask == "shrink_axis_mask" else whole) for mask, b in bits.items()
+    }
+    if node.get("ellipsis_mask", 0):
+        attrs["ellipsis_mask"] = 0
+    gone = [axis for axis in range(len(perm)) if bits["shrink_axis_mask"] >> axis & 1]
+    return without(perm, gone, inputs, attrs) if gone else Plan(perm, inputs, attrs)
+
+
+def _entries(node: Node, count: int, rank: int) -> list[int | None] | None:
+    """The entry of a slice that speaks of each axis of what is read, None for one that is taken whole."""
+    ellipsis = int(node.get("ellipsis_mask", 0)) & (1 << count) - 1
+    if node.get("new_axis_mask", 0) or ellipsis.bit_count() > 1:
+        return None
+    # Without an ellipsis the axes that nothing speaks of are the last ones.
+    at = ellipsis.bit_length() - 1 if ellipsis else count
+    behind = range(at + 1, count)
+    rest = rank - at - len(behind)
+    return [*range(at), *[None] * rest, *behind] if rest >= 0 else None
 
 
 @RULES.rule(Trait.CONCAT)

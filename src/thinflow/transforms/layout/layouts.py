@@ -12,7 +12,7 @@ from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.layout.plans import Input, NewConstant, Perm, Plan
-from thinflow.transforms.layout.transposes import Sinker, reshape_unit_transposes
+from thinflow.transforms.layout.transposes import Sinker, UnitReshapes, reshape_unit_transposes
 from thinflow.transforms.shared.constants import side_outputs
 from thinflow.transforms.shared.effects import in_loops
 from thinflow.transforms.shared.identities import known_shapes
@@ -141,6 +141,10 @@ class CancelTransposes(Transform):
         # Sizes tell which transposes move axes of size 1 only.
         known_shapes(graph)
         Sinker(graph, trace, self.name).join()
-        while self.push and Sinker(graph, trace, self.name).assign():
-            pass
+        if self.push:
+            reshapes = UnitReshapes(Sinker(graph, trace, self.name))
+            reshapes.turn()
+            while Sinker(graph, trace, self.name).assign():
+                pass
+            reshapes.turn_back()
         reshape_unit_transposes(graph, trace)

@@ -167,7 +167,7 @@ class Sinker:
         """A new transpose of a value, right before a node."""
         element = value.dtype or before.attrs.get("T")
         attrs: dict[str, Attr] = {"Tperm": INT32} if element is None else {"T": element, "Tperm": INT32}
-        constant = self._perm(before, perm)
+        constant = self.perm(before, perm)
         site, name = Site(self.graph, before, self.origin), f"{before.name}/transposed"
         transposed = site.add("Transpose", value, constant, name=name, attrs=attrs, device=before.device)
         transposed.spec = value.spec.with_shape(permuted(value.shape, perm))
@@ -180,7 +180,7 @@ class Sinker:
         attrs: dict[str, Attr] = {"Tindices": INT32, "Taxis": INT32, "batch_dims": 0}
         if value.dtype is not None:
             attrs["Tparams"] = value.dtype
-        places = self._perm(before, order)
+        places = self.perm(before, order)
         elements = site.add("GatherV2", value, places, axis, name=name, attrs=attrs, device=before.device)
         elements.spec = value.spec.with_shape((len(order),))
         return elements
@@ -222,7 +222,7 @@ class Sinker:
         loose = [v.node for v in node.inputs]
         if both != tuple(range(len(both))):
             self.trace.changed(node, f"transposes '{source.name}' by {list(both)}")
-            node.set_inputs([source, self._perm(node, both)])
+            node.set_inputs([source, self.perm(node, both)])
             node.attrs["Tperm"] = INT32
         # The name stays, as that of an Identity.
         elif node.is_protected:
@@ -235,7 +235,7 @@ class Sinker:
             self.graph.bypass(node, {0: source})
         sweep(self.graph, loose)
 
-    def _perm(self, before: Node, perm: Perm) -> Value:
+    def perm(self, before: Node, perm: Perm) -> Value:
         """A constant with a permutation; one for all."""
         value = next((v for v in self._perms.get(perm, ()) if v.node.graph is self.graph), None)
         if value is None:
@@ -244,6 +244,20 @@ class Sinker:
             value = Site(self.graph, before, self.origin).constant(Tensor.from_array(array, INT32), name)
             self._perms.setdefault(perm, []).append(value)
         return value
+
+    def unit_perm(self, node: Node) -> Perm | None:
+        """The permutation that a Reshape to a constant shape is, if it only moves axes of size 1."""
+        if node.op != "Reshape" or len(node.inputs) != 2 or node in self._loops or node.control_inputs:
+            return None
+        before, after = node.inputs[0].shape, node.output().shape
+        if constant_tensor(node.inputs[1]) is None or node.output().is_graph_input:
+            return None
+        if before is None or after is None or before == after or 0 in before or before.count(None) > 1:
+            return None
+        larger, units = ([a for a, n in enumerate(before) if (n == 1) is one] for one in (False, True))
+        if len(before) != len(after) or [n for n in after if n != 1] != [before[a] for a in larger]:
+            return None
+        return tuple((units if n == 1 else larger).pop(0) for n in after)
 
     def _input(self, site: Site, node: Node, given: Input) -> Value:
         """An input as a plan asks for it."""
@@ -334,3 +348,43 @@ def reshape_unit_transposes(graph: Graph, trace: Trace) -> None:
     turned = Trace()
     UnitTransposes().apply(graph, turned)
     trace.changes += turned.changes  # what is in a loop is no news
+
+
+class UnitReshapes:
+    """Reshapes that only move axes of size 1, told as the transposes that they are.
+
+    Some exporters write them for transposes. As such they meet others, or nodes around work without them;
+    those that nothing came of are reshapes again in the end.
+    """
+
+    def __init__(self, sinker: Sinker) -> None:
+        self._sinker = sinker
+        # Node -> what it read, then and while it is a transpose.
+        self._turned: dict[Node, tuple[list[Value], list[Value], Attr | None]] = {}
+
+    def turn(self) -> None:
+        """Make transposes of them. O(nodes)."""
+        for node in list(self._sinker.graph):
+            perm = self._sinker.unit_perm(node)
+            if perm is not None:
+                old, kind = list(node.inputs), node.attrs.pop("Tshape", None)
+                new = [old[0], self._sinker.perm(node, perm)]
+                node.op = "Transpose"
+                node.set_inputs(new)
+                node.attrs["Tperm"] = INT32
+                self._turned[node] = (old, new, kind)
+
+    def turn_back(self) -> None:
+        """Give those that are as they were made their shape again. O(nodes)."""
+        loose: list[Node] = []
+        for node, (old, new, kind) in self._turned.items():
+            if node.graph is self._sinker.graph and node.op == "Transpose" and list(node.inputs) == new:
+                node.op = "Reshape"
+                node.set_inputs(old)
+                del node.attrs["Tperm"]
+                if kind is not None:
+                    node.attrs["Tshape"] = kind
+                loose.append(new[1].node)
+            else:
+                loose.append(old[1].node)
+        sweep(self._sinker.graph, [n for n in dict.fromkeys(loose) if n.graph is self._sinker.graph])

@@ -241,22 +241,33 @@ def _slice(node: Node) -> Value | None:
 
 @_RULES.rule("StridedSlice")
 def _strided_slice(node: Node) -> Value | None:
-    if len(node.inputs) != 4 or any(
-        node.get(m, 0) for m in ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
-    ):
-        return None
-    x = node.inputs[0]
+    return node.inputs[0] if not node.get("new_axis_mask", 0) and takes_all(node) else None
+
+
+def takes_all(node: Node) -> bool:
+    """True if a StridedSlice cuts nothing and drops no axis; it may add some."""
+    if len(node.inputs) != 4 or node.get("shrink_axis_mask", 0):
+        return False
+    shape = node.inputs[0].shape
     begin, end, stride = (ints(v) for v in node.inputs[1:])
-    if begin is None or end is None or stride is None or any(n != 1 for n in stride):
-        return None
-    for axis, (first, last) in enumerate(zip(begin, end, strict=True)):
-        size = x.shape[axis] if x.shape is not None and axis < len(x.shape) else None
-        starts = node.get("begin_mask", 0) >> axis & 1 or first == 0
+    if begin is None or end is None or stride is None or not len(begin) == len(end) == len(stride):
+        return False
+    ellipsis, new = int(node.get("ellipsis_mask", 0)), int(node.get("new_axis_mask", 0))
+    axis = 0
+    for place, (first, last, step) in enumerate(zip(begin, end, stride, strict=True)):
+        if (ellipsis | new) >> place & 1:
+            # Behind an ellipsis axes count from the end: only bounds that are left open are sure.
+            if ellipsis >> place & 1:
+                shape = None
+            continue
+        size = shape[axis] if shape is not None and axis < len(shape) else None
+        axis += 1
+        starts = node.get("begin_mask", 0) >> place & 1 or first == 0
         # An end beyond the size is cut back to it.
-        ends = node.get("end_mask", 0) >> axis & 1 or (size is not None and last >= size)
-        if not starts or not ends:
-            return None
-    return x
+        ends = node.get("end_mask", 0) >> place & 1 or (size is not None and last >= size)
+        if step != 1 or not starts or not ends:
+            return False
+    return True
 
 
 @_RULES.rule("AddN", "Split", Trait.CONCAT)
