@@ -7,6 +7,7 @@ import shlex
 import wave
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import thinflow
@@ -90,3 +91,15 @@ def words(tmp_path: Path) -> tuple[Path, Path]:
             file.setparams((1, 2, 16000, 0, "NONE", ""))
             file.writeframes(level.to_bytes(2, "little", signed=True) * 4)
     return tmp_path / "words.pb", tmp_path / "words.tflite"
+
+
+def test_an_output_that_has_no_scores_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = CLASSIFIER.replace(
+        "outputs: y", "axis = Const() {value=int32[]{1}}\nz = ArgMax(y, axis) {T=float}\noutputs: z"
+    )
+    thinflow.save(parse_graph(text), tmp_path / "net.pb")
+    write_arrays(tmp_path / "t.npz", {"x": np.ones((2, 4), np.float32), "labels": np.array([0, 1])})
+    assert main(["evaluate", str(tmp_path / "net.pb"), str(tmp_path / "t.npz"), "--outputs", "z"]) == 1
+    err = capsys.readouterr().err
+    assert "the first output is no row of scores" in err
+    assert "--outputs NAME" in err

@@ -115,9 +115,10 @@ def optimize(
         calibration: samples for eight-bit ranges: a folder, a .npz or .npy file, arrays, an iterable of
             feeds or a function that returns one. Without it inputs are made up, and the report says so.
         test: other samples to judge the models on, of the same kinds; default: the calibration samples.
-        labels: class names in the order of the outputs, or a file with one a line; default: a labels file
-            beside the model.
-        scaling: (pixel - mean) / std of pictures among the samples, for float inputs; default: 0 to 255.
+        labels: class names in the order of the outputs, or a file with one a line; default: those in the
+            model's file, else a labels file beside it.
+        scaling: (pixel - mean) / std of pictures among the samples, for float inputs; default: as the model's
+            file says, else 0 to 255.
         samples: use so many samples only, spread over classes and files; default: all, or 20 made-up ones.
         threads: numbers of threads to time the models with.
         max_drop: percentage points of accuracy that fewer bits may cost before the verdict is to ship floats.

@@ -269,13 +269,14 @@ def evaluate(
         source: path or Graph.
         data: samples with labels: file names `LABEL_...`, a folder for each label, or a `labels` array beside
             the inputs.
-        labels: class names in the order of the outputs, or a file with one per line; default: a labels file
-            beside the model.
+        labels: class names in the order of the outputs, or a file with one per line; default: those in the
+            model's file, else a labels file beside it.
         inputs, outputs, shapes, tags, signature, checkpoint: as for `load`; a .tflite or .onnx file has its
             own.
 
     Returns:
-        How many `samples` there were and how many answers were `correct`; `accuracy` is in percent.
+        How many `samples` there were and how many answers were `correct`; `accuracy` is in percent, and
+        `taken` says what was taken from the model's file: labels, the scaling of pictures.
 
     Raises:
         ParameterError: the samples have no labels.
@@ -331,7 +332,7 @@ class SampleFeeds:
 
     Args:
         samples: a folder, a file, arrays or an iterable of feeds, as for calibration.
-        scaling: of pictures for float inputs.
+        scaling: of pictures for float inputs; default: as each model's file says.
 
     Attributes:
         note: which sample, in words.
@@ -345,11 +346,13 @@ class SampleFeeds:
 
     def __call__(self, path: str, inputs: Mapping[str, TensorSpec]) -> dict[str, Any]:
         from thinflow.optimize.samples import one_sample
+        from thinflow.optimize.stated_usage import scaling_of, usage_of
         from thinflow.quantize.feeds import open_feeds
 
         # Each model takes the sample in its own way: pictures are cut and scaled to what its input declares.
         wanted = {name: one_sample(spec) for name, spec in inputs.items()}
-        return next(iter(open_feeds(self._samples, wanted, scaling=self._scaling)))
+        scaling = self._scaling or scaling_of(usage_of(path), wanted)
+        return next(iter(open_feeds(self._samples, wanted, scaling=scaling)))
 
 
 class FileFeeds:

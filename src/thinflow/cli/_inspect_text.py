@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from thinflow.load.describing import ModelInfo
 
 _SHOWN = 30
+_SHOWN_NOTES = 12
 
 
 def plural(count: int, noun: str) -> str:
@@ -238,6 +239,24 @@ def findings(summary: Summary) -> Iterator[str]:
     for topic in ("description", "metadata", "left out"):
         if topic in facts:
             yield f"{topic}: {facts[topic]}"
+
+
+def usage_lines(graph: Graph) -> Iterator[str]:
+    """How the model is used, as far as its file says or its first steps tell."""
+    usage = graph.usage
+    shapes = {v.name: v.shape for v in graph.inputs}
+    told = [(name, u.text(shapes[name])) for name, u in usage.inputs.items() if name in shapes]
+    names = {v.name for v in graph.outputs}
+    told += [(name, u.text()) for name, u in usage.outputs.items() if name in names]
+    if any(text for _, text in told):
+        yield "usage:"
+        yield from (f"  {name}: {text}" for name, text in told if text)
+    yield from (
+        f"the file says: {topic} = {text}" for topic, text in list(usage.notes.items())[:_SHOWN_NOTES]
+    )
+    if len(usage.notes) > _SHOWN_NOTES:
+        yield f"... and {len(usage.notes) - _SHOWN_NOTES} notes more (--json)"
+    yield from (f"not read of the file's metadata: {problem}" for problem in usage.problems)
 
 
 def _ends_text(graph: Graph) -> str:

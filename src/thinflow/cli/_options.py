@@ -48,6 +48,13 @@ def add_layouts(p: ArgumentParser) -> None:
         )
 
 
+def add_scaling(p: ArgumentParser) -> None:
+    """How pictures become numbers: `--mean` and `--std`."""
+    said = "as the model's file says, else"
+    p.add_argument("--mean", type=float, help=f"pictures: (pixel - mean) / std; default: {said} 0")
+    p.add_argument("--std", type=float, help=f"see --mean; default: {said} 1")
+
+
 def add_shape(p: ArgumentParser) -> None:
     """`--shape`."""
     p.add_argument(

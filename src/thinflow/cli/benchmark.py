@@ -11,6 +11,7 @@ from thinflow.cli._options import (
     THREADS,
     add_inter_op,
     add_interface,
+    add_scaling,
     add_timeout,
     interface,
     interface_flags,
@@ -78,8 +79,7 @@ def add_arguments(p: ArgumentParser) -> None:
         metavar="FOLDER|FILE",
         help="samples, as for quantize: models are run with the first; default: inputs are made up",
     )
-    p.add_argument("--mean", type=float, default=None, help="pictures: (pixel - mean) / std; default 0")
-    p.add_argument("--std", type=float, default=None, help="see --mean; default 1")
+    add_scaling(p)
     p.add_argument(
         "--feed",
         action="append",

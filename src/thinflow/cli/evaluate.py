@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from argparse import ArgumentParser, Namespace
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._options import add_interface, add_json, interface, interface_flags, model_flags
 
 EXAMPLES = """
@@ -19,7 +20,9 @@ def add_arguments(p: ArgumentParser) -> None:
         "data", metavar="FOLDER|FILE", help="labelled samples: LABEL_... files, or a 'labels' array"
     )
     p.add_argument(
-        "--labels", metavar="FILE", help="class names, one a line (default: a labels file beside the model)"
+        "--labels",
+        metavar="FILE",
+        help="class names, one a line (default: those in the model's file, else a labels file beside it)",
     )
     add_interface(p)
     add_json(p)
@@ -32,9 +35,12 @@ def run(args: Namespace) -> int:
 
     found = thinflow.evaluate(args.model, args.data, labels=args.labels, **interface(args))
     if args.json:
-        print(json.dumps({"accuracy": found.accuracy, "correct": found.correct, "samples": found.samples}))
+        data = {"accuracy": found.accuracy, "correct": found.correct, "samples": found.samples}
+        print(json.dumps(data | ({"taken": found.taken} if found.taken else {})))
         return 0
     print(f"accuracy {found.accuracy:.2f}%: {found.correct} of {found.samples} samples right")
+    if found.taken:
+        print_lines([found.taken])
     print(f"next: {_next(args)}")
     return 0
 

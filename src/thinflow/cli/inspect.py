@@ -177,6 +177,7 @@ def inspect_lines(summary: Summary, args: Namespace, info: ModelInfo | None = No
         opened = f"opened as {_verdict(summary).partition(' is a ')[2]}"
         lines = [model_verdict(info), *signature_lines(info), opened, ""]
     lines += _interface_lines(summary, args.all)
+    lines += _inspect_text.usage_lines(summary.graph)
     lines += _cost_lines(summary, args)
     ops = list(summary.ops.items())
     shown = ops if args.all else ops[:12]
@@ -404,6 +405,7 @@ def summary_data(summary: Summary) -> dict[str, Any]:
         "vocabulary": summary.graph.vocabulary or "tensorflow",
         "precision": summary.precision,
         "facts": summary.graph.facts,
+        "usage": summary.graph.usage.data(),
         "shape_failures": summary.shape_failures,
         "problems": [{"kind": p.kind, "node": p.node, "text": p.text} for p in summary.problems],
         "versions": vars(summary.graph.versions) if summary.graph.versions is not None else None,

@@ -5,7 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from thinflow.cli._console import print_lines
-from thinflow.cli._options import add_interface, add_json, add_layouts, add_state, add_strict, interface
+from thinflow.cli._options import (
+    add_interface,
+    add_json,
+    add_layouts,
+    add_scaling,
+    add_state,
+    add_strict,
+    interface,
+)
 
 EXAMPLES = """
   thinflow optimize model.pb out
@@ -37,13 +45,14 @@ def add_arguments(p: ArgumentParser) -> None:
         help="samples to judge the models on (default: the calibration samples)",
     )
     p.add_argument(
-        "--labels", metavar="FILE", help="class names, one a line (default: a labels file beside the model)"
+        "--labels",
+        metavar="FILE",
+        help="class names, one a line (default: those in the model's file, else a labels file beside it)",
     )
     p.add_argument(
         "--samples", type=int, metavar="N", help="use N samples only, spread evenly over classes and files"
     )
-    p.add_argument("--mean", type=float, default=None, help="pictures: (pixel - mean) / std; default 0")
-    p.add_argument("--std", type=float, default=None, help="see --mean; default 1")
+    add_scaling(p)
     p.add_argument("--threads", default="1,2", metavar="1,2", help="thread counts to measure (default 1,2)")
     p.add_argument("--seconds", type=float, default=4.0, help="time for each measurement (default 4)")
     p.add_argument(

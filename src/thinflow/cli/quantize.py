@@ -10,6 +10,7 @@ from thinflow.cli._options import (
     add_interface,
     add_json,
     add_layouts,
+    add_scaling,
     add_strict,
     interface,
     interface_flags,
@@ -49,13 +50,14 @@ def add_arguments(p: ArgumentParser) -> None:
         "--test", metavar="FOLDER|FILE", help="samples to judge on (default: the calibration samples)"
     )
     p.add_argument(
-        "--labels", metavar="FILE", help="class names, one a line (default: a labels file beside the model)"
+        "--labels",
+        metavar="FILE",
+        help="class names, one a line (default: those in the model's file, else a labels file beside it)",
     )
     p.add_argument(
         "--samples", type=int, metavar="N", help="use N samples only, spread evenly over classes and files"
     )
-    p.add_argument("--mean", type=float, default=None, help="pictures: (pixel - mean) / std; default 0")
-    p.add_argument("--std", type=float, default=None, help="see --mean; default 1")
+    add_scaling(p)
     _add_choices(p)
     _add_onnx(p)
     add_interface(p)

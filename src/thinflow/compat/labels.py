@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
 def label_pictures(
     model: str | os.PathLike[str],
     pictures: str | os.PathLike[str],
-    labels: str | os.PathLike[str],
+    labels: str | os.PathLike[str] = "",
     *,
     preparation: Preparation,
+    scale: float | None = None,
     input_layer: str = "",
     output_layer: str = "",
     defaults: tuple[str, str] = ("input", "InceptionV3/Predictions/Reshape_1"),
@@ -31,8 +33,9 @@ def label_pictures(
     Args:
         model: any model thinflow opens.
         pictures: a file or a folder.
-        labels: a text file, one label a line.
-        preparation: how a picture becomes an input.
+        labels: a text file, one label a line; "": those in the model's file.
+        preparation: how a picture becomes an input; what is not given there is taken from the model's file.
+        scale: mean and standard deviation where neither says any; default: see `Preparation`.
         input_layer, output_layer: names; default: `defaults` if the model has them, else its own.
         count: how many labels of each.
         note: told what is worth saying about the choice of layers.
@@ -40,17 +43,23 @@ def label_pictures(
         options: as for `Session`.
     """
     from thinflow.compat import label_image as labelling
+    from thinflow.optimize.stated_usage import usage_of
 
-    names = labelling.read_labels(labels)
+    names = labelling.read_labels(labels) if labels else []
     files = labelling.files_of(pictures, labelling.PICTURES)
     session = _session(model, **options)
     source, output, notes = labelling.layers(session, (input_layer, output_layer), defaults)
+    stated = labelling.StatedUse(session, usage_of(model if session.graph is None else session.graph))
+    preparation, taken = stated.preparation(source, preparation)
+    names, taken_labels = stated.labels(output, names, os.fspath(labels))
+    if scale is not None and not preparation.is_scaled and not taken:
+        preparation = replace(preparation, mean=scale, std=scale)
     # Only where the input is a guess: what the user or the original names is taken as it is.
     if not input_layer and (source != defaults[0] or not session.inputs):
         guessed = source
         source, preparation, told = labelling.as_of_2015(session, source, output, preparation)
         notes[:1] = [notes[0] if source == guessed else "", told]
-    for line in filter(None, notes if note is not None else ()):
+    for line in filter(None, [*notes, *taken, *taken_labels] if note is not None else ()):
         note(line)
 
     def feeds(file: Path) -> dict[str, Any]:
@@ -61,6 +70,13 @@ def label_pictures(
 
     clock = labelling.Clock(runs, tell) if runs > 0 and note is not None else None
     yield from labelling.label_files(session, files, feeds, output, names, count, clock)
+
+
+def has_labels(model: str | os.PathLike[str]) -> bool:
+    """True if a model's file has names of classes of its own."""
+    from thinflow.optimize.stated_usage import usage_of
+
+    return any(output.labels is not None for output in usage_of(model).outputs.values())
 
 
 def _session(model: str | os.PathLike[str], engine: str = "auto", **options: Any) -> Session:

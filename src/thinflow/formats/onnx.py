@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import FormatError
+from thinflow.formats._onnx_usage import usage_of
 from thinflow.formats.files import map_file
 from thinflow.formats.foreign import (
     File,
@@ -84,6 +85,7 @@ def from_bytes(data: memoryview | bytes, *, path: Path | None = None) -> Graph:
         raise FormatError("there are no nodes in it")
     graph = graph_of(model)
     graph.facts = _facts(model.message)
+    graph.usage = usage_of(model.message, graph)
     return graph
 
 

@@ -14,6 +14,7 @@ from thinflow.formats.format import Format, Sample
 from thinflow.formats.one_piece import copy_with_weights
 from thinflow.ir.graph import Graph, paused_gc
 from thinflow.ir.types import TensorSpec
+from thinflow.ir.usage import Usage
 from thinflow.ir.vocabulary import LITERT
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def from_bytes(data: memoryview | bytes, *, signature: str | None = None, path: 
     main = _subgraph_of(program, signature)
     graph = graph_of(program, main)
     graph.facts = _facts(program, losses)
+    graph.usage = _usage(program, main, graph, data)
     if main:
         graph.facts["subgraph"] = str(main)
     if signature is not None:
@@ -161,6 +163,20 @@ def _facts(program: Program, losses: list[str]) -> dict[str, str]:
     if losses:
         facts["left out"] = list_text(losses)
     return facts
+
+
+def _usage(program: Program, main: int, graph: Graph, data: memoryview | bytes) -> Usage:
+    """What LiteRT's metadata says of the ends of a graph."""
+    from thinflow.tflite.metadata import KEY, read_usage
+
+    if KEY not in program.metadata:
+        return Usage()
+    subgraph = program.subgraphs[main]
+    inputs, outputs = (
+        [graph.aliases.get(plain, plain) for plain in (t.name.removesuffix(":0") for t in side)]
+        for side in (subgraph.inputs, subgraph.outputs)
+    )
+    return read_usage(program.metadata[KEY], data, inputs, outputs, subgraph=main)
 
 
 def needed_ops(data: memoryview) -> tuple[list[str], list[str]]:

@@ -16,6 +16,7 @@ from thinflow.ir.source_file import SourceFile
 from thinflow.ir.structure import Structure
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType
+from thinflow.ir.usage import Usage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,6 +54,7 @@ class Graph(Structure):
         source: the file that it was made from, where that speaks of other ops; it stays the same whatever
             becomes of the graph.
         facts: what the file says of itself (producer, version, signatures...): topic -> text.
+        usage: how its inputs are made and what its outputs mean, as far as the file says.
         states: what is kept from one run to the next; each is an input and an output, too. See `ir.states`.
     """
 
@@ -67,6 +69,7 @@ class Graph(Structure):
         self.vocabulary = ""
         self.source: SourceFile | None = None
         self.facts: dict[str, str] = {}
+        self.usage = Usage()
         self.states: tuple[StateVariable, ...] = ()
 
     def value(self, name: str) -> Value:
@@ -134,7 +137,7 @@ def copy_into(copy: Graph, graph: Graph) -> None:
     # Functions are views that nobody edits in place, so both graphs may hold the same library.
     copy.functions, copy.aliases = graph.functions, dict(graph.aliases)
     copy.vocabulary, copy.source, copy.facts = graph.vocabulary, graph.source, dict(graph.facts)
-    copy.problems, copy.states = list(graph.problems), graph.states
+    copy.problems, copy.states, copy.usage = list(graph.problems), graph.states, graph.usage
     # All twins before any edge: a loop's Merge reads a NextIteration that stands later in the file.
     twins: dict[Node, Node] = {}
     with paused_gc():

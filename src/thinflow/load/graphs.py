@@ -164,6 +164,7 @@ def _with_interface(
 ) -> tuple[Graph, bool]:
     """As `_opened`, with the layout of the file."""
     from thinflow.load.sources import open_model
+    from thinflow.load.usage import completed
 
     graph = source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
     if graph.vocabulary and lift:
@@ -172,10 +173,15 @@ def _with_interface(
 
         if "signature" not in options and (key := default_signature(graph)) is not None:
             graph = open_model(graph.path, **options, signature=key)
+        # Codes are told of by the file's own tensors.
+        graph.usage = completed(graph)
         lifted = in_tensorflow(graph, inputs, outputs, shapes)
         settle_state(lifted, options.get("state", "freeze"))
+        lifted.usage = completed(lifted)
         return lifted, False
-    return graph, declare_interface(graph, inputs, outputs, shapes)
+    guessed = declare_interface(graph, inputs, outputs, shapes)
+    graph.usage = completed(graph)
+    return graph, guessed
 
 
 def declare_interface(

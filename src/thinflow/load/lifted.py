@@ -73,7 +73,7 @@ def in_tensorflow(
     operators = sum(is_foreign(n.op) for n in graph)
     lifted, assumed = _lifted(graph, keep_grids)
     infer_shapes(lifted)
-    lifted.facts = dict(graph.facts)
+    lifted.facts, lifted.usage = dict(graph.facts), graph.usage
     if source is not None:
         nodes = sum(n.tensor is None and not n.op.startswith("Placeholder") for n in lifted)
         lifted.source = replace(source, operators=operators, nodes=nodes, assumed=assumed)

@@ -63,10 +63,12 @@ class Program(model.Block[Tensor, Operator]):
     Attributes:
         opset: version of ONNX's op set.
         description: kept in the file.
+        metadata: keys and texts that are kept in the file, too.
     """
 
     opset: int = DEFAULT_OPSET
     description: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     def programs(self) -> list[Program]:
         """This one and all that its operators hold, each before those it holds itself."""

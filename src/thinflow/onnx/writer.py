@@ -118,6 +118,8 @@ def _model(program: Program) -> bytes:
         producer_version=__version__,
         doc_string=program.description,
     )
+    for key, text in program.metadata.items():
+        model.metadata_props.add(key=key, value=text)
     model.opset_import.add(domain="", version=program.opset)
     domains = {o.code.rpartition(".")[0] for part in program.programs() for o in part.operators}
     for domain in sorted(domains - {""}):

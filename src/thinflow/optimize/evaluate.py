@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from thinflow.engines._files import is_file, path_of
 from thinflow.engines.session import Session
@@ -12,8 +15,10 @@ from thinflow.errors import ParameterError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
 from thinflow.optimize.quality import Quality, QualityMeter
-from thinflow.optimize.samples import class_names_for, class_numbers, one_sample, samples_for
+from thinflow.optimize.samples import class_names_for, class_names_of, class_numbers, one_sample, samples_for
+from thinflow.optimize.stated_usage import labels_of, scaling_of, taken_text, usage_of
 from thinflow.quantize.feeds import open_feeds
+from thinflow.typing import Array
 
 
 def evaluate(
@@ -29,17 +34,44 @@ def evaluate(
     if is_file(source):
         return evaluate_file(source, data, labels)
     graph = load(source, **names)
-    output = graph.outputs[0].spec if graph.outputs else None
-    samples = samples_for(graph, data, class_names=class_names_for(graph.path, output, labels))
+    samples = samples_for(graph, data, class_names=class_names_of(graph, labels))
     if samples.labels is None:
         raise _without_labels(samples.given_labels)
     plan = Plan(graph, graph.outputs, graph.inputs)
     meter = QualityMeter(samples.labels)
     for feed in samples:
-        outputs = plan.run(feed)
+        outputs = _scores(plan.run(feed))
         # Accuracy of one model: it is compared with itself.
         meter.add(outputs, outputs)
-    return meter.result()
+    usage, ends = usage_of(graph), {v.name: v.spec for v in graph.outputs[:1]}
+    found = None if labels is not None or _are_numbers(samples.given_labels) else labels_of(usage, ends)
+    is_scaled = samples.scaling is not None and not samples.unscaled
+    return replace(_result(meter), taken=taken_text(usage, found, is_scaled))
+
+
+def _scores(outputs: Sequence[Array]) -> list[Array]:
+    """Outputs with the codes of eight-bit models as numbers: the largest stays the largest."""
+    return [a.astype(np.float32) if a.dtype.kind in "iu" and a.dtype.itemsize == 1 else a for a in outputs]
+
+
+def _result(meter: QualityMeter) -> Quality:
+    """The result on labelled samples.
+
+    Raises:
+        ParameterError: the first output has no score for each class, so that nothing is right or wrong.
+    """
+    result = meter.result()
+    if result.samples and result.correct is None:
+        raise ParameterError(
+            "the first output is no row of scores, so that its answers are neither right nor wrong",
+            hint="name the output with a score for each class: --outputs NAME",
+        )
+    return result
+
+
+def _are_numbers(labels: Sequence[Any] | None) -> bool:
+    """True if samples are labelled with the numbers of their classes, so that no names are needed."""
+    return all(isinstance(item, (int, np.integer)) for item in labels or ())
 
 
 def evaluate_file(
@@ -54,16 +86,23 @@ def evaluate_file(
     """
     session = Session(path)
     # A file with an open batch is fed one sample at a time, as a device does it.
-    feeds = open_feeds(data, {name: one_sample(spec) for name, spec in session.inputs.items()})
-    names = class_names_for(path_of(path), next(iter(session.outputs.values()), None), labels)
+    specs = {name: one_sample(spec) for name, spec in session.inputs.items()}
+    usage = usage_of(path)
+    scaling = scaling_of(usage, specs, session.grids)
+    feeds = open_feeds(data, specs, scaling=scaling)
+    stated = labels_of(usage, session.outputs) if labels is None else None
+    output = next(iter(session.outputs.values()), None)
+    names = list(stated.words) if stated is not None else class_names_for(path_of(path), output, labels)
     numbers = class_numbers(feeds.labels, names) if feeds.labels is not None else None
     if numbers is None:
         raise _without_labels(feeds.labels)
     meter = QualityMeter(numbers)
     for feed in feeds:
-        outputs = session.run(None, feed)
+        outputs = _scores(session.run(None, feed))
         meter.add(outputs, outputs)
-    return meter.result()
+    used = None if _are_numbers(feeds.labels) else stated
+    taken = taken_text(usage, used, feeds.has_pictures and scaling is not None)
+    return replace(_result(meter), taken=taken)
 
 
 def _without_labels(found: Sequence[Any] | None) -> ParameterError:

@@ -34,6 +34,7 @@ from thinflow.quantize.calibrate import Calibration, calibrate
 from thinflow.quantize.recipe import Quantized, Recipe
 from thinflow.quantize.schemes import quantize_program
 from thinflow.quantize.trained import without_fake_quants
+from thinflow.tflite.described import described
 from thinflow.tflite.model import Program, Signature, Tensor
 from thinflow.tflite.writer import to_bytes, write_program
 from thinflow.typing import Array, Progress
@@ -73,7 +74,7 @@ class FloatModel(ConvertedModel[Program]):
     @cached_property
     def stored(self) -> Program:
         """The program of the file, which keeps states from run to run."""
-        return with_variables(self.program, self.core.states)
+        return described(with_variables(self.program, self.core.states), self.core.graph.usage)
 
     def chunks(self) -> Iterable[Any]:
         """The file piece by piece, for writing without a copy in memory."""

@@ -18,6 +18,7 @@ from thinflow.ir.ledger import Entry
 from thinflow.lower.onnx.convert import lower_graph, unsupported, unsupported_unit
 from thinflow.lower.onnx.fake_quant import range_only
 from thinflow.lower.onnx.target import write_onnx
+from thinflow.onnx.metadata import described
 from thinflow.onnx.program import DEFAULT_OPSET, OPSETS, Program, Tensor, check_opset
 from thinflow.onnx.writer import to_bytes, write_program
 from thinflow.optimize.batch_sizes import fix_batch, open_else_fixed
@@ -141,6 +142,7 @@ class OnnxMaker(ModelMaker[OnnxModel, OnnxQuantizedModel]):
         check: Callable[[str], object] | None = None,
     ) -> int:
         program = model.program if isinstance(model, OnnxModel) else model.quantized.program
+        program = described(program, model.core.graph.usage)
         return write_onnx(program, path, external_data=self.external_data, check=check)
 
     @staticmethod

@@ -47,6 +47,7 @@ class Quality:
         lost, gained: samples that only the original, and only the candidate, answers rightly.
         not_finite: samples where the candidate gives NaN or infinity and the original a number.
         is_exact: whether no output holds floats: an answer is the same if all numbers are equal.
+        taken: of one model alone, what was taken from its file: labels, how pixels are scaled.
     """
 
     samples: int = 0
@@ -62,6 +63,7 @@ class Quality:
     gained: int = 0
     not_finite: int = 0
     is_exact: bool = False
+    taken: str = ""
 
     @property
     def accuracy(self) -> float | None:

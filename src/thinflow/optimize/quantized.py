@@ -18,6 +18,7 @@ from thinflow.ir.notebook import table_html
 from thinflow.ir.types import FLOAT
 from thinflow.lower.onnx.target import write_onnx
 from thinflow.lower.tflite.variables import with_variables
+from thinflow.onnx.metadata import described as onnx_described
 from thinflow.onnx.program import Program as OnnxProgram
 from thinflow.onnx.writer import to_bytes as onnx_to_bytes
 from thinflow.optimize.converted import ConvertedModel, batch_failure, several
@@ -26,6 +27,7 @@ from thinflow.optimize.coverage import Coverage, coverage_of, require_name
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.recipe import Quantized
+from thinflow.tflite.described import described
 from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
@@ -108,7 +110,8 @@ class QuantizedModel(SmallerModel[Program]):
     runtime = "LiteRT"
 
     def _bytes(self) -> bytes:
-        return to_bytes(with_variables(self.quantized.program, self.core.states))
+        program = with_variables(self.quantized.program, self.core.states)
+        return to_bytes(described(program, self.core.graph.usage))
 
     @cached_property
     def comparable(self) -> bytes:
@@ -149,7 +152,7 @@ class OnnxQuantizedModel(SmallerModel[OnnxProgram]):
     runtime = "ONNX"
 
     def _bytes(self) -> bytes:
-        return onnx_to_bytes(self.quantized.program)
+        return onnx_to_bytes(onnx_described(self.quantized.program, self.core.graph.usage))
 
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> int:
         """Write an .onnx file; the bytes written.
@@ -161,7 +164,8 @@ class OnnxQuantizedModel(SmallerModel[OnnxProgram]):
         if not os.fspath(path).endswith(".onnx"):
             raise WriteError("this is an ONNX model", os.fspath(path), hint="end the name in .onnx")
         require_name(self.coverage, path)
-        return write_onnx(self.quantized.program, path, external_data=external_data)
+        program = onnx_described(self.quantized.program, self.core.graph.usage)
+        return write_onnx(program, path, external_data=external_data)
 
 
 def with_float_borders(program: Program) -> Program:

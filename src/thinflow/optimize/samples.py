@@ -20,6 +20,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import counterparts, states_of, without_states
 from thinflow.ir.types import STRING, DType, TensorSpec, dtype
+from thinflow.optimize.stated_usage import labels_of, scaling_of, usage_of
 from thinflow.quantize.feeds import Feeds, open_feeds
 from thinflow.quantize.sample_files import Scaling
 from thinflow.synthetic import synthetic_feeds
@@ -88,6 +89,8 @@ def _samples_for(
         # A generator anew for each walk, from the same seed: the same numbers every time.
         return Samples(lambda: synthetic_feeds(inputs, number), number, True, note=note)
     specs = {v.name: one_sample(declared_spec(v)) for v in inputs}
+    stated = None if scaling is not None else scaling_of(usage_of(graph), specs)
+    scaling = scaling or stated
     feeds = open_feeds(source, specs, scaling=scaling, limit=limit)
     labels = class_numbers(feeds.labels, class_names) if feeds.labels is not None else None
     count = _length(feeds)
@@ -104,7 +107,7 @@ def _samples_for(
         count,
         False,
         labels,
-        _note(feeds, count, path, used),
+        _note(feeds, count, path, used) + (", as the model's file says" if pictures and stated else ""),
         path,
         given_labels=feeds.labels,
         scaling=used,
@@ -154,8 +157,7 @@ def both_samples(graph: Graph, options: SampleOptions) -> tuple[Samples, Samples
         ParameterError: the labels cannot be read.
         FeedError: nothing there, or it does not fit the inputs.
     """
-    output = graph.outputs[0].spec if graph.outputs else None
-    names = class_names_for(graph.path, output, options.labels)
+    names = class_names_of(graph, options.labels)
     open_source = partial(
         samples_for, graph, scaling=options.scaling, limit=options.samples, class_names=names
     )
@@ -286,6 +288,14 @@ def _labels_beside(path: str | os.PathLike[str], output: TensorSpec | None) -> P
         if sum(1 for line in lines if line.strip()) == output.shape[-1]:
             return file
     return None
+
+
+def class_names_of(graph: Graph, labels: str | os.PathLike[str] | Sequence[str] | None) -> list[str] | None:
+    """The class names of a graph: as given, else as its file has them, else from a labels file beside it."""
+    stated = labels_of(graph.usage, {v.name: v.spec for v in graph.outputs[:1]}) if labels is None else None
+    if stated is not None:
+        return list(stated.words)
+    return class_names_for(graph.path, graph.outputs[0].spec if graph.outputs else None, labels)
 
 
 def class_names_for(

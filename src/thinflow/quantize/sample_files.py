@@ -142,24 +142,34 @@ def _shaped(samples: Array, spec: TensorSpec) -> Array:
 # --------------------------------------------------------------------------------------------------- pictures
 
 PICTURES = frozenset((".jpg", ".jpeg", ".png", ".bmp"))
+_COLOURS = 3
 
 
 @brief_repr
 @dataclass(frozen=True)
 class Scaling:
-    """(value - mean) / std for picture values 0..255; one number, or one per channel."""
+    """(value - mean) / std for picture values 0..255; one number, or one per channel.
+
+    Attributes:
+        mean, std: in the order in which the channels are fed.
+        bgr: blue first.
+    """
 
     mean: float | Sequence[float] = 0.0
     std: float | Sequence[float] = 1.0
+    bgr: bool = False
 
     def __post_init__(self) -> None:
         if np.any(np.asarray(self.std) == 0):
             raise ParameterError("std is 0")
 
     def __call__(self, picture: Array) -> Array:
-        return (picture.astype(np.float32) - np.asarray(self.mean, np.float32)) / np.asarray(
-            self.std, np.float32
-        )
+        mean, std = np.asarray(self.mean, np.float32), np.asarray(self.std, np.float32)
+        return (self.ordered(picture).astype(np.float32) - mean) / std
+
+    def ordered(self, picture: Array) -> Array:
+        """A picture of red, green and blue with its channels as they are fed."""
+        return picture[..., ::-1] if self.bgr and picture.shape[-1] == _COLOURS else picture
 
     def range_text(self) -> str:
         """The range of pixels 0..255: `0..255`, `-1..1`; from the lowest to the highest of all channels."""
@@ -196,4 +206,4 @@ def read_picture(file: Path, spec: TensorSpec, scaling: Scaling) -> Array:
         picture = picture.resize(size, Image.Resampling.BILINEAR)
     values = np.asarray(picture).reshape(size[1], size[0], -1)
     # A uint8 input takes pixels; the model scales them itself.
-    return values if spec.dtype is UINT8 else scaling(values)
+    return scaling.ordered(values) if spec.dtype is UINT8 else scaling(values)

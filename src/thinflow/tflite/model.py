@@ -92,12 +92,14 @@ class Program:
     Attributes:
         signatures: key -> the names of one subgraph's inputs and outputs.
         metadata: key -> bytes.
+        files: name -> content of the files in an archive behind the model, such as lists of labels.
     """
 
     subgraphs: list[Subgraph]
     description: str = ""
     signatures: dict[str, Signature] = field(default_factory=dict)
     metadata: dict[str, bytes] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
 
     def validate(self) -> None:
         """Check the structure: order, writers, sizes, options, references.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from thinflow.tflite.options import encode_options
 from thinflow.tflite.versions import op_version
 from thinflow.wire import flatbuffer
 from thinflow.wire.flatbuffer import Blob, Scalar, Vector, scalar
+from thinflow.wire.zip_tail import zip_behind
 
 IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
@@ -67,7 +69,11 @@ def write_program(program: Program, *, inline_limit: int = INLINE_LIMIT) -> tupl
         6: [{0: key, 1: scalar("u32", first + i)} for i, key in enumerate(metadata)] or None,
         7: _signature_tables(program) or None,
     }
-    return flatbuffer.encode(model, IDENTIFIER)
+    size, chunks = flatbuffer.encode(model, IDENTIFIER)
+    if not program.files:
+        return size, chunks
+    archive = zip_behind(size, program.files)
+    return size + len(archive), chain(chunks, [archive])
 
 
 def to_bytes(program: Program, *, inline_limit: int = INLINE_LIMIT) -> bytes:

@@ -133,11 +133,11 @@ LABEL_IMAGE = OldFlags(
     {
         "image": ("", "picture to label, or a folder of pictures"),
         "graph": ("", "model to run"),
-        "labels": ("", "names of the classes, one a line"),
+        "labels": ("", "names of the classes, one a line; default: those in the model's file"),
         "input_width": (0, "resize the picture to this width; default: the model's, else 299"),
         "input_height": (0, "resize the picture to this height; default: the model's, else 299"),
-        "input_mean": ("", "subtract this from every pixel; default: 0"),
-        "input_std": ("", "divide by this; default: 255"),
+        "input_mean": ("", "subtract this from every pixel; default: what the model's file says, else 0"),
+        "input_std": ("", "divide by this; default: what the model's file says, else 255"),
         "input_layer": ("", "name of the input; default: input, or the model's own"),
         "output_layer": ("", "name of the scores; default: those of Inception v3, or the model's own"),
         "self_test": (False, "expect label 653, a military uniform, on top"),
@@ -178,7 +178,10 @@ def label_image(argv: Sequence[str]) -> int:
         return 0 if is_help(argv) else USAGE_EXIT
     lite = layout(argv)
     places = {name: _place(flags, name) for name in _USUAL}
-    if not required(LABEL_IMAGE, {**flags, **places}, *_USUAL):
+    if not required(LABEL_IMAGE, {**flags, **places}, "image", "graph"):
+        return USAGE_EXIT
+    if not places["labels"] and not _has_labels(places["graph"]):
+        required(LABEL_IMAGE, {**flags, **places}, "labels")
         return USAGE_EXIT
     line = _LINES.get(lite or str(flags["layout"]), _LINES["cpp"])
     results = print_labels(_found(flags, places, is_lite=bool(lite)), {**flags, **places}, line)
@@ -186,6 +189,12 @@ def label_image(argv: Sequence[str]) -> int:
         print("Self test failed", file=sys.stderr)
         return 1
     return 0
+
+
+def _has_labels(model: str) -> bool:
+    from thinflow.compat.labels import has_labels
+
+    return has_labels(model)
 
 
 def _place(flags: Mapping[str, Setting], name: str) -> str:
@@ -204,13 +213,14 @@ def _found(
     from thinflow.compat.labels import label_pictures, preparation
 
     mean, std = number(flags, "input_mean"), number(flags, "input_std")
-    if is_lite:
+    if is_lite and (mean, std) != (None, None):
         mean, std = (MEAN_AND_STD if given is None else given for given in (mean, std))
     sizes = int(flags["input_width"]), int(flags["input_height"])
     return label_pictures(
         places["graph"],
         places["image"],
         places["labels"],
+        scale=MEAN_AND_STD if is_lite else None,
         preparation=preparation(*sizes, mean, std, bgr=bool(flags["bgr"])),
         input_layer=str(flags["input_layer"]),
         output_layer=str(flags["output_layer"]),

@@ -13,6 +13,7 @@ from thinflow.compat.label_image.ranking import (
     read_labels,
 )
 from thinflow.compat.label_image.sounds import sound_feeds
+from thinflow.compat.label_image.stated import StatedUse
 
 __all__ = [
     "PICTURES",
@@ -20,6 +21,7 @@ __all__ = [
     "Clock",
     "Guess",
     "Preparation",
+    "StatedUse",
     "as_of_2015",
     "files_of",
     "label_files",

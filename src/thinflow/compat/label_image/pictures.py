@@ -18,6 +18,7 @@ from thinflow.ops.traits import Trait, has
 from thinflow.typing import Array
 
 Grid = tuple[float, int]
+Scale = float | tuple[float, ...]
 
 # The defaults of label_image's own flags, which are those of Inception v3.
 DEFAULT_MEAN, DEFAULT_STD = 0.0, 255.0
@@ -40,15 +41,16 @@ class Preparation:
 
     Attributes:
         width, height: sizes to resize to; 0: those of the model, else 299.
-        mean, std: (pixel - mean) / std; None: 0 and 255, and of whole numbers the pixels themselves.
+        mean, std: (pixel - mean) / std, numbers or one for each channel as it is fed; None: 0 and 255, and of
+            whole numbers the pixels themselves.
         bgr: blue first.
         channels: 1 or 3; 0: as `picture` decodes them.
     """
 
     width: int = 0
     height: int = 0
-    mean: float | None = None
-    std: float | None = None
+    mean: Scale | None = None
+    std: Scale | None = None
     bgr: bool = False
     channels: int = 0
 
@@ -142,11 +144,11 @@ def picture(path: Path, preparation: Preparation) -> Array:
         return ((pixels(path, preparation) - mean) / std).astype(np.float32)
 
 
-def _scale(preparation: Preparation) -> tuple[np.float32, np.float32]:
+def _scale(preparation: Preparation) -> tuple[Array, Array]:
     # float32, as the original's graph subtracts and divides in it: wider numbers round otherwise.
     mean = DEFAULT_MEAN if preparation.mean is None else preparation.mean
     std = DEFAULT_STD if preparation.std is None else preparation.std
-    return np.float32(mean), np.float32(std)
+    return np.asarray(mean, np.float32), np.asarray(std, np.float32)
 
 
 def pixels(path: Path, preparation: Preparation) -> Array:

@@ -57,8 +57,10 @@ def write_onnx(
 def write(graph: Graph, path: FilePath) -> int:
     """A graph as an .onnx file."""
     from thinflow.lower.onnx.convert import lower_graph
+    from thinflow.onnx.metadata import described
 
-    return write_onnx(lower_graph(graph, graph.inputs, graph.outputs).program, path)
+    program = lower_graph(graph, graph.inputs, graph.outputs).program
+    return write_onnx(described(program, graph.usage), path)
 
 
 TARGET = Target("onnx", (".onnx",), write, has_runtime=True)

@@ -14,10 +14,12 @@ def write(graph: Graph, path: FilePath) -> int:
     # Imported only when a file is written: targets are listed without loading their rules.
     from thinflow.lower.tflite.convert import lower_graph
     from thinflow.lower.tflite.variables import with_variables
+    from thinflow.tflite.described import described
     from thinflow.tflite.writer import write_program
 
     program = lower_graph(graph, graph.inputs, graph.outputs).program
-    return write_file(path, write_program(with_variables(program, states_of(graph)))[1])
+    whole = with_variables(program, states_of(graph))
+    return write_file(path, write_program(described(whole, graph.usage))[1])
 
 
 TARGET = Target("tflite", (".tflite",), write, has_runtime=True)
