@@ -169,7 +169,7 @@ def unknown(**argument: Any) -> dict[str, Any]:
     [
         ({"slope": {"as_float": 0.5}}, "its argument 'slope' is not known here"),
         ({"slope": {"as_int": 0}}, "its argument 'slope' is not known here"),
-        ({"body": {"as_graph": {"name": "g"}}}, "its argument 'body' is of the kind 'as_graph'"),
+        ({"body": {"as_custom_obj": {"name": "g"}}}, "its argument 'body' is of the kind 'as_custom_obj'"),
         ({"layout": {"as_layout": 1}}, "its argument 'layout' is of the kind 'as_layout'"),
     ],
 )
@@ -230,16 +230,136 @@ def test_views_of_what_is_written_in_place_are_refused(tmp_path: Path) -> None:
     refused(path, "it reads 'v', which 'b' changes in place", "run_decompositions()", UnsupportedOp)
 
 
-def test_state_is_refused(tmp_path: Path) -> None:
+def counting(tmp_path: Path, *nodes: dict[str, Any], outputs: tuple[str, ...] = ("y",), by: str = "") -> Path:
+    """A program with a buffer b of ones; `by` is what it holds in the end, if the program says so."""
+    written = in_place(*nodes, outputs=outputs)
+    signature = written["graph_module"]["signature"]
+    buffer = {"buffer": {"arg": {"name": "b_b"}, "buffer_name": "b", "persistent": True}}
+    signature["input_specs"].insert(0, buffer)
+    if by:
+        signature["output_specs"].insert(0, {"buffer_mutation": {"arg": {"name": by}, "buffer_name": "b"}})
+    weights = {"b": payload("weight_0", "float32", [2, 3])}
+    return archive(tmp_path / "a.pt2", written, weights, {"weight_0": np.ones(6, np.float32).tobytes()})
+
+
+@pytest.mark.parametrize("in_words", [True, False])
+def test_buffers_that_a_run_changes(tmp_path: Path, in_words: bool) -> None:
+    """The next run reads what this one left there."""
+    kind, source = ("add.Tensor", "b_b") if in_words else ("add_.Tensor", "b_b")
+    add = node(kind, ["a"], self=tensor(source), other=tensor("x"))
+    neg = node("neg.default", ["y"], self=tensor("a" if in_words else "b_b"))
+    path = counting(tmp_path, add, neg, by="a" if in_words else "")
+    x = np.full((2, 3), 2, np.float32)
+    session = thinflow.Session(thinflow.load(path, state="keep"), engine="reference")
+    for left in (3, 5, 7):
+        (y,) = session.run(["y"], {"x": x})
+        assert (y == -left).all()
+    graph = thinflow.load(path, state="inputs")
+    assert [v.name for v in graph.inputs] == ["x", "b"]
+    assert [v.name for v in graph.outputs] == ["y", "b/next"]
+
+
+def test_a_buffer_that_is_only_read_is_a_constant(tmp_path: Path) -> None:
+    graph = load(counting(tmp_path, node("add.Tensor", ["y"], self=tensor("b_b"), other=tensor("x"))))
+    assert [n.op for n in graph] == ["Const", "Placeholder", "aten.add.Tensor"]
+
+
+def test_state_that_is_not_followed_is_refused(tmp_path: Path) -> None:
     weights = {"w": payload("weight_0", "float32", [2, 3])}
-    stored = {"weight_0": bytes(24)}
     write = node("add_.Tensor", ["y"], self=tensor("p_w"), other=tensor("x"))
-    path = archive(tmp_path / "a.pt2", in_place(write, weights=("w",)), weights, stored)
-    refused(path, "it changes a parameter or buffer", kind=UnsupportedOp)
-    written = in_place(node("relu.default", ["y"], self=tensor("x")))
-    mutation = {"buffer_mutation": {"arg": {"name": "y"}, "buffer_name": "count"}}
-    written["graph_module"]["signature"]["output_specs"].insert(0, mutation)
-    refused(archive(tmp_path / "b.pt2", written), "each run changes its buffer 'count'", kind=UnsupportedOp)
+    path = archive(tmp_path / "b.pt2", in_place(write, weights=("w",)), weights, {"weight_0": bytes(24)})
+    refused(path, "it changes a parameter, or a part of a buffer", "run_decompositions", kind=UnsupportedOp)
+    view = node("alias.default", ["v"], self=tensor("b_b"))
+    write = node("add_.Tensor", ["y"], self=tensor("v"), other=tensor("x"))
+    refused(counting(tmp_path, view, write), "it changes a parameter, or a part", kind=UnsupportedOp)
+    write = node("add_.Tensor", ["y"], self=tensor("b_b"), other=tensor("x"))
+    refused(counting(tmp_path, write, by="z"), "'z' is read and nothing writes it")
+
+
+# --- graphs that nodes call ---------------------------------------------------------------------------------
+
+
+def graph_of(name: str, inputs: list[str], output: str, *nodes: dict[str, Any]) -> dict[str, Any]:
+    """An argument that is a graph over [2, 3] numbers."""
+    names = {*inputs, *(o["as_tensor"]["name"] for n in nodes for o in n["outputs"])}
+    content = {
+        "inputs": [tensor(i) for i in inputs],
+        "outputs": [tensor(output)],
+        "nodes": list(nodes),
+        "tensor_values": dict.fromkeys(names, meta("float32", [2, 3])),
+    }
+    return {"as_graph": {"name": name, "graph": content}}
+
+
+def calling(target: str, outputs: list[str], *arguments: dict[str, Any]) -> dict[str, Any]:
+    """A node whose arguments have no names."""
+    made = node(f"torch.ops.higher_order.{target}", outputs)
+    made["inputs"] = [{"name": "", "arg": a, "kind": 1} for a in arguments]
+    return made
+
+
+def tensors(*names: str) -> dict[str, Any]:
+    return {"as_tensors": [{"name": n} for n in names]}
+
+
+def test_branches(tmp_path: Path) -> None:
+    total = node("sum.default", ["s"], self=tensor("x"))
+    above = node("gt.Scalar", ["c"], self=tensor("s"), other={"as_int": 0})
+    one = graph_of("g", ["u"], "v", node("neg.default", ["v"], self=tensor("u")))
+    other = graph_of("g", ["u"], "v", node("exp.default", ["v"], self=tensor("u")))
+    written = in_place(total, above, calling("cond", ["y"], tensor("c"), one, other, tensors("x")))
+    values = written["graph_module"]["graph"]["tensor_values"]
+    values["s"], values["c"] = meta("float32", []), meta("bool", [])
+    path = archive(tmp_path / "a.pt2", written)
+    assert sorted(load(path).functions) == ["g", "g_1"]
+    x = np.ones((2, 3), np.float32)
+    assert np.array_equal(run(path, x), -x)
+    assert np.allclose(run(path, -x), np.exp(-x))
+
+
+def test_graphs_that_only_wrap(tmp_path: Path) -> None:
+    """PyTorch puts what runs without gradients into a graph of its own."""
+    inner = graph_of("g", ["u"], "v", node("neg.default", ["v"], self=tensor("u")))
+    call = calling("wrap_with_set_grad_enabled", ["y"], {"as_bool": False}, inner, tensor("x"))
+    x = np.ones((2, 3), np.float32)
+    assert np.array_equal(run(archive(tmp_path / "a.pt2", in_place(call)), x), -x)
+    words: list[dict[str, Any]] = [
+        {"as_string": "cuda"},
+        {"as_none": True},
+        {"as_bool": True},
+        {"as_none": True},
+    ]
+    call = calling("wrap_with_autocast", ["y"], *words, inner, tensor("x"))
+    path = archive(tmp_path / "b.pt2", in_place(call))
+    with pytest.raises(UnsupportedOp, match="compute in another type by themselves"):
+        thinflow.load(path)
+
+
+def test_damaged_graphs(tmp_path: Path) -> None:
+    inner = graph_of("g", ["u"], "w", node("neg.default", ["v"], self=tensor("u")))
+    call = calling("wrap_with_set_grad_enabled", ["y"], {"as_bool": False}, inner, tensor("x"))
+    refused(archive(tmp_path / "a.pt2", in_place(call)), "'w' is read and nothing writes it")
+    write = graph_of("g", ["u"], "v", node("neg_.default", ["v"], self=tensor("u")))
+    call = calling("wrap_with_set_grad_enabled", ["y"], {"as_bool": False}, write, tensor("x"))
+    path = archive(tmp_path / "b.pt2", in_place(call))
+    refused(path, "it changes what its graph is given", kind=UnsupportedOp)
+    deep = inner
+    for _ in range(30):
+        call = calling("wrap_with_set_grad_enabled", ["v"], {"as_bool": False}, deep, tensor("u"))
+        deep = graph_of("g", ["u"], "v", call)
+    call = calling("wrap_with_set_grad_enabled", ["y"], {"as_bool": False}, deep, tensor("x"))
+    refused(archive(tmp_path / "c.pt2", in_place(call)), "its graphs are nested too deeply")
+
+
+def test_numbers_among_the_outputs(tmp_path: Path) -> None:
+    written = in_place(node("neg.default", ["y"], self=tensor("x")))
+    specs = written["graph_module"]["signature"]["output_specs"]
+    specs += [{"user_output": {"arg": {"as_int": 3}}}, {"user_output": {"arg": {"as_float": 0.5}}}]
+    graph = thinflow.load(archive(tmp_path / "a.pt2", written))
+    _, three, half = thinflow.Session(graph, engine="reference").run(None, {"x": np.ones((2, 3), np.float32)})
+    assert (int(three), float(half)) == (3, 0.5)
+    specs.append({"user_output": {"arg": {"as_string": "a"}}})
+    refused(archive(tmp_path / "a.pt2", written), "no tensor and no number", kind=UnsupportedOp)
 
 
 def test_shapes_that_do_not_follow_are_refused(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tests.oracle._torch_places import PLACES
+
 
 @dataclass(frozen=True)
 class Case:
@@ -283,4 +285,5 @@ OPS: Mapping[str, Callable[[Random], Case]] = {
     "product": _product,
     "recurrent": _recurrent,
     **{f"move {n}": lambda r, f=f: Case(f, (torch.randn(2, 3, 4),)) for n, f in enumerate(_MOVES)},
+    **{f"place {n}": lambda r, f=f: Case(f, (torch.randn(2, 3, 4),)) for n, f in enumerate(PLACES)},
 }

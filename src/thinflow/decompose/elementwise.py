@@ -8,7 +8,7 @@ import numpy as np
 
 from thinflow.decompose.rules import decompose
 from thinflow.decompose.terms import Term, refuse_unless, where
-from thinflow.ir.types import FLOAT, INT32
+from thinflow.ir.types import FLOAT, INT32, INT64, DType
 
 
 @decompose("SquaredDifference")
@@ -37,6 +37,25 @@ def l2_loss(x: Term) -> Term:
     """Half the sum of squares."""
     refuse_unless(x.dtype.is_floating, f"it has no form for {x.dtype}")
     return x.apply("Square").sum(*range(len(x.shape))) * 0.5
+
+
+@decompose("TruncateDiv")
+def truncate_div(x: Term, y: Term) -> Term:
+    """The quotient cut towards 0: one more than the floor where that is below 0 and a rest remains."""
+    refuse_unless(not x.dtype.is_floating, f"it has no form for {x.dtype}")
+    floor = x.apply("FloorDiv", y)
+    is_cut = ~(floor * y).equal(x) & (floor < 0)
+    return floor + is_cut.cast(x.dtype)
+
+
+@decompose("ArgMax")
+def arg_max(x: Term, axis: Term, *, output_type: DType = INT64) -> Term:
+    """The first of the largest: of integers of 64 bits, which a runtime may sort but not compare so."""
+    refuse_unless(x.dtype is INT64 and len(x.shape) > 0, f"it has no form for {x.dtype}")
+    refuse_unless(axis.ints("its axis")[0] in (-1, len(x.shape) - 1), "its axis is not the last one")
+    count = x.body.constant(1, INT32)
+    _, places = x.body.add("TopKV2", [x.value, count.value], ports=2, T=x.dtype, sorted=True)
+    return places.body.add("Squeeze", [places.value], T=INT32, squeeze_dims=(-1,))[0].cast(output_type)
 
 
 # --- 0 where an operand is 0, whatever the other is ---------------------------------------------------------

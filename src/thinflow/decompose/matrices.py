@@ -263,3 +263,22 @@ def _reflector(column: Term, j: int, size: int) -> tuple[Term, Term]:
     length = difference.square() + tail
     factor = where(is_clear, 0.0, 2.0 / where(is_clear, 1.0, length))
     return v, factor.expand_dims(-1)
+
+
+@decompose("Einsum")
+def einsum(*xs: Term, equation: str) -> Term:
+    """A product of more than two tensors, two at a time from the left."""
+    left, arrow, result = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    refuse_unless(bool(arrow) and len(xs) == len(terms) > 2, "only more than two tensors are taken apart")
+    y, own = xs[0], terms[0]
+    for n, (x, term) in enumerate(zip(xs[1:], terms[1:], strict=True), 2):
+        # What is summed over is what nobody behind asks for.
+        kept = own + term if n == len(xs) else "".join(terms[n:]) + result
+        both = [c for c in dict.fromkeys(own + term) if c in kept and c != "."]
+        dots = "..." if "." in own + term else ""
+        following = result if n == len(xs) else dots + "".join(both)
+        parts = [y.value, x.value]
+        y = y.body.add("Einsum", parts, T=y.dtype, N=2, equation=f"{own},{term}->{following}".encode())[0]
+        own = following
+    return y

@@ -7,6 +7,8 @@ then is an error.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from thinflow.errors import UnsupportedOp
 
 # ATen's views, and ops that hand on their operand as it is in some cases: `contiguous` of what is, `dropout`
@@ -29,17 +31,37 @@ _WRITES_NOTHING = frozenset({"detach_", "requires_grad_", "squeeze_", "unsqueeze
 
 
 class Aliases:
-    """Which names of a program share memory, and which of them show it as it was."""
+    """Which names of a program share memory, and which of them show it as it was.
+
+    Attributes:
+        owner: what those names stand for that are kept.
+    """
 
     def __init__(self) -> None:
         self._groups: dict[str, set[str]] = {}
         self._stale: dict[str, str] = {}
         self._kept: set[str] = set()
+        self._states: set[str] = set()
+        self.owner = "a parameter, or a part of a buffer, of the model, which the next run would see"
 
-    def keep(self, name: str) -> None:
-        """Note a parameter or buffer: what is written there would be there in the next run."""
+    def keep(self, name: str, *, is_state: bool = False) -> None:
+        """Note a parameter or buffer: what is written there is there in the next run.
+
+        Args:
+            is_state: whether that is followed, as long as it is written by its own name.
+        """
         self._groups.setdefault(name, {name})
         self._kept.add(name)
+        if is_state:
+            self._states.add(name)
+
+    def join(self, names: Iterable[str]) -> None:
+        """Note names that may share memory: what graphs hand on of their operands is not followed."""
+        joined: set[str] = set()
+        for name in names:
+            joined |= self._groups.get(name, {name})
+        for name in joined:
+            self._groups[name] = joined
 
     def check(self, name: str) -> None:
         """Refuse to read what an op has changed behind another name.
@@ -63,7 +85,7 @@ class Aliases:
             results: names of what it gives.
 
         Raises:
-            UnsupportedOp: it writes into a parameter or a buffer.
+            UnsupportedOp: it writes into a parameter, or into a part of a buffer.
         """
         if source is None or not (base in _VIEWS or is_in_place(base)):
             return False
@@ -73,8 +95,11 @@ class Aliases:
             self._groups[name] = group
         if not is_in_place(base) or base in _WRITES_NOTHING:
             return False
-        if group & self._kept:
-            raise UnsupportedOp("it changes a parameter or buffer of the model, which the next run would see")
+        if group & self._kept and source not in self._states:
+            raise UnsupportedOp(
+                f"it changes {self.owner}",
+                hint="export it in core ATen: torch.export.save(program.run_decompositions(), path)",
+            )
         for name in group - {source, *results}:
             self._stale[name] = f"'{node}'"
         return True
@@ -83,3 +108,9 @@ class Aliases:
 def is_in_place(base: str) -> bool:
     """True if an op writes into its first operand, by how PyTorch names such ops."""
     return base.endswith("_") and not base.startswith("__")
+
+
+def writes_in_place(target: str) -> bool:
+    """True if a node of a program writes its first operand anew."""
+    base = target.removeprefix("torch.ops.aten.").partition(".")[0]
+    return base != target and is_in_place(base) and base not in _WRITES_NOTHING

@@ -273,6 +273,7 @@ class Lifter:
         """Take over an input or a constant."""
         # Quantization parameters stay known by the source's node: in the new graph values are real numbers.
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("quantization_")}
+        self._leave_free(node.name)
         copy = self.graph.add(node.op, [self.of(v) for v in node.inputs], node.name, attrs=attrs)
         copy.output().spec = node.output().spec if copy.tensor is None else constant_spec(copy.tensor)
         self._values[node.output()] = copy.output()
@@ -298,6 +299,8 @@ class Lifter:
         if results[0].node in self._placed or results[0].port:
             results[0] = self.graph.add("Identity", [results[0]], node.name).output()
         else:
+            if results[0].node.name != node.name:
+                self._leave_free(node.name)
             self.graph.rename(results[0].node, node.name)
         self.note(node, results)
         for port, value in enumerate(results):
@@ -305,6 +308,11 @@ class Lifter:
             # Ports of the new op may be others; the name by which the file knows the value leads there.
             if value.name != node.output(port).name:
                 self.graph.aliases[node.output(port).name] = value.name
+
+    def _leave_free(self, name: str) -> None:
+        """Take a name of the file from the node of a rule that happens to have it."""
+        if name in self.graph and self.graph.node(name) not in self._placed:
+            self.graph.rename(self.graph.node(name), self.graph.unique_name(name))
 
     def note(self, node: Node, results: list[Value]) -> None:
         """Let values stand for the outputs of an op."""

@@ -56,6 +56,10 @@ class Arguments:
         self._read.add(name)
         return name in self._places or name in self.call.node.attrs
 
+    def is_tensor(self, name: str) -> bool:
+        """True if an argument is a tensor, or a number that is computed."""
+        return name in self._places
+
     def tensor(self, name: str) -> Value:
         """A tensor.
 

@@ -333,6 +333,23 @@ def _sym_numel(a: Arguments) -> Value:
     return a.emit("Size", a.x, out_type=INT64)
 
 
+def _compared(name: str, op: str) -> None:
+    """What Python asks of sizes: exporters check so what a run gives."""
+
+    @aten(f"operator.{name}")
+    def rule(a: Arguments) -> Value:
+        x, y = (operand(a, n, INT64) for n in ("a", "b"))
+        return x.apply(op, y).value
+
+
+_compared("lt", "Less")
+_compared("le", "LessEqual")
+_compared("gt", "Greater")
+_compared("ge", "GreaterEqual")
+_compared("eq", "Equal")
+_compared("ne", "NotEqual")
+
+
 def _of_numbers(name: str, op: str) -> None:
     """What Python computes with sizes."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.decompose.terms import Term, where
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, INT32
 from thinflow.lift.aten.arguments import Arguments, aten
@@ -93,3 +94,24 @@ def _triangle(a: Arguments, *, upper: bool) -> Value:
     whole = np.ones((rows, columns), bool)
     mask = a.body.constant(np.triu(whole, k) if upper else np.tril(whole, k), BOOL)
     return where(mask, x, x.of(0)).value
+
+
+@aten("meshgrid", "meshgrid.indexing")
+def _meshgrid(a: Arguments) -> list[Value]:
+    """Each vector along an axis of its own, as often as the others have elements."""
+    terms = [a.body.term(v).reshape([-1]) for v in a.tensors("tensors")]
+    order = a.text("indexing", "ij")
+    if order not in {"ij", "xy"}:
+        raise UnsupportedOp(f"its indexing is '{order}'")
+    axes = list(range(len(terms)))
+    if order == "xy" and len(terms) > 1:
+        axes[:2] = [1, 0]
+    sizes: list[Size] = [0] * len(terms)
+    for axis, term in zip(axes, terms, strict=True):
+        sizes[axis] = size(term, 0)
+    shape = vector(a.body, sizes).value
+    lines = [
+        t.reshape([-1 if n == axis else 1 for n in range(len(terms))])
+        for axis, t in zip(axes, terms, strict=True)
+    ]
+    return [a.emit("BroadcastTo", line.value, shape, Tidx=INT32) for line in lines]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from thinflow.decompose.terms import Term, where
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import BOOL
+from thinflow.ir.types import BOOL, INT32
 from thinflow.lift.aten.arguments import Arguments, aten
+from thinflow.lift.onnx.formulas import product, reshaped, size, vector
 
 
-def _counted(places: Term, count: int | None) -> Term:
+def counted(places: Term, count: int | None) -> Term:
     """Places counted from the front: PyTorch takes those from the end as negative numbers."""
     if places.known is not None and (places.known >= 0).all():
         return places
@@ -36,14 +37,66 @@ def _index(a: Arguments) -> Value:
     x, places = a.term(), a.optional_tensors("indices")
     axes = [n for n, p in enumerate(places) if p is not None]
     terms = [a.body.term(p) for p in places if p is not None]
-    if any(t.dtype is BOOL or t.dtype.numpy().itemsize == 1 for t in terms):
-        raise UnsupportedOp("it chooses by a mask: how many elements there are depends on what it is given")
-    if not axes or axes != list(range(axes[0], axes[0] + len(axes))):
-        raise UnsupportedOp("its axes of places are not neighbours")
-    terms = [_counted(t, x.shape[n]) for n, t in zip(axes, terms, strict=True)]
+    if not axes:
+        return a.emit("Identity", x.value)
+    if any(map(is_mask, terms)):
+        return chosen(a, x, one_mask(terms), axes[0]).value
+    terms = [counted(t, x.shape[n]) for n, t in zip(axes, terms, strict=True)]
+    if axes != list(range(axes[0], axes[0] + len(axes))):
+        rest = [n for n in range(len(x.shape)) if n not in axes]
+        x, axes = x.transpose([*axes, *rest]), list(range(len(axes)))
     if len(terms) == 1:
         return x.gather(terms[0], axes[0]).value
     return _together(a, x, axes[0], terms)
+
+
+def is_mask(places: Term) -> bool:
+    """True for places that are told by true and false."""
+    return places.dtype is BOOL or places.dtype.numpy().itemsize == 1
+
+
+def one_mask(terms: list[Term]) -> Term:
+    """The mask that stands alone.
+
+    Raises:
+        UnsupportedOp: it does not.
+    """
+    if len(terms) > 1:
+        raise UnsupportedOp("it chooses by a mask and by places at once")
+    return terms[0].cast(BOOL)
+
+
+def chosen(a: Arguments, x: Term, mask: Term, first: int) -> Term:
+    """The parts of a tensor at which a mask over some of its axes is true; their number is open."""
+    count = len(mask.shape)
+    if not count:
+        raise UnsupportedOp("its mask has no axes")
+    sizes = [size(x, n) for n in range(len(x.shape))]
+    # As TensorFlow's boolean_mask: one axis in the place of those of the mask.
+    flat = reshaped(x, [*sizes[:first], product(sizes[first : first + count]), *sizes[first + count :]])
+    places = a.body.term(a.emit("Where", mask.reshape([-1]).value, T=BOOL))
+    return flat.gather(a.body.term(a.emit("Squeeze", places.value, squeeze_dims=(1,))), first)
+
+
+@aten("masked_select")
+def _masked_select(a: Arguments) -> Value:
+    x, mask = a.term(), a.term("mask")
+    if x.shape != mask.shape or None in x.shape:
+        shape = a.emit("BroadcastArgs", x.sizes().value, mask.sizes().value)
+        x, mask = (a.body.term(a.emit("BroadcastTo", t.value, shape, Tidx=INT32)) for t in (x, mask))
+    return chosen(a, x, mask, 0).value
+
+
+@aten("nonzero", "argwhere")
+def _nonzero(a: Arguments) -> Value:
+    """[n, rank]: the places of what is not 0."""
+    return a.emit("Where", a.x)
+
+
+@aten("nonzero_numpy")
+def _nonzero_by_axis(a: Arguments) -> list[Value]:
+    """The places of what is not 0, a vector per axis."""
+    return [a.body.term(a.emit("Where", a.x)).at(1, n).value for n in range(a.rank)]
 
 
 def _together(a: Arguments, x: Term, first: int, terms: list[Term]) -> Value:
@@ -61,25 +114,11 @@ def _together(a: Arguments, x: Term, first: int, terms: list[Term]) -> Value:
     return x.reshape([*before, total, *behind]).gather(flat, first).value
 
 
-@aten("scatter.src", "scatter.value", "scatter_add")
-def _scatter(a: Arguments) -> Value:
-    """Elements put, or added, at places along an axis."""
-    if a.call.node.op == "aten.scatter.value":
-        raise UnsupportedOp("it puts one number into many places")
-    adds, index, source = a.call.node.op == "aten.scatter_add", a.term("index"), a.term("src")
-    # Of the source only what the places cover is taken.
-    for axis, (taken, given) in enumerate(zip(index.shape, source.shape, strict=True)):
-        if taken is None or given is None:
-            raise UnsupportedOp("the sizes of its places are not known")
-        source = source.cut(axis, 0, taken) if taken < given else source
-    options = {"reduction": b"add"} if adds else {}
-    return a.onnx("ScatterElements", a.x, index.value, source.value, axis=a.axis(), **options)
-
-
 @aten("copy", ignores=("non_blocking",))
 def _copy(a: Arguments) -> Value:
-    source, said = a.cast(a.tensor("src"), a.dtype), a.spec.shape
-    if said is None or source.spec.shape != said or None in said:
-        raise UnsupportedOp("it copies into a tensor of another shape, or of an open one")
-    a.ignore("self")
-    return a.emit("Identity", source)
+    """What is copied into a tensor, in its type and shape."""
+    source, x = a.cast(a.tensor("src"), a.dtype), a.term()
+    if source.spec.shape == x.shape and None not in x.shape:
+        return a.emit("Identity", source)
+    sizes = vector(a.body, [size(x, n) for n in range(len(x.shape))])
+    return a.emit("BroadcastTo", source, sizes.value, Tidx=INT32)

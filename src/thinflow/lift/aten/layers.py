@@ -72,6 +72,14 @@ def _einsum(a: Arguments) -> Value:
     return a.onnx("Einsum", *a.tensors("tensors"), equation=a.text("equation").encode())
 
 
+@aten("_weight_norm")
+def _weight_norm(a: Arguments) -> Value:
+    """Directions of the first axis or another, each with a length of its own."""
+    v, g, axis = a.term("v"), a.term("g"), a.integer("dim", 0)
+    others = [n for n in range(len(v.shape)) if n != axis % len(v.shape) or axis == -1]
+    return (v * (g / v.square().sum(*others, keep=True).sqrt())).value
+
+
 # --- normalizations -----------------------------------------------------------------------------------------
 
 

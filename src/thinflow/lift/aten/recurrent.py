@@ -107,6 +107,41 @@ def _first(a: Arguments, states: Value, start: int, count: int, total: int) -> V
     return a.body.term(states).cut(0, start, start + count).value
 
 
+def _cell(a: Arguments, op: str, order: Sequence[int], states: list[Value], **options: Attr) -> list[Value]:
+    """The states after one step.
+
+    Args:
+        states: before it, [batch, units].
+    """
+    bias = None
+    if a.has("b_ih"):
+        bias = _biases(a, [a.tensor(n) for n in ("w_ih", "w_hh", "b_ih", "b_hh")], 4, order)
+    weights = [_joined(a, [a.tensor(n)], order) for n in ("w_ih", "w_hh")]
+    units = int(np.asarray(a.tensor("w_hh").spec.shape or (0, 0))[1])
+    x, *firsts = (a.body.term(v).expand_dims(0).value for v in (a.tensor("input"), *states))
+    results = a.onnx_results(
+        op, x, *weights, bias, None, *firsts,
+        count=1 + len(states), direction=b"forward", hidden_size=units, **options,
+    )  # fmt: skip
+    return [a.emit("Squeeze", v, squeeze_dims=(0,)) for v in results[1:]]
+
+
+@aten("lstm_cell")
+def _lstm_cell(a: Arguments) -> list[Value]:
+    return _cell(a, "LSTM", (0, 3, 1, 2), a.tensors("hx"))
+
+
+@aten("gru_cell")
+def _gru_cell(a: Arguments) -> list[Value]:
+    return _cell(a, "GRU", (1, 0, 2), [a.tensor("hx")], linear_before_reset=1)
+
+
+@aten("rnn_tanh_cell", "rnn_relu_cell")
+def _rnn_cell(a: Arguments) -> list[Value]:
+    word = b"Tanh" if a.call.node.op.endswith("tanh_cell") else b"Relu"
+    return _cell(a, "RNN", (0,), [a.tensor("hx")], activations=(word,))
+
+
 @aten("lstm.input")
 def _lstm(a: Arguments) -> list[Value]:
     """Gates i, f, g, o; ONNX's are i, o, f, g."""

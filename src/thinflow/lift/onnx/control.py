@@ -5,7 +5,7 @@ Bodies are lifted for each call: what is constant outside is constant inside, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ from thinflow.lift.onnx.sequences import MOST_ITEMS, is_sequence
 from thinflow.lift.onnx.values import integers
 from thinflow.lift.rules import lifts
 
-_MOST_TURNS = (1 << 31) - 1
+MOST_TURNS = (1 << 31) - 1
 """Iterations of a loop without a limit: TensorFlow's loops count in int32."""
 
 
@@ -32,19 +32,29 @@ _MOST_TURNS = (1 << 31) - 1
 
 @lifts("onnx.If")
 def _if(c: Call) -> list[Value]:
-    names = ("then_branch", "else_branch")
-    branches = [c.body(name) for name in names]
-    values = [c[i] for i in range(1, len(c.xs))]
-    choice = c.content(c[0])
-    if choice is not None and choice.size == 1:
+    branches = {name: c.body(name) for name in ("then_branch", "else_branch")}
+    return either(c, c[0], branches, [c[i] for i in range(1, len(c.xs))])
+
+
+def either(c: Call, choice: Value, branches: Mapping[str, Function], values: Sequence[Value]) -> list[Value]:
+    """The results of one of two functions.
+
+    Args:
+        choice: one element: true for the first.
+        branches: by the parts of a name that tell them apart.
+        values: their operands.
+    """
+    known = c.content(choice)
+    one, other = branches.values()
+    if known is not None and known.size == 1:
         # Which one runs follows from sizes, say: as if the file had that one only.
-        return inlined(c, branches[0 if choice.reshape(-1)[0] else 1], values)
+        return inlined(c, one if known.reshape(-1)[0] else other, values)
     # ONNX allows one element of any rank; TensorFlow would take a vector for true because it has elements.
-    condition = c.emit("Reshape", c[0], integers(c, ()), Tshape=INT64)
+    condition = c.emit("Reshape", choice, integers(c, ()), Tshape=INT64)
     fixed = [True] * len(values)
     lifted = [
         lifted_body(c, function, values, f"{c.name}_{name}", fixed=fixed)
-        for name, function in zip(names, branches, strict=True)
+        for name, function in branches.items()
     ]
     (one, taken), (other, _) = lifted
     specs = [_either(a.spec, b.spec) for a, b in zip(one.outputs, other.outputs, strict=True)]
@@ -149,7 +159,7 @@ def settled(
         now = following
 
 
-def _relaxed(start: Term, spec: TensorSpec) -> Term:
+def relaxed(start: Term, spec: TensorSpec) -> Term:
     """What a state begins with, of which no more is known than holds in every iteration."""
     if start.value.spec.shape == spec.shape:
         return start
@@ -187,7 +197,7 @@ def for_all(
         after = [Term(count.body, v) for v in results]
         return after[: len(own)], after[len(own) :]
 
-    starts = [_relaxed(s, spec) for s, spec in zip(states, specs[0], strict=True)]
+    starts = [relaxed(s, spec) for s, spec in zip(states, specs[0], strict=True)]
     body = fixed[0].body if fixed else Formula(c)
     if not starts:
         # A loop carries something: TensorFlow's take no loops without.
@@ -277,12 +287,12 @@ def _goes_on_always(iteration: Iteration) -> bool:
 def _times(c: Call, body: Formula) -> int | Term:
     """The limit of iterations in int32, as TensorFlow's loops count."""
     if not c.has(0):
-        return _MOST_TURNS
+        return MOST_TURNS
     limit = c.content(c[0])
     if limit is not None:
-        return max(0, min(int(limit.reshape(-1)[0]), _MOST_TURNS))
+        return max(0, min(int(limit.reshape(-1)[0]), MOST_TURNS))
     scalar = body.term(c.emit("Reshape", c[0], integers(c, ()), Tshape=INT64))
-    return scalar.minimum(_MOST_TURNS).maximum(0).cast(INT32)
+    return scalar.minimum(MOST_TURNS).maximum(0).cast(INT32)
 
 
 def _while(
@@ -311,7 +321,7 @@ def _while(
         more = [concat([a, b.expand_dims(0)], 0) for a, b in zip(old, after[count:], strict=True)]
         return [going, *after[:count], *more], []
 
-    starts = [_relaxed(s, spec) for s, spec in zip(states, specs[0], strict=True)]
+    starts = [relaxed(s, spec) for s, spec in zip(states, specs[0], strict=True)]
     last, _, _ = while_loop(
         _times(c, body), step, [first, *starts, *gathered], outer, goes_on=lambda going, *_: going
     )
@@ -325,4 +335,4 @@ def _nothing(body: Formula, spec: TensorSpec) -> Term:
         raise UnsupportedOp("the shape of what it gathers iteration by iteration is not known")
     # One row that is cut off in the end: LiteRT's loops do not carry a tensor without elements.
     first = body.constant(np.zeros((1, *(n or 0 for n in spec.shape))), spec.dtype)
-    return _relaxed(first, TensorSpec(spec.dtype, (None, *spec.shape)))
+    return relaxed(first, TensorSpec(spec.dtype, (None, *spec.shape)))

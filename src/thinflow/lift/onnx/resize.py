@@ -88,6 +88,8 @@ def _axes(f: Formula, x: Term) -> list[Axis]:
         raise UnsupportedOp("it names an axis twice")
     axes = [Axis(size(x, n), size(x, n)) for n in range(count)]
     wanted = _sizes(f) if not _is_old(c) and c.has(3) else None
+    if wanted is not None and c.has(2) and c[2].spec.shape != (0,):
+        raise UnsupportedOp("it has both sizes and scales")
     given: Sequence[Size | float] = _scales(c) if wanted is None else wanted
     if len(given) != len(named):
         raise UnsupportedOp(f"it has {len(given)} sizes or scales for {len(named)} axes")

@@ -29,7 +29,7 @@ def _scan(c: Call) -> list[Value]:
     states, along = _operands(c, iteration, 0)
     axes = [a % len(t.shape) for a, t in zip(_each(c, "scan_input_axes", len(along)), along, strict=True)]
     turned = _each(c, "scan_input_directions", len(along))
-    end, stacks = _gone_along(c, iteration, states, along, axes, turned)
+    end, stacks = gone_along(c, iteration, states, along, axes, turned)
     ways = _each(c, "scan_output_directions", len(stacks))
     places = _each(c, "scan_output_axes", len(stacks))
     placed = [_placed(*each) for each in zip(stacks, places, ways, strict=True)]
@@ -49,7 +49,7 @@ def _by_sequence(c: Call) -> list[Value]:
     rows = []
     for number in range(batch):
         own, slices = ([t.at(0, number) for t in terms] for terms in (states, along))
-        end, stacks = _gone_along(c, iteration, own, slices, [0] * len(slices), turned)
+        end, stacks = gone_along(c, iteration, own, slices, [0] * len(slices), turned)
         rows.append([*end, *stacks])
     return [stack(parts, 0).value for parts in zip(*rows, strict=True)]
 
@@ -64,7 +64,7 @@ def _operands(c: Call, iteration: Iteration, first: int) -> tuple[list[Term], li
     return given[: len(given) - slices], given[len(given) - slices :]
 
 
-def _gone_along(
+def gone_along(
     c: Call,
     iteration: Iteration,
     states: Sequence[Term],
