@@ -40,8 +40,8 @@ thinflow convert model.h5 model.tflite
   Weights in `.npz` are refused, as Keras pickles them.
 - Nothing is run from a file. A **Lambda layer** is Python's bytecode, and a **custom class** is only a
   name: both are refused by name, unless you say what they compute, by `--lambda NAME=FILE.py:FUNCTION` or
-  `thinflow.load(path, custom_layers={"NAME": function})`. The function gets the call, as in [A Keras
-  layer](../CONTRIBUTING.md#a-keras-layer). A name that no layer has is an error:
+  `thinflow.load(path, custom_layers={"NAME": function})`; a name that no layer has is an error. The function
+  gets the call, as in [A Keras layer](../CONTRIBUTING.md#a-keras-layer):
 
   ```python
   def halve(c):

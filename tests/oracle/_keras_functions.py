@@ -68,6 +68,54 @@ KERAS_3: dict[str, Function] = {
     "any": lambda o, x, y: (
         o.cast(o.any(x > 1.0, axis=-1), "float32") + o.cast(o.all(y > -1.9, axis=-1), "float32")
     ),
+    "sort": lambda o, x, y: o.sort(x) + o.sort(y, axis=1),
+    "argsort": lambda o, x, y: o.take_along_axis(x, o.argsort(x, axis=1), axis=1) + y,
+    "sort integers": lambda o, x, y: o.cast(o.sort(o.cast(x * 3.0, "int32")), "float32") + y,
+    "take along": lambda o, x, y: o.take_along_axis(y, o.argsort(x) - 3, axis=-1),
+    "lower triangle": lambda o, x, y: o.tril(x) + o.tril(y, k=2) + o.tril(x, k=-1),
+    "upper triangle": lambda o, x, y: o.triu(x) + o.triu(y, k=1) + o.triu(x, k=-2),
+    "multihot": lambda o, x, y: o.multi_hot(o.cast(o.abs(x) * 3.0, "int32"), 7)[:, :4, 0] + y[:, :, 0],
+    "segments": lambda o, x, y: (
+        o.segment_sum(x, o.cast([0, 0], "int32"), num_segments=1)[0]
+        + o.segment_max(y, o.cast([0, 0], "int32"), num_segments=1)[0]
+    ),
+    "in top k": lambda o, x, y: o.cast(o.in_top_k(o.argmax(y[:, 0], axis=-1), x[:, 0], 2), "float32"),
+    "conv": lambda o, x, y: o.conv(x, o.ones((3, 6, 5)), 1, "same"),
+    "conv 2d": lambda o, x, y: o.conv(o.expand_dims(x, -1), o.ones((2, 3, 1, 4)), (1, 2), "same"),
+    "computed kernel": lambda o, x, y: o.conv(x, o.reshape(o.mean(y, axis=(0, 1)), (1, 6, 1)), 1, "valid"),
+    "depthwise": lambda o, x, y: o.depthwise_conv(o.expand_dims(x, 1), o.ones((1, 3, 6, 2)), 1, "same"),
+    "separable": lambda o, x, y: o.separable_conv(x, o.ones((2, 6, 2)), o.ones((1, 12, 3)), 1, "valid"),
+    "pooling": lambda o, x, y: o.max_pool(x, 2, 2) + o.average_pool(y, 3, 2, "same"),
+    "pooling 2d": lambda o, x, y: o.max_pool(o.expand_dims(x, -1), (2, 3), 1, "same"),
+    "adaptive": lambda o, x, y: o.adaptive_average_pool(x, (3,)) + o.adaptive_max_pool(y, (3,)),
+    "batch norm": lambda o, x, y: (
+        o.batch_normalization(
+            x, o.ones(6) * 0.5, o.ones(6) * 2.0, -1, offset=o.ones(6), scale=o.ones(6) * 3.0, epsilon=1e-2
+        )
+        + o.batch_normalization(y, o.ones(4), o.ones(4), 1)
+    ),
+    "moments": lambda o, x, y: o.moments(x, axes=[1])[0] + o.moments(y, axes=[1])[1],
+    "degrees": lambda o, x, y: o.deg2rad(x) + o.rad2deg(y),
+    "numbers": lambda o, x, y: (
+        o.exp2(x) + o.trunc(3.0 * y) + o.sinc(x) + o.erfc(y) + o.nan_to_num(x / 0.0, posinf=3.0)
+    ),
+    "rounding": lambda o, x, y: o.round(x, 2) + o.round(y),
+    "pairs": lambda o, x, y: o.hypot(x, y) + o.logaddexp(x, y) + o.heaviside(o.trunc(x), y),
+    "close": lambda o, x, y: (
+        o.cast(o.isclose(x, y, rtol=0.1, atol=0.3), "float32") + o.cast(o.isposinf(x), "float32")
+    ),
+    "diff": lambda o, x, y: o.diff(x, n=2) + o.diff(y, axis=-1)[:, :, 1:],
+    "outer": lambda o, x, y: o.outer(x[:, 0, 0], y[0, 0]),
+    "append": lambda o, x, y: o.append(x, y, axis=1) + o.full_like(o.append(x, y, axis=1), 3),
+    "peaks": lambda o, x, y: o.ptp(x, axis=1) + o.average(y, axis=1) + o.average(x, axis=1, weights=o.abs(y)),
+    "count": lambda o, x, y: o.cast(o.count_nonzero(o.trunc(x), axis=-1), "float32") + o.norm(y, axis=-1),
+    "cumulated": lambda o, x, y: o.cumprod(x, axis=2) + o.cumsum(y, axis=-1),
+    "stacked": lambda o, x, y: o.concatenate([o.vstack([x, y]), o.hstack([y, x])[:0, :4]], axis=0),
+    "colours": lambda o, x, y: (
+        o.image.rgb_to_grayscale(o.abs(x[:, :, None, :3]))
+        + o.image.hsv_to_rgb(o.image.rgb_to_hsv(o.sigmoid(y[:, :, None, :3])))
+    ),
+    "blocks": lambda o, x, y: o.depth_to_space(o.reshape(x, (-1, 2, 3, 4)), 2),
 }
 TENSORFLOW: dict[str, Function] = {
     "arithmetic": lambda t, x, y: (x + y) * 2.0 - y / 3.0 + 1.5 * x - (-y),
@@ -111,5 +159,7 @@ TENSORFLOW: dict[str, Function] = {
     ),
     "normalize": lambda t, x, y: t.math.l2_normalize(x, axis=-1) + y,
     "resize": lambda t, x, y: t.image.resize(t.expand_dims(x, -1), (8, 9)),
+    "sort": lambda t, x, y: t.sort(x, axis=1, direction="DESCENDING") + t.sort(y),
+    "cumprod": lambda t, x, y: t.math.cumprod(x, axis=1) + t.cumsum(y, 2),
     "depth": lambda t, x, y: t.nn.depth_to_space(t.reshape(x, (-1, 2, 3, 4)), 2),
 }

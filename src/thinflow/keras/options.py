@@ -107,7 +107,7 @@ class Options:
 
     def choice(self, option: str, *choices: str) -> str:
         """A word that is one of these; the first is the default."""
-        value = self.text(option, choices[0]).lower()
+        value = choices[0] if self.get(option) is None else self.text(option, choices[0]).lower()
         if value not in choices:
             raise self.refuse(f"{option} is '{value}', and only {', '.join(choices)} are known")
         return value

@@ -40,28 +40,29 @@ def _of_keras_1(c: Call, array: Array, dims: int) -> Array:
 def convolved(
     c: Call,
     x: Value,
-    kernel: Array,
+    kernel: Array | Value,
     strides: Sequence[int],
     padding: str,
     dilations: Sequence[int],
     name: str = "",
 ) -> Value:
     """A convolution over one, two or three axes; the kernel is [..., inputs, outputs]."""
-    dims = kernel.ndim - 2
-    inputs, groups_of = c.size(x, -1, "the number of its input's channels"), kernel.shape[-2]
+    shape = c.shape(kernel) if isinstance(kernel, Value) else kernel.shape
+    dims = len(shape) - 2
+    inputs, groups_of = c.size(x, -1, "the number of its input's channels"), shape[-2]
     if not groups_of or inputs % groups_of:
         raise c.refuse(f"its kernel is for {groups_of} channels, and its input has {inputs}")
     if padding == "CAUSAL":
-        x = c.pad(x, [[0, 0], [dilations[0] * (kernel.shape[0] - 1), 0], [0, 0]])
+        x = _led(c, x, shape[0], dilations[0])
         padding = "VALID"
     if dims == 1:
-        x, kernel = c.expand(x, 1), kernel[None]
+        x, kernel = c.expand(x, 1), _widened(c, kernel)
         strides, dilations = (1, *strides), (1, *dilations)
-    op, layout = f"Conv{kernel.ndim - 2}D", "NDHWC" if dims == 3 else "NHWC"
+    op, layout = f"Conv{max(dims, 2)}D", "NDHWC" if dims == 3 else "NHWC"
     y = c.emit(
         op,
         x,
-        c.const(kernel, "kernel"),
+        kernel if isinstance(kernel, Value) else c.const(kernel, "kernel"),
         name=name or op,
         strides=(1, *strides, 1),
         padding=padding,
@@ -69,6 +70,17 @@ def convolved(
         data_format=layout,
     )
     return c.squeeze(y, 1) if dims == 1 else y
+
+
+def _led(c: Call, x: Value, size: int | None, dilation: int) -> Value:
+    """With zeros before the first step, so that no step sees one behind it."""
+    if size is None:
+        raise c.refuse("the size of its kernel is open")
+    return c.pad(x, [[0, 0], [dilation * (size - 1), 0], [0, 0]])
+
+
+def _widened(c: Call, kernel: Array | Value) -> Array | Value:
+    return c.expand(kernel, 0) if isinstance(kernel, Value) else kernel[None]
 
 
 def _paddings(c: Call, dims: int) -> str:
@@ -113,14 +125,29 @@ def _depthwise(c: Call, x: Value, name: str, dims: int) -> Value:
     strides, dilations = c.ints("strides", dims, 1), c.ints("dilation_rate", dims, 1)
     padding = _paddings(c, dims)
     if padding == "CAUSAL":
-        x, padding = c.pad(x, [[0, 0], [dilations[0] * (kernel.shape[0] - 1), 0], [0, 0]]), "VALID"
+        x, padding = _led(c, x, kernel.shape[0], dilations[0]), "VALID"
+    return depthwise_convolved(c, x, kernel, strides, padding, dilations, name)
+
+
+def depthwise_convolved(
+    c: Call,
+    x: Value,
+    kernel: Array | Value,
+    strides: Sequence[int],
+    padding: str,
+    dilations: Sequence[int],
+    name: str = "kernel",
+) -> Value:
+    """A convolution of each channel; the kernel is [..., channels, times], over one axis or two."""
+    dims = len(strides)
     if dims == 1:
         # TensorFlow's op takes equal strides only; the axis of size 1 does not mind.
-        x, kernel, strides, dilations = c.expand(x, 1), kernel[None], strides * 2, (1, *dilations)
+        x, kernel = c.expand(x, 1), _widened(c, kernel)
+        strides, dilations = (*strides, *strides), (1, *dilations)
     y = c.emit(
         "DepthwiseConv2dNative",
         x,
-        c.const(kernel, name),
+        kernel if isinstance(kernel, Value) else c.const(kernel, name),
         name="depthwise",
         strides=(1, *strides, 1),
         padding=padding,

@@ -2,53 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from thinflow.ir.graph import Value
 from thinflow.keras.call import Call
-from thinflow.keras.registry import Result, layer
+from thinflow.keras.registry import Result, Rule, layer
 
 
-def _pooled(c: Call, op: str, dims: int) -> Value:
+def pooled(c: Call, op: str, dims: int) -> Value:
+    """`MaxPool` or `AvgPool` over windows of one, two or three axes, by the options that all of them have."""
     x = c.to_last(c[0])
     sizes = c.ints("pool_size", dims)
     strides = sizes if c.get("strides") is None else c.ints("strides", dims)
     padding = c.choice("padding", "valid", "same").upper()
     if dims == 1:
         x, sizes, strides = c.expand(x, 1), (1, *sizes), (1, *strides)
-    layout = "NDHWC" if dims == 3 else "NHWC"
+    op, layout = (f"{op}3D", "NDHWC") if dims == 3 else (op, "NHWC")
     y = c.emit(op, x, ksize=(1, *sizes, 1), strides=(1, *strides, 1), padding=padding, data_format=layout)
     return c.from_last(c.squeeze(y, 1) if dims == 1 else y)
-
-
-@layer("MaxPooling1D", "MaxPool1D")
-def max_pooling_1d(c: Call) -> Result:
-    return _pooled(c, "MaxPool", 1)
-
-
-@layer("MaxPooling2D", "MaxPool2D")
-def max_pooling_2d(c: Call) -> Result:
-    return _pooled(c, "MaxPool", 2)
-
-
-@layer("MaxPooling3D", "MaxPool3D")
-def max_pooling_3d(c: Call) -> Result:
-    return _pooled(c, "MaxPool3D", 3)
-
-
-@layer("AveragePooling1D", "AvgPool1D")
-def average_pooling_1d(c: Call) -> Result:
-    return _pooled(c, "AvgPool", 1)
-
-
-@layer("AveragePooling2D", "AvgPool2D")
-def average_pooling_2d(c: Call) -> Result:
-    return _pooled(c, "AvgPool", 2)
-
-
-@layer("AveragePooling3D", "AvgPool3D")
-def average_pooling_3d(c: Call) -> Result:
-    return _pooled(c, "AvgPool3D", 3)
 
 
 # --- over everything ----------------------------------------------------------------------------------------
@@ -89,7 +61,7 @@ def global_average_pooling_1d(c: Call) -> Result:
 # --- to a given size ----------------------------------------------------------------------------------------
 
 
-def _adaptive(c: Call, reduction: str, dims: int) -> Value:
+def adapted(c: Call, reduction: str, dims: int) -> Value:
     """Windows as even as can be: the one of number i goes from floor(i n / m) to ceil((i + 1) n / m)."""
     y = c.to_last(c[0])
     for axis, count in enumerate(c.ints("output_size", dims), start=1):
@@ -115,31 +87,18 @@ def _part(c: Call, x: Value, axis: int, bounds: Sequence[int]) -> Value:
     return c.sliced(x, begin, [*[None] * axis, bounds[1]])
 
 
-@layer("AdaptiveAveragePooling1D")
-def adaptive_average_1d(c: Call) -> Result:
-    return _adaptive(c, "Mean", 1)
+# --- the layers over one, two and three axes ----------------------------------------------------------------
 
 
-@layer("AdaptiveAveragePooling2D")
-def adaptive_average_2d(c: Call) -> Result:
-    return _adaptive(c, "Mean", 2)
+_Window: TypeAlias = Callable[[Call, str, int], Value]
 
 
-@layer("AdaptiveAveragePooling3D")
-def adaptive_average_3d(c: Call) -> Result:
-    return _adaptive(c, "Mean", 3)
+def _of(window: _Window, op: str, dims: int) -> Rule:
+    return lambda c: window(c, op, dims)
 
 
-@layer("AdaptiveMaxPooling1D")
-def adaptive_max_1d(c: Call) -> Result:
-    return _adaptive(c, "Max", 1)
-
-
-@layer("AdaptiveMaxPooling2D")
-def adaptive_max_2d(c: Call) -> Result:
-    return _adaptive(c, "Max", 2)
-
-
-@layer("AdaptiveMaxPooling3D")
-def adaptive_max_3d(c: Call) -> Result:
-    return _adaptive(c, "Max", 3)
+for _dims in (1, 2, 3):
+    layer(f"MaxPooling{_dims}D", f"MaxPool{_dims}D")(_of(pooled, "MaxPool", _dims))
+    layer(f"AveragePooling{_dims}D", f"AvgPool{_dims}D")(_of(pooled, "AvgPool", _dims))
+    layer(f"AdaptiveMaxPooling{_dims}D")(_of(adapted, "Max", _dims))
+    layer(f"AdaptiveAveragePooling{_dims}D")(_of(adapted, "Mean", _dims))

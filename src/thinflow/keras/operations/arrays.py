@@ -138,8 +138,12 @@ def concatenate(c: Call) -> Result:
 
 @operation("Stack", "stack", "Hstack", "Vstack")
 def stack(c: Call) -> Result:
-    if c.layer.kind in ("Hstack", "Vstack"):
-        return c.concat(c.xs, 1 if c.layer.kind == "Hstack" and c.rank(c[0]) > 1 else 0)
+    if c.layer.kind == "Hstack":
+        return c.concat(c.xs, 1 if c.rank(c[0]) > 1 else 0)
+    if c.layer.kind == "Vstack":
+        if c.rank(c[0]) < 2:
+            raise c.refuse("it stacks vectors, of which Keras's backends make different things")
+        return c.concat(c.xs, 0)
     axis = number(c, "axis", 1, 0)
     given = c.args[0]
     items = given if isinstance(given, list | tuple) else [given]
@@ -277,12 +281,19 @@ def shape_list(c: Call) -> Result:
     return [c.literal(c.dim(x, axis)) for axis in range(c.rank(x))]
 
 
-@operation("Cumsum", "math.cumsum", "cumsum", ignores=("exclusive", "reverse"))
+@operation("Cumsum", "math.cumsum", "cumsum", "Cumprod", "math.cumprod", ignores=("exclusive", "reverse"))
 def cumsum(c: Call) -> Result:
     x = first(c)
     flags: dict[str, Any] = {key: bool(c.kwargs.get(key)) for key in ("exclusive", "reverse")}
-    axis = c.axis(number(c, "axis", 1, 0), c.rank(x))
-    return c.emit("Cumsum", x, c.const(axis, "axis"), Tidx=INT32, **flags)
+    axis = c.argument("axis", 1, c.get("axis", None if c.generation >= 3 else 0))
+    if axis is None:
+        x, axis = c.reshape(x, (None,)), 0
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise c.refuse(f"its axis is {str(axis)[:40]}")
+    name = c.layer.options.get("dtype")
+    x = c.cast(x, dtype(name)) if isinstance(name, str) and c.layer.is_operation else x
+    op = "Cumprod" if "umprod" in str(c.layer.options.get("function", c.layer.kind)) else "Cumsum"
+    return c.emit(op, x, c.const(c.axis(axis, c.rank(x)), "axis"), Tidx=INT32, **flags)
 
 
 @operation("ZerosLike", "zeros_like", ignores=("optimize",))

@@ -46,9 +46,8 @@ for _op, _names in {
     "Sign": ("Sign", "math.sign", "sign"),
     "Square": ("Square", "math.square", "square"),
     "LogicalNot": ("math.logical_not", "logical_not"),
-    "Round": ("Round", "math.round", "round"),
 }.items():
-    operation(*_names, ignores=("decimals",))(_unary(_op, False))
+    operation(*_names)(_unary(_op, False))
 for _op, _names in {
     "Exp": ("Exp", "math.exp", "exp"),
     "Expm1": ("Expm1", "math.expm1"),
@@ -85,6 +84,18 @@ for _op, _names in {
     "IsFinite": ("Isfinite", "math.is_finite"),
 }.items():
     operation(*_names)(_tested(_op))
+
+
+@operation("Round", "math.round", "round")
+def rounded(c: Call) -> Result:
+    """To whole numbers, or to as many places behind the point."""
+    x, decimals = first(c), c.get("decimals", 0)
+    if not isinstance(decimals, int) or decimals < 0 or (decimals and not c.type_of(x).is_floating):
+        raise c.refuse(f"it rounds to {decimals} places behind the point")
+    if not decimals:
+        return c.emit("Round", x)
+    factor = float(10**decimals)
+    return c.emit("RealDiv", c.emit("Round", c.emit("Mul", x, factor)), factor)
 
 
 @operation("LogicalNot")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT
 from thinflow.keras.call import Call
 from thinflow.keras.layers.reshaping import resized
 from thinflow.keras.operations.arrays import number, numbers
 from thinflow.keras.operations.elementwise import first
-from thinflow.keras.registry import Result, operation
+from thinflow.keras.registry import Result, Rule, operation
 
 
 @operation("Resize", "image.resize", ignores=("preserve_aspect_ratio", "antialias", "crop_to_aspect_ratio"))
@@ -43,21 +46,40 @@ def old_resize(c: Call) -> Result:
     return c.emit(op, first(c), c.const(sizes, "resize/size"), name="resize", **flags)
 
 
-@operation("nn.depth_to_space")
-def depth_to_space(c: Call) -> Result:
-    _last(c)
-    return c.emit("DepthToSpace", first(c), block_size=number(c, "block_size", 1), data_format="NHWC")
+def _moved(op: str) -> Rule:
+    def rule(c: Call) -> Value:
+        if c.argument("data_format", 2, c.get("data_format", "NHWC")) not in ("NHWC", "channels_last", None):
+            raise c.refuse("its channels are first")
+        return c.emit(op, first(c), block_size=number(c, "block_size", 1), data_format="NHWC")
+
+    return rule
 
 
-@operation("nn.space_to_depth")
-def space_to_depth(c: Call) -> Result:
-    _last(c)
-    return c.emit("SpaceToDepth", first(c), block_size=number(c, "block_size", 1), data_format="NHWC")
+operation("nn.depth_to_space", "DepthToSpace")(_moved("DepthToSpace"))
+operation("nn.space_to_depth", "SpaceToDepth")(_moved("SpaceToDepth"))
 
 
-def _last(c: Call) -> None:
-    if c.argument("data_format", 2, "NHWC") != "NHWC":
+def _colours(op: str) -> Rule:
+    def rule(c: Call) -> Value:
+        c.read.add("images")
+        if c.is_channels_first:
+            raise c.refuse("its channels are first")
+        return c.emit(op, c[0])
+
+    return rule
+
+
+operation("RGBToHSV")(_colours("RGBToHSV"))
+operation("HSVToRGB")(_colours("HSVToRGB"))
+
+
+@operation("RGBToGrayscale")
+def grayscale(c: Call) -> Result:
+    """What an eye sees of the three colours."""
+    c.read.add("images")
+    if c.is_channels_first:
         raise c.refuse("its channels are first")
+    return c.reduce("Sum", c.emit("Mul", c[0], np.array([0.2989, 0.587, 0.114], np.float32)), [-1], True)
 
 
 @operation("nn.local_response_normalization")

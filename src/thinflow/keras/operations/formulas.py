@@ -1,0 +1,256 @@
+"""Functions of numpy's that are a formula of a few ops."""
+
+from __future__ import annotations
+
+import math
+
+from thinflow.ir.graph import Value
+from thinflow.ir.types import BOOL, FLOAT, INT32, dtype
+from thinflow.keras import activations
+from thinflow.keras.call import Call
+from thinflow.keras.operations.arrays import number, numbers
+from thinflow.keras.operations.elementwise import first, operands
+from thinflow.keras.registry import Result, Rule, operation
+
+
+def _floats(c: Call, x: Value) -> Value:
+    return x if c.type_of(x).is_floating else c.cast(x, FLOAT)
+
+
+def _both(c: Call) -> tuple[Value, Value]:
+    x, y = operands(c)
+    return _floats(c, x), _floats(c, y)
+
+
+# --- one operand --------------------------------------------------------------------------------------------
+
+
+def _scaled(factor: float) -> Rule:
+    return lambda c: c.emit("Mul", _floats(c, first(c)), factor)
+
+
+operation("Deg2rad")(_scaled(math.pi / 180))
+operation("Rad2deg")(_scaled(180 / math.pi))
+
+
+@operation("Copy", "Array", "ConvertToTensor", "SaturateCast", ignores=("sparse", "ragged"))
+def copy(c: Call) -> Result:
+    """The tensor itself, in another type where one is named."""
+    x, name = first(c), c.layer.options.get("dtype")
+    c.read.add("dtype")
+    if not isinstance(name, str):
+        return x
+    element = dtype(name)
+    if c.layer.kind == "SaturateCast" and element is not c.type_of(x) and not element.is_floating:
+        raise c.refuse(f"it casts to {name}, with the largest and smallest numbers for what is beyond them")
+    return c.cast(x, element)
+
+
+@operation("Fabs")
+def fabs(c: Call) -> Result:
+    return c.emit("Abs", _floats(c, first(c)))
+
+
+@operation("Exp2")
+def exp2(c: Call) -> Result:
+    x = _floats(c, first(c))
+    return c.emit("Pow", c.const(2.0, like=x), x)
+
+
+@operation("Erfc", "math.erfc")
+def erfc(c: Call) -> Result:
+    return c.emit("Erfc", _floats(c, first(c)))
+
+
+@operation("Trunc")
+def trunc(c: Call) -> Result:
+    """The number without what is behind its point."""
+    x = first(c)
+    if not c.type_of(x).is_floating:
+        return x
+    below = c.emit("Less", x, 0.0)
+    return activations.where(c, below, c.emit("Ceil", x), c.emit("Floor", x))
+
+
+@operation("Sinc")
+def sinc(c: Call) -> Result:
+    """sin(pi x) / (pi x), and 1 at 0."""
+    x = c.emit("Mul", _floats(c, first(c)), math.pi)
+    is_zero = c.emit("Equal", x, 0.0)
+    safe = activations.where(c, is_zero, 1.0, x)
+    return activations.where(c, is_zero, 1.0, c.emit("RealDiv", c.emit("Sin", safe), safe))
+
+
+@operation("NanToNum")
+def nan_to_num(c: Call) -> Result:
+    x = first(c)
+    if not c.type_of(x).is_floating:
+        return x
+    most = {"float": 3.4028234663852886e38, "double": 1.7976931348623157e308, "half": 65504.0}
+    largest = most.get(c.type_of(x).name)
+    if largest is None:
+        raise c.refuse(f"its input is of the type {c.type_of(x).name}")
+    nan, high, low = (c.get(key) for key in ("nan", "posinf", "neginf"))
+    if any(isinstance(n, bool) or not isinstance(n, int | float | None) for n in (nan, high, low)):
+        raise c.refuse("what it puts in is no number")
+    y = activations.where(c, c.emit("IsNan", x), nan or 0.0, x)
+    y = activations.where(c, c.emit("Equal", x, math.inf), largest if high is None else high, y)
+    return activations.where(c, c.emit("Equal", x, -math.inf), -largest if low is None else low, y)
+
+
+def _infinite(which: float) -> Rule:
+    return lambda c: c.emit("Equal", _floats(c, first(c)), which)
+
+
+operation("Isposinf")(_infinite(math.inf))
+operation("Isneginf")(_infinite(-math.inf))
+
+
+@operation("Size")
+def size(c: Call) -> Result:
+    return c.emit("Size", first(c), out_type=INT32)
+
+
+def _reversed(axis: int) -> Rule:
+    return lambda c: c.emit("ReverseV2", first(c), c.const([axis], "axis"), Tidx=INT32)
+
+
+operation("Flipud")(_reversed(0))
+operation("Fliplr")(_reversed(1))
+
+
+@operation("Diff")
+def diff(c: Call) -> Result:
+    """Each element minus the one before, n times."""
+    x, count = first(c), number(c, "n", 1, 1)
+    axis = c.axis(number(c, "axis", 2, -1), c.rank(x))
+    if count < 0 or count > c.size(x, axis):
+        raise c.refuse(f"it takes the differences {count} times")
+    for _ in range(count):
+        begin, end = [0] * axis, c.size(x, axis)
+        after = c.sliced(x, [*begin, 1], [*[None] * axis, end])
+        x = c.emit("Sub", after, c.sliced(x, [*begin, 0], [*[None] * axis, end - 1]))
+    return x
+
+
+# --- two operands -------------------------------------------------------------------------------------------
+
+
+@operation("Hypot")
+def hypot(c: Call) -> Result:
+    """sqrt(x^2 + y^2), with the larger of both taken out."""
+    x, y = (c.emit("Abs", v) for v in _both(c))
+    high, low = c.emit("Maximum", x, y), c.emit("Minimum", x, y)
+    ratio = c.emit("DivNoNan", low, high)
+    return c.emit("Mul", high, c.emit("Sqrt", c.emit("AddV2", c.emit("Square", ratio), 1.0)))
+
+
+@operation("Logaddexp")
+def logaddexp(c: Call) -> Result:
+    """log(exp(x) + exp(y))."""
+    x, y = _both(c)
+    gap = c.emit("Abs", c.emit("Sub", x, y))
+    return c.emit("AddV2", c.emit("Maximum", x, y), c.emit("Log1p", c.emit("Exp", c.emit("Neg", gap))))
+
+
+@operation("Heaviside")
+def heaviside(c: Call) -> Result:
+    """0 below 0, 1 above, and the second operand at 0."""
+    x, middle = _both(c)
+    step = c.cast(c.emit("Greater", x, 0.0), c.type_of(x))
+    return activations.where(c, c.emit("Equal", x, 0.0), middle, step)
+
+
+@operation("Isclose")
+def isclose(c: Call) -> Result:
+    """|x - y| <= atol + rtol |y|; infinities are close to themselves."""
+    if c.flag("equal_nan"):
+        raise c.refuse("nothing is equal to no number")
+    x, y = _both(c)
+    tolerances = [
+        c.argument(name, place, default) for name, place, default in (("rtol", 2, 1e-5), ("atol", 3, 1e-8))
+    ]
+    if any(isinstance(n, bool) or not isinstance(n, int | float) for n in tolerances):
+        raise c.refuse("its tolerance is no number")
+    relative, absolute = (c.const(float(n), like=x) for n in tolerances if isinstance(n, int | float))
+    gap = c.emit("Abs", c.emit("Sub", x, y))
+    allowed = c.emit("AddV2", absolute, c.emit("Mul", relative, c.emit("Abs", y)))
+    near = c.emit("LogicalAnd", c.emit("LessEqual", gap, allowed), c.emit("IsFinite", y), T=None)
+    return c.emit("LogicalOr", near, c.emit("Equal", x, y), T=None)
+
+
+@operation("Outer")
+def outer(c: Call) -> Result:
+    """All products of an element of each, as a matrix."""
+    x, y = operands(c)
+    return c.emit("Mul", c.reshape(x, (None, 1)), c.reshape(y, (1, None)))
+
+
+@operation("Append")
+def append(c: Call) -> Result:
+    x, y = operands(c)
+    axis = c.argument("axis", 2, c.get("axis"))
+    if axis is None:
+        return c.concat([c.reshape(v, (None,)) for v in (x, y)], 0)
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise c.refuse(f"its axis is {str(axis)[:40]}")
+    return c.concat([x, y], c.axis(axis, c.rank(x)))
+
+
+@operation("FullLike")
+def full_like(c: Call) -> Result:
+    x, name = first(c), c.layer.options.get("dtype")
+    c.read.add("dtype")
+    zeros = c.emit("ZerosLike", c.cast(x, dtype(name)) if isinstance(name, str) else x)
+    if c.type_of(zeros) is BOOL:
+        raise c.refuse("it is filled with yes or no")
+    return c.emit("AddV2", zeros, c.cast(c.literal(c.argument("fill_value", 1), zeros), c.type_of(zeros)))
+
+
+# --- over axes ----------------------------------------------------------------------------------------------
+
+
+def _axes(c: Call, x: Value) -> list[int]:
+    given = numbers(c, "axis", 2)
+    return list(range(c.rank(x))) if given is None else [c.axis(n, c.rank(x)) for n in given]
+
+
+@operation("Ptp")
+def peak_to_peak(c: Call) -> Result:
+    x = first(c)
+    axes, keeps = _axes(c, x), c.flag("keepdims")
+    return c.emit("Sub", c.reduce("Max", x, axes, keeps), c.reduce("Min", x, axes, keeps))
+
+
+@operation("CountNonzero")
+def count_nonzero(c: Call) -> Result:
+    x = first(c)
+    found = x if c.type_of(x) is BOOL else c.emit("NotEqual", x, 0)
+    return c.reduce("Sum", c.cast(found, INT32), _axes(c, x))
+
+
+@operation("Average")
+def average(c: Call) -> Result:
+    """The mean, or that with a weight for each element."""
+    x, given = _floats(c, first(c)), c.argument("weights", 1)
+    axes = _axes(c, x)
+    if given is None:
+        return c.reduce("Mean", x, axes)
+    weights = c.cast(c.literal(given, x), c.type_of(x))
+    if c.shape(weights) != c.shape(x):
+        raise c.refuse("its weights are of another shape than its input")
+    return c.emit("RealDiv", c.reduce("Sum", c.emit("Mul", x, weights), axes), c.reduce("Sum", weights, axes))
+
+
+@operation("Norm", "linalg.norm")
+def norm(c: Call) -> Result:
+    """The euclidean norm over the axes, of a vector or of all elements."""
+    order = c.argument("ord", 1, c.get("ord"))
+    x = _floats(c, first(c))
+    given = numbers(c, "axis", 2)
+    axes = list(range(c.rank(x))) if given is None else [c.axis(n, c.rank(x)) for n in given]
+    is_euclidean = order is None or order == "euclidean" or (order == 2 and len(axes) == 1)
+    if not is_euclidean and not (order == "fro" and len(axes) == 2):
+        raise c.refuse(f"its order is {str(order)[:40]}")
+    keeps = bool(c.argument("keepdims", 3, c.get("keepdims")))
+    return c.emit("Sqrt", c.reduce("Sum", c.emit("Square", x), axes, keeps))
