@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ import thinflow
 from tests.conformance.zoo import STEPS, distance
 from thinflow.api import convert_verified
 from thinflow.cli import main
-from thinflow.errors import ThinflowError
 from thinflow.ir.types import FLOAT
 
 pytest.importorskip("onnxruntime")
@@ -23,15 +21,6 @@ NAMES = [f.name for f in FILES]
 
 CODES = 5
 """By so many a file of the same scales may be off: the integer kernels of both round in ways of their own."""
-PART = "can hold only a part of the model"
-JOBS = (".tflite", ".onnx", "optimize")
-LEFT: dict[tuple[str, str], str] = {
-    **{("mnist_lstm_int8.tflite", job): PART for job in JOBS},
-}
-"""What does not work yet: file and job -> what it says instead. To be emptied.
-
-The LSTM of integers has no form beside LiteRT's own operator.
-"""
 
 
 def answers_of(file: Path) -> tuple[dict[str, np.ndarray], dict[str, list[np.ndarray]]]:
@@ -73,10 +62,6 @@ def require_answers(file: Path, made: Path) -> None:
         assert min(distance(found, expected) for expected in right) <= limit
 
 
-def refused(file: Path, job: str) -> bool:
-    return (file.name, job) in LEFT
-
-
 needs_zoo = pytest.mark.skipif(not FILES, reason="no ../shared with real models (or set THINFLOW_SHARED)")
 
 
@@ -87,11 +72,6 @@ def test_a_file_becomes_either_format(file: Path, suffix: str, tmp_path: Path) -
     target = tmp_path / f"made{suffix}"
     # In its own format as well: made anew, and not copied, since somebody says what becomes of state.
     state = "freeze" if suffix == ".onnx" else "auto"
-    if refused(file, suffix):
-        with pytest.raises(ThinflowError, match=re.escape(LEFT[file.name, suffix])):
-            convert_verified(file, target, state=state, strict=True, shapes=shapes_of(file))
-        assert not list(tmp_path.iterdir())
-        return
     made = convert_verified(file, target, state=state, strict=True, shapes=shapes_of(file))
     assert f"{file.name} itself" in made.proof
     assert any(note.startswith(f"{file.name} is ") for note in made.notes)
@@ -107,17 +87,10 @@ def test_a_file_is_looked_at_and_optimized(
     assert capsys.readouterr().out.startswith(f"{file.name} is a")
     feeds, _ = answers_of(file)
 
-    def optimized() -> object:
-        options = {"measure": False, "strict": True, "shapes": shapes_of(file)}
-        return thinflow.optimize(file, tmp_path / "out", calibration=[named(file, feeds)], **options)
-
-    if refused(file, "optimize"):
-        with pytest.raises(ThinflowError, match=re.escape(LEFT[file.name, "optimize"])):
-            optimized()
-        return
-    report = optimized()
-    assert "itself" in " ".join(report.origin)  # type: ignore[attr-defined]
-    require_answers(file, report.files["fp32"])  # type: ignore[attr-defined]
+    options = {"measure": False, "strict": True, "shapes": shapes_of(file)}
+    report = thinflow.optimize(file, tmp_path / "out", calibration=[named(file, feeds)], **options)
+    assert "itself" in " ".join(report.origin)
+    require_answers(file, report.files["fp32"])
 
 
 def named(file: Path, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -142,12 +142,35 @@ def real(call: Call, x: Value, grid: Grid) -> Value:
     known = call.lifter.behind.get(x)
     if known is not None:
         return known
-    wide = call.emit("Cast", x, SrcT=x.dtype, DstT=FLOAT)
-    numbers = call.emit("Mul", call.emit("Sub", wide, _zero(call, grid)), _number(call, grid.scale))
+    numbers = _spelled_real(call, x, grid)
     if keeps(call, numbers, grid):
         # Once for all readers; it rounds nothing, and says what the numbers are.
         call.lifter.behind[x] = numbers = on_grid(call, numbers, grid)
     return numbers
+
+
+def _spelled_real(call: Call, x: Value, grid: Grid) -> Value:
+    """(x - zero) * scale."""
+    wide = call.emit("Cast", x, SrcT=x.dtype, DstT=FLOAT)
+    return call.emit("Mul", call.emit("Sub", wide, _zero(call, grid)), _number(call, grid.scale))
+
+
+def operand_codes(call: Call, x: Value, grid: Grid) -> Value:
+    """Codes for an op that computes with them. Where grids are kept they are made of real numbers that say
+    theirs, so that these can be fed, or computed by other ops.
+    """
+    if not (call.lifter.keeps_grids and grid.is_range):
+        return x
+    # Exact: numbers on a grid are nearest to the codes that they came from.
+    numbers = real(call, x, grid)
+    return spelled_codes(call, numbers, _number(call, grid.scale), _zero(call, grid), grid)
+
+
+def result_codes(call: Call, y: Value, grid: Grid) -> Value:
+    """The codes that an op gave, with the real numbers behind them, where grids are kept."""
+    if not (call.lifter.keeps_grids and grid.is_range):
+        return y
+    return codes(call, _spelled_real(call, y, grid), grid)
 
 
 def _number(call: Call, number: float) -> Value:

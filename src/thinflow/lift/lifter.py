@@ -292,7 +292,7 @@ class Lifter:
 
     def place(self, node: Node, results: list[Value]) -> None:
         """Put what a rule made of an op into its place; the last node takes its name."""
-        results = self._after_effects(results)
+        results = self.after_effects(results)
         if not results:
             return
         # It has a node and a name already, as an operand handed on; or a node's first output has its name.
@@ -320,13 +320,12 @@ class Lifter:
             value.spec = both(value.spec, node.output(port).spec)
             self._values[node.output(port)] = value
 
-    def _after_effects(self, results: list[Value]) -> list[Value]:
+    def after_effects(self, results: list[Value]) -> list[Value]:
         """The results, which come only once variables hold what the op leaves in them."""
         effects, self.effects = self.effects, []
         if not effects:
             return results
         waiting = [self.graph.add("Identity", [v], v.node.name, control_inputs=effects) for v in results]
-        # Set here, as these nodes are not made by `many`, which infers.
         for node, value in zip(waiting, results, strict=True):
             node.output().spec = value.spec
         return [n.output() for n in waiting]

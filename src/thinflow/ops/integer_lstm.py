@@ -25,7 +25,7 @@ INT16: DType = dtype("int16")
 ARRAYS, NUMBERS = 7, 9
 """Of a gate: input weights, recurrent weights, their biases, peephole, norm, its bias; and pairs of factors
 for input, recurrent, peephole and norm, and the least variance."""
-_GATE_BITS = 3
+GATE_BITS = 3
 """Integer bits of the input of a gate's activation."""
 
 
@@ -86,6 +86,9 @@ class LiteRTIntegerLSTM(OpDef):
         factors: `NUMBERS` of each gate.
         ends: factor pair of the hidden state and its zero point, those of the projection, integer bits of the
             cell, limits of cell and projection (0 for none).
+        time_major: whether steps come first in x and y; else [batch,time,...].
+        scales, zeros: those of a LiteRT file from which the factors follow, as its lifting rule orders them;
+            only for writing such a file.
     """
 
     num_outputs = 3
@@ -105,6 +108,7 @@ class LiteRTIntegerLSTM(OpDef):
         gates: str = "ifgo",
         factors: tuple[int, ...] = (),
         ends: tuple[int, ...] = (),
+        time_major: bool = True,
     ) -> tuple[Array, Array, Array]:
         require(len(arrays) == ARRAYS * len(gates) + 2, "the arrays of its gates are not complete")
         wide = [a.astype(np.int64) for a in arrays]
@@ -115,10 +119,11 @@ class LiteRTIntegerLSTM(OpDef):
         # int64 throughout: products of 32 and 31 bits must not wrap before they are scaled.
         state, memory = h.astype(np.int64), cell.astype(np.int64)
         steps = []
-        for row in x.astype(np.int64):
+        axis = 0 if time_major else 1
+        for row in np.moveaxis(x, axis, 0).astype(np.int64):
             state, memory = _step(row, state, memory, made, wide[-2:], ends)
             steps.append(state)
-        y = np.stack(steps) if steps else np.zeros((0, *h.shape))
+        y = np.stack(steps, axis) if steps else np.zeros(np.insert(h.shape, axis, 0))
         return y.astype(np.int8), state.astype(np.int8), memory.astype(np.int16)
 
     @staticmethod
@@ -134,7 +139,7 @@ def _step(
     """The states after one step."""
     (*hidden, hidden_zero, m, shift, zero, cell_bits, cell_limit, limit) = ends
     f = _bent(sigmoid_table(), gates["f"].sums(x, h, cell))
-    g = _bent(tanh_table(_GATE_BITS), gates["g"].sums(x, h, cell))
+    g = _bent(tanh_table(GATE_BITS), gates["g"].sums(x, h, cell))
     # Coupled gates (CIFG): the input gate is 1 - f, 1 being the largest of 15 fractional bits.
     i = _bent(sigmoid_table(), gates["i"].sums(x, h, cell)) if "i" in gates else (1 << 15) - 1 - f
     # f and i, g have 15 fractional bits, the cell 15 - cell_bits: shifts by 15 and 30 - (15 - cell_bits).

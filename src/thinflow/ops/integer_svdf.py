@@ -23,6 +23,7 @@ class LiteRTIntegerSVDF(OpDef):
         rank: filters that make up a unit.
         factors: the pair from a feature's sum to the state's scale, and that from sums over time to y's.
         zeros: the zero points of x and y.
+        scales: of x, features, times, state and y, as a LiteRT file has them; only for writing such a file.
     """
 
     num_outputs = 2

@@ -22,12 +22,13 @@ from thinflow.optimize.converted import ConvertedModel, batch_failure, core_feed
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import LiteRTMaker, checked_batch, smaller_model
 from thinflow.optimize.maker import ModelMaker
-from thinflow.optimize.numeric_check import CODES_TOLERANCE, require_states
+from thinflow.optimize.numeric_check import CALLS, CODES_TOLERANCE, require_states
 from thinflow.optimize.onnx import OnnxMaker, onnx_model
 from thinflow.optimize.quantized import OnnxQuantizedModel, SmallerModel
 from thinflow.optimize.samples import Samples, samples_for
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.int8 import quantize_int8
+from thinflow.quantize.placement import UNSEEN
 from thinflow.quantize.prepare import prepare
 from thinflow.quantize.qdq import quantize_qdq
 from thinflow.quantize.qdq_ends import with_integer_ends
@@ -88,7 +89,8 @@ class KeptConverter(Converter[Any]):
         ends = make_ends_float(plain, (bits,))
         optimized = float_graph(plain, verify=self.verify, runtime=self.maker.order)
         kept = _kept(optimized.graph, ends, bits)
-        samples = samples_for(optimized.graph, None, limit=2)
+        # Files that keep state are asked several times in a row.
+        samples = samples_for(optimized.graph, None, limit=CALLS if plain.states else 2)
         make = _onnx if isinstance(self.maker, OnnxMaker) else _litert
         model, made = make(self.maker, optimized.graph, kept, samples)
         require_states(model.core)
@@ -97,7 +99,7 @@ class KeptConverter(Converter[Any]):
         beside: list[str] = []
 
         def check(part: str) -> None:
-            feeds = core_feeds(model.core, samples, 1)
+            feeds = core_feeds(model.core, samples, CALLS if model.core.states else 1)
             found.append(_compare(model, kept, samples, feeds, part, self.timeout_seconds))
             beside.append(self.beside_source(None if model.coverage.is_part else part))
 
@@ -233,14 +235,22 @@ def _compare(
     ]
     plan = Plan(core.graph, core.outputs, core.inputs, within=frozenset(core.nodes))
     expected = core_results(plan, core, feeds, samples)
+    # The file has its states itself, from one feed to the next.
+    fed = core.fed if core.states else core.inputs
     codes = [
-        [_codes(x, v.name, kept.ends.inputs, kept) for v, x in zip(core.inputs, feed, strict=True)]
+        [
+            _codes(x, v.name, kept.ends.inputs, kept)
+            for v, x in zip(core.inputs, feed, strict=True)
+            if v in fed
+        ]
         for feed in feeds
     ]
     runs = run_file(content, model.engine, codes, timeout_seconds=timeout_seconds)
-    farthest = 0.0
+    farthest, given = 0.0, core.given if core.states else core.outputs
     for wanted, found in zip(expected, runs, strict=True):
-        for value, one, other in zip(core.outputs, wanted, found, strict=True):
+        known = dict(zip(core.outputs, wanted, strict=True))
+        for value, other in zip(given, found, strict=True):
+            one = known[value]
             farthest = max(farthest, _steps_apart(value, one, model.as_expected(other, one), kept))
     return farthest
 
@@ -296,6 +306,8 @@ def _notes(made: SmallerModel[Any]) -> list[str]:
     floats: Sequence[tuple[Any, str]] = made.quantized.float_operators
     if floats:
         operator, why = floats[0]
+        # Nothing was calibrated here: the file's own scales are all that there are.
+        why = why.replace(UNSEEN, "the file states no scale of")
         many = " computes" if len(floats) == 1 else "s compute"
         notes.append(f"{len(floats)} operator{many} in float, first {operator.code}: {why}")
     return notes

@@ -350,7 +350,8 @@ def _fixed(tensor: Tensor, size: int) -> Tensor:
 
 def _drift(model: FloatModel, quantized: QuantizedModel, samples: Samples) -> str:
     """The drift of a smaller model that keeps its own state over calls in a row, in a sentence."""
-    content = to_bytes(with_variables(with_float_borders(quantized.quantized.program), model.core.states))
+    states = model.core.states
+    content = to_bytes(with_variables(with_float_borders(quantized.quantized.program, states), states))
     apart = check_calls(model, content, samples, tolerance=math.inf)
     return (
         f"the smaller model keeps its state with its own rounding: over {CALLS} calls in a row its answers"

@@ -14,6 +14,7 @@ from thinflow.engines._child import run_file
 from thinflow.errors import VerificationError, WriteError
 from thinflow.formats.files import write_file
 from thinflow.ir.brief import brief_repr
+from thinflow.ir.interface import State
 from thinflow.ir.notebook import table_html
 from thinflow.ir.types import FLOAT
 from thinflow.lower.onnx.target import write_onnx
@@ -117,7 +118,7 @@ class QuantizedModel(SmallerModel[Program]):
     def comparable(self) -> bytes:
         """The file that takes and gives floats as the float model does, whatever the types at the borders."""
         # States stay inputs and outputs here, so that single calls can be compared.
-        return to_bytes(with_float_borders(self.quantized.program))
+        return to_bytes(with_float_borders(self.quantized.program, self.core.states))
 
     def save(self, path: str | os.PathLike[str]) -> int:
         """Write a .tflite file, or an .onnx made from the same graph and samples; the bytes written.
@@ -168,10 +169,15 @@ class OnnxQuantizedModel(SmallerModel[OnnxProgram]):
         return write_onnx(program, path, external_data=external_data)
 
 
-def with_float_borders(program: Program) -> Program:
-    """The program behind QUANTIZE and before DEQUANTIZE where its inputs and outputs are integers."""
+def with_float_borders(program: Program, states: Sequence[State] = ()) -> Program:
+    """The program behind QUANTIZE and before DEQUANTIZE where its inputs and outputs are integers.
+
+    States that are codes in the float model, too, stay what they are.
+    """
     main = program.subgraphs[0]
-    inside = [t for t in (*main.inputs, *main.outputs) if t.quantization is not None]
+    codes = {v.name for s in states if s.start.dtype.is_integer for v in (s.input, s.output)}
+    ends = (*main.inputs, *main.outputs)
+    inside = [t for t in ends if t.quantization is not None and t.name not in codes]
     # Nothing to wrap: the program itself, and no copy of it.
     if not inside:
         return program

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from thinflow.quantize.kernels import Kernels, Operator, is_float
+from thinflow.quantize.ranges import Parameters
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.weights import LayerScales, layer_scales
 from thinflow.tflite.model import Subgraph, Tensor
@@ -31,3 +34,17 @@ def layer_scales_for(
     """The scales of an operator's constant weights and bias; see `layer_scales`."""
     per_channel, keep = recipe.per_channel, recipe.keep_weights
     return layer_scales(operator, kernels, s_x, s_y, per_channel=per_channel, keep=keep, shifted=shifted)
+
+
+def is_crossing(operator: Operator) -> bool:
+    """True for an operator between real numbers and codes that an op of a float program has of its own."""
+    return operator.code == "QUANTIZE" or operator.code == "DEQUANTIZE"
+
+
+def is_of_grid(codes: Tensor, parameters: Parameters | None) -> bool:
+    """True if codes have the type and the scale that parameters say."""
+    grid = codes.quantization
+    if parameters is None or grid is None or codes.dtype is not parameters.arithmetic.activation:
+        return False
+    own = grid.scale.tolist(), grid.zero_point.tolist()
+    return own == ([float(np.float32(parameters.scale))], [parameters.zero_point])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT8, INT32, UINT8
-from thinflow.quantize.borders import integer_borders, layer_scales_for
+from thinflow.quantize.borders import integer_borders, is_crossing, is_of_grid, layer_scales_for
 from thinflow.quantize.kernels import Fixed, Kernels, Weighted, is_float
 from thinflow.quantize.kernels.litert import BY_SCHEME
 from thinflow.quantize.merged_columns import with_merged_columns
@@ -213,10 +213,8 @@ class _Rewriter:
         # A uint8 input that is an output as well goes out as it came.
         if tensor in self._fed:
             return self._fed[tensor]
-        if tensor not in self._borders:
-            return self._as_plain(tensor)
         if tensor not in self._unsigned:
-            return self._as_integer(tensor)
+            return self._as_integer(tensor) if tensor in self._borders else self._as_plain(tensor)
         fetched = self._unsigned_tensor(tensor)
         # From the integers where they exist: going through floats would round a second time.
         source = self._integer.get(tensor) or self._as_plain(tensor)
@@ -238,6 +236,8 @@ class _Rewriter:
         if why_float == "":
             self._add_integer(operator)
             return
+        if is_crossing(operator) and self._are_same(operator):
+            return
         read = self._as_anything if why_float is None else self._as_plain
         new = replace(
             operator,
@@ -249,8 +249,19 @@ class _Rewriter:
         new.outputs += [
             self._rounded(t) if t in self._kept else self._plain_tensor(t) for t in operator.outputs
         ]
-        if why_float:
+        if why_float and not is_crossing(operator):
             self.kept_float.append((new, why_float))
+
+    def _are_same(self, operator: Operator) -> bool:
+        """Let real numbers, and codes that an op has itself, be the same integers; False if they differ."""
+        x, y = operator.inputs[0], operator.outputs[0]
+        is_made = operator.code == "QUANTIZE"
+        if x is None or not is_of_grid(y if is_made else x, self.assignment.of.get(x if is_made else y)):
+            return False
+        form = self._as_integer(x) if is_made else self._plain_tensor(x)
+        (self._plain if is_made else self._integer)[y] = form
+        form.name = y.name if y in self._borders else form.name
+        return True
 
     # ---------------------------------------------------------------------------------------------- operators
 

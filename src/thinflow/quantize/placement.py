@@ -18,6 +18,9 @@ from thinflow.program.model import Block, Tensor
 from thinflow.quantize.kernels import Kernels, Operator, float_inputs, float_outputs, is_float
 from thinflow.quantize.recipe import Recipe
 
+UNSEEN = "calibration saw no finite value of"
+"""Begins the reason of an operator that reads or writes a tensor without a range."""
+
 Placement = dict[Any, str]
 """Every operator that computes on float32 tensors -> why it stays float; "" if it becomes integer."""
 
@@ -104,7 +107,7 @@ def _why_impossible(
             if not np.isfinite(np.asarray(tensor.array())).all():
                 return f"constant '{tensor.name}' has values that are not finite"
         elif tensor not in observed:
-            return f"calibration saw no finite value of '{tensor.name}'"
+            return f"{UNSEEN} '{tensor.name}'"
     return ""
 
 

@@ -267,10 +267,15 @@ class Quantized(Generic[P]):
 def require_float(program: Program, subgraphs: int | None = None) -> None:
     """Refuse a program whose first `subgraphs` (default: all) are quantized already.
 
+    Recurrent ops that compute with codes of their own may be in a float program.
+
     Raises:
         GraphError: naming the tensor.
     """
     for subgraph in program.subgraphs[:subgraphs]:
-        for tensor in subgraph.tensors():
+        tensors = list(subgraph.tensors())
+        if any(t.is_variable and t.quantization is not None for t in tensors):
+            continue
+        for tensor in tensors:
             if tensor.quantization is not None and len(tensor.quantization.scale):
                 raise GraphError(f"tensor '{tensor.name}' is quantized already", hint="give the float model")

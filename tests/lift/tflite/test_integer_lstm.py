@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import thinflow
-from thinflow.errors import UnsupportedOp
+from thinflow.api import convert_verified
+from thinflow.errors import PartialModel, UnsupportedOp
 from thinflow.ir.types import FLOAT, INT8, INT32, DType, dtype
 from thinflow.ops._fixed_point import inverse_root, quantized_multiplier, sigmoid_table, tanh_table
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.reader import read_program
 from thinflow.tflite.writer import to_bytes
 
 pytest.importorskip("ai_edge_litert")
@@ -162,3 +164,80 @@ def test_factors_and_roots() -> None:
         m, shift = inverse_root(number)
         assert m * 2.0 ** (shift - 31) == pytest.approx(number**-0.5, rel=1e-5)
     assert inverse_root(0) == inverse_root(1)
+
+
+# --- out again ----------------------------------------------------------------------------------------------
+
+
+def differences(first: str, second: str, runs: int = 3, *, anew: bool = False) -> int:
+    """Codes that differ between two files over some runs in a row, both in LiteRT or ONNX Runtime."""
+    one, two = thinflow.Session(first), thinflow.Session(second)
+    rng, different = np.random.default_rng(3), 0
+    for _ in range(runs):
+        x = rng.integers(-128, 127, one.inputs["x"].shape, np.int8, endpoint=True)
+        if anew:
+            one.restart()
+        (expected,), (found,) = one.run(None, {"x": x}), two.run(None, {"x": x})
+        assert found.dtype == expected.dtype
+        different += int((found != expected).sum())
+    return different
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_it_becomes_the_fused_op_again(variant: str, tmp_path: Path) -> None:
+    path, made = model(tmp_path / "m.tflite", **VARIANTS[variant]), str(tmp_path / "made.tflite")
+    said = convert_verified(path, made, state="keep", strict=True)
+    assert "agrees with m.tflite itself in LiteRT, largest relative difference 0" in said.proof
+    assert differences(path, made) == 0
+    # As in the file: the op keeps its state itself, and nothing else is there.
+    (first,), (again,) = ([*read_program(Path(p).read_bytes()).subgraphs[0].operators] for p in (path, made))
+    assert [t is None for t in first.inputs] == [t is None for t in again.inputs]
+    for one, two in zip([*first.inputs, *first.outputs], [*again.inputs, *again.outputs], strict=True):
+        assert one is None or (one.shape, one.dtype, one.is_variable) == (
+            two.shape,
+            two.dtype,
+            two.is_variable,
+        )
+        if one is not None and one.dtype is not INT32:
+            assert one.quantization.scale == two.quantization.scale
+            assert one.quantization.zero_point == two.quantization.zero_point
+        if one is not None and one.is_constant:
+            np.testing.assert_array_equal(one.array(), two.array())
+
+
+@pytest.mark.parametrize("variant", ["plain", "everything"])
+def test_every_run_begins_anew_where_state_is_frozen(variant: str, tmp_path: Path) -> None:
+    path, made = model(tmp_path / "m.tflite", **VARIANTS[variant]), str(tmp_path / "made.tflite")
+    convert_verified(path, made, state="freeze", strict=True)
+    assert differences(path, made, anew=True) == 0
+
+
+def test_its_state_can_be_inputs_and_outputs(tmp_path: Path) -> None:
+    path, made = model(tmp_path / "m.tflite"), str(tmp_path / "made.tflite")
+    convert_verified(path, made, state="inputs", strict=True)
+    one, two = thinflow.Session(path), thinflow.Session(made)
+    names = [n for n in two.inputs if n != "x"]
+    held = {
+        n: np.full(two.inputs[n].shape, -5 if two.inputs[n].dtype is INT8 else 0, np.int16) for n in names
+    }
+    rng = np.random.default_rng(5)
+    for _ in range(3):
+        x = rng.integers(-128, 127, one.inputs["x"].shape, np.int8, endpoint=True)
+        fed = {n: a.astype(two.inputs[n].dtype.numpy()) for n, a in held.items()}
+        found = dict(zip(two.outputs, two.run(None, {"x": x, **fed}), strict=True))
+        np.testing.assert_array_equal(found.pop("y"), one.run(None, {"x": x})[0])
+        held = {n: found[f"{n}/next"] for n in names}
+
+
+@pytest.mark.parametrize("variant", [v for v, options in VARIANTS.items() if not options.get("norms")])
+def test_onnx_runtime_computes_it_bit_by_bit(variant: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    path, made = model(tmp_path / "m.tflite", **VARIANTS[variant]), str(tmp_path / "made.onnx")
+    convert_verified(path, made, state="freeze", strict=True)
+    assert differences(path, made, anew=True) == 0
+
+
+def test_a_layer_norm_of_codes_has_no_form_in_onnx(tmp_path: Path) -> None:
+    path = model(tmp_path / "m.tflite", norms=True)
+    with pytest.raises(PartialModel, match="there is no form of its layer norm in plain ops"):
+        convert_verified(path, tmp_path / "made.onnx", state="freeze", strict=True)

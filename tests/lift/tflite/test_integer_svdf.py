@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import thinflow
+from thinflow.api import convert_verified
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import INT8, INT32, DType, dtype
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
@@ -65,3 +66,22 @@ def test_what_its_kernel_does_not_take_is_refused(tmp_path: Path) -> None:
         thinflow.Session(model(tmp_path / "m.tflite", 0, activation="NONE"), "reference")
     with pytest.raises(UnsupportedOp, match="not of the types that its kernel of eight bits takes"):
         thinflow.Session(model(tmp_path / "m.tflite", 0, state=INT8), "reference")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "state"), [(".tflite", "keep"), (".tflite", "freeze"), (".onnx", "freeze")]
+)
+def test_it_goes_out_again_bit_by_bit(suffix: str, state: str, tmp_path: Path) -> None:
+    if suffix == ".onnx":
+        pytest.importorskip("onnxruntime")
+    for seed in range(6):
+        path, made = model(tmp_path / "m.tflite", seed), str(tmp_path / f"made{suffix}")
+        convert_verified(path, made, state=state, strict=True)
+        first, second = thinflow.Session(path), thinflow.Session(made)
+        rng = np.random.default_rng(seed)
+        for run in range(4):
+            feed = {"x": rng.integers(-128, 127, first.inputs["x"].shape, np.int8, endpoint=True)}
+            if state == "freeze":
+                first.restart()
+            (expected,), (found,) = first.run(None, feed), second.run(None, feed)
+            np.testing.assert_array_equal(found, expected, err_msg=f"seed {seed}, run {run}")

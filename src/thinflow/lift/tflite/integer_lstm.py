@@ -11,6 +11,7 @@ from thinflow.analysis.foreign_quant_params import TensorParams, params_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT8, INT32, DType, dtype
+from thinflow.lift.grids import Grid, operand_codes, result_codes
 from thinflow.lift.lifter import Call
 from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.typing import Array
@@ -52,7 +53,7 @@ class _Reader:
     """The arrays and factors of one op."""
 
     def __init__(self, c: Call, inside: Sequence[np.float32], zeros: Sequence[int]) -> None:
-        self.c, self.inside = c, inside
+        self.c, self.inside, self.zeros = c, inside, zeros
         # What a projection reads is kept from the other side of zero; measured against LiteRT 2.3.
         self.hidden_zero = -zeros[_INSIDE - 1] if c.has(_PROJECTION) else zeros[_INSIDE - 1]
         self.has_norms = c.has(_NORMS + 1)
@@ -74,32 +75,49 @@ class _Reader:
         return self.c.sizes(_RECURRENT + 1)[-1]
 
     def emitted(self, is_time_major: bool) -> Value:
-        c, x = self.c, self.c[_X]
-        shape = x.spec.shape
+        c = self.c
+        x = operand_codes(c, c[_X], Grid(float(self._scale(_X)), self._zero(_X), INT8))
+        shape = c[_X].spec.shape
         if shape is None:
             raise UnsupportedOp("the size of its input is not known")
-        x = self._steps(x, len(shape), is_time_major)
+        # One step has no axis of time.
+        is_step = len(shape) == 2
+        x = c.emit("ExpandDims", x, c.constant(0)) if is_step else x
         arrays = [c.constant(a) for letter in self.gates for a in self._arrays(letter)]
         arrays += [c.constant(a) for a in self._projection()]
-        factors = tuple(n for letter in self.gates for n in self._factors(letter))
-        inputs = [x, c.state(_H), c.state(_CELL), *arrays]
-        node = c.many("LiteRTIntegerLSTM", *inputs, gates=self.gates, factors=factors, ends=self._ends())
+        node = c.many(
+            "LiteRTIntegerLSTM",
+            *(x, c.state(_H), c.state(_CELL), *arrays),
+            gates=self.gates,
+            factors=tuple(n for letter in self.gates for n in self._factors(letter)),
+            ends=self._ends(),
+            time_major=is_step or is_time_major,
+            scales=self._scales(),
+            zeros=(self._zero(_X), self._zero(_H), _zero_of(self._output()), self.zeros[_INSIDE - 1]),
+        )
         c.leave(_H, node.output(1))
         c.leave(_CELL, node.output(2))
-        return self._restored(node.output(0), len(shape), is_time_major)
+        (y,) = c.lifter.after_effects([node.output(0)])
+        y = c.emit("Squeeze", y, squeeze_dims=(0,)) if is_step else y
+        return result_codes(c, y, Grid(float(self._output_scale()), _zero_of(self._output()), INT8))
 
-    def _steps(self, x: Value, rank: int, is_time_major: bool) -> Value:
-        if rank == 2:
-            return self.c.emit("ExpandDims", x, self.c.constant(0))
-        # The kernel goes through time on the outside, so batches come second.
-        order = self.c.constant((1, 0, 2))
-        return x if is_time_major else self.c.emit("Transpose", x, order, Tperm=INT32)
+    def _scales(self) -> tuple[float, ...]:
+        """The scales as the file has them; 0 for what is absent.
 
-    def _restored(self, y: Value, rank: int, is_time_major: bool) -> Value:
-        if rank == 2:
-            return self.c.emit("Squeeze", y, squeeze_dims=(0,))
-        order = self.c.constant((1, 0, 2))
-        return y if is_time_major else self.c.emit("Transpose", y, order, Tperm=INT32)
+        Of each gate those of input weights, recurrent weights, peephole, norm and the sums before the norm;
+        then of x, h, y, projection, and what the projection reads.
+        """
+        found: list[float] = []
+        for letter in self.gates:
+            n = _GATES.index(letter)
+            peephole = _PEEPHOLES + _WITH_PEEPHOLES.find(letter)
+            has_peephole = letter in _WITH_PEEPHOLES and self.c.has(peephole)
+            found += [float(self._scale(_WEIGHTS + n)), float(self._scale(_RECURRENT + n))]
+            found += [float(self._scale(peephole)) if has_peephole else 0.0]
+            found += [float(self._scale(_NORMS + n)) if self.has_norms else 0.0, float(self.inside[n])]
+        projection = float(self._scale(_PROJECTION)) if self.c.has(_PROJECTION) else 0.0
+        ends = self._scale(_X), self._scale(_H), self._output_scale(), projection, self.inside[_INSIDE - 1]
+        return (*found, *(float(end) for end in ends))
 
     # --- what the file says ---------------------------------------------------------------------------------
 
@@ -115,8 +133,7 @@ class _Reader:
         return result
 
     def _zero(self, place: int) -> int:
-        params = self._params(place)
-        return params.zero_point[0] if params.zero_point else 0
+        return _zero_of(self._params(place))
 
     def _power(self, place: int) -> int:
         """The exponent of a scale that is a power of two."""
@@ -198,17 +215,24 @@ class _Reader:
             self._limit("proj_clip", self._output_scale(), 1 << 7),
         )
 
-    def _output_scale(self) -> np.float32:
+    def _output(self) -> TensorParams:
         params = params_of(self.c.node.output())
         if params is None or params.is_per_channel:
             raise UnsupportedOp("its result has not one scale")
-        result: np.float32 = np.float32(params.scale[0])
+        return params
+
+    def _output_scale(self) -> np.float32:
+        result: np.float32 = np.float32(self._output().scale[0])
         return result
 
     def _limit(self, option: str, scale: np.float32, most: int) -> int:
         """A quantized bound; 0 for none."""
         limit = np.float32(self.c.get(option, 0.0))
         return int(np.clip(limit / scale, -most, most - 1)) if limit > 0 else 0
+
+
+def _zero_of(params: TensorParams) -> int:
+    return params.zero_point[0] if params.zero_point else 0
 
 
 def _moved(bias: Array, weights: Array, zero: int) -> Array:

@@ -8,6 +8,7 @@ from thinflow.analysis.foreign_quant_params import TensorParams, params_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT8, INT32, dtype
+from thinflow.lift.grids import Grid, operand_codes, result_codes
 from thinflow.lift.lifter import Call
 from thinflow.ops._fixed_point import quantized_multiplier
 
@@ -38,14 +39,22 @@ def integer_svdf(c: Call) -> Value:
     bias = c[_BIAS] if c.has(_BIAS) else c.constant(np.zeros(filters // rank, np.int32))
     node = c.many(
         "LiteRTIntegerSVDF",
-        *(c[_X], c[_FEATURES], c[_TIMES], bias, c.state(_STATE)),
+        *(
+            operand_codes(c, c[_X], Grid(x.scale[0], _zero(x), INT8)),
+            c[_FEATURES],
+            c[_TIMES],
+            bias,
+            c.state(_STATE),
+        ),
         rank=rank,
         factors=tuple(numbers),
         zeros=(_zero(x), _zero(y)),
+        scales=tuple(p.scale[0] for p in (x, features, times, state, y)),
         T=None,
     )
     c.leave(_STATE, node.output(1))
-    return node.output(0)
+    (made,) = c.lifter.after_effects([node.output(0)])
+    return result_codes(c, made, Grid(y.scale[0], _zero(y), INT8))
 
 
 def _params(source: Value | None, place: int) -> TensorParams:

@@ -9,6 +9,7 @@ from thinflow.lower.tflite import fuse_arithmetic as arithmetic
 from thinflow.lower.tflite import fuse_layout as layout
 from thinflow.lower.tflite.fuse_quantized import merge_addends, merge_columns
 from thinflow.lower.tflite.gelu import FuseGelu, FuseTanhGelu, expand_erf
+from thinflow.lower.tflite.integer_recurrent import fuse_crossings
 from thinflow.lower.tflite.quantized_context import is_quantized
 from thinflow.lower.tflite.wiring import activation
 from thinflow.program import fusion
@@ -58,6 +59,8 @@ def fuse(subgraph: Subgraph, *, matrix_unit: bool | None = None) -> None:
     Args:
         matrix_unit: see `merge_columns`; None for any processor or accelerator, where layers keep their form.
     """
+    # Before anything takes the arithmetic of codes apart.
+    fuse_crossings(subgraph)
     fusion.fuse(subgraph, RULES, keep=is_quantized)
     # One round: none of these rules is for what they make.
     fusion.fuse(subgraph, LAST_RULES, rounds=1, keep=is_quantized)

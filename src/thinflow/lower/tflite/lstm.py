@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.types import BOOL, FLOAT
+from thinflow.ir.types import BOOL, FLOAT, INT32
 from thinflow.lower.slots import Listed
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.lists import Slot
@@ -185,13 +185,13 @@ def _emitted(
     options = {"fused_activation_function": "TANH", "cell_clip": cell.clip, "time_major": is_time_major}
     operator = Operator("UNIDIRECTIONAL_SEQUENCE_LSTM", operands, [y], options, origin=b.node.name)
     b.operators.append(operator)
-    last = _last_row(b, y, steps, 0 if is_time_major else 1)
+    last = last_row(b, y, steps, 0 if is_time_major else 1)
     rows = y if is_time_major else b.transposed(y, (1, 0, 2))
     results = list(slots)
     # Readers of the loop's other variables get what they would hold after the last iteration.
     results[cell.counter] = b.const(np.int32(steps), "steps")
     results[cell.output] = last
-    results[cell.state] = _after(b, state_c, last)
+    results[cell.state] = after(b, state_c, last)
     for n, kind in collected.items():
         form = forms[n]
         assert isinstance(form, Listed)
@@ -224,7 +224,7 @@ def _before_transposing(b: Builder, sequence: Tensor) -> Tensor | None:
     return made.inputs[0] if order is not None and order.tolist() == [1, 0, 2] else None
 
 
-def _last_row(b: Builder, y: Tensor, steps: int, axis: int) -> Tensor:
+def last_row(b: Builder, y: Tensor, steps: int, axis: int) -> Tensor:
     """The output of the last step [batch,outputs]."""
     at = [steps - 1 if n == axis else 0 for n in range(3)]
     begin, end = b.ints(at, "begin"), b.ints([n + 1 for n in at], "end")
@@ -245,17 +245,21 @@ def _last_row(b: Builder, y: Tensor, steps: int, axis: int) -> Tensor:
     )
 
 
-def _after(b: Builder, state: Tensor, last: Tensor) -> Tensor:
+def after(b: Builder, state: Tensor, last: Tensor) -> Tensor:
     """A variable's value once the op has run: chosen by a condition that is false and waits for the op."""
     begin, end = b.ints([0, 0], "begin"), b.ints([0, 1], "end")
     column = (*(last.shape or ())[:1], 1)
     first = b.step(
         "STRIDED_SLICE", last, begin, end, b.ints([1, 1], "strides"), shape=column, begin_mask=1, end_mask=1
     )
+    # Codes are compared as plain numbers: the kernel for quantized ones does not take every scale.
+    first = first if first.dtype is FLOAT else b.cast(first, INT32)
     # False for any number, NaN too, yet computed from the op's result: the state is read after the op has
     # run.
     never = b.step("LESS", first, first, shape=column, element=BOOL)
-    return b.step("SELECT_V2", never, b.scalar(0, state, "zero"), state, shape=state.shape, element=FLOAT)
+    return b.step(
+        "SELECT_V2", never, b.scalar(0, state, "zero"), state, shape=state.shape, element=state.dtype
+    )
 
 
 # ---- The state an LSTM starts with where the batch is open.
