@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import wave
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import thinflow
 from tests.tflite import classifiers
 from tests.tflite.classifiers import USUAL_OUTPUT, image, metadata, normalization
 from thinflow.cli import main
-from thinflow.ir.types import dtype
+from thinflow.ir.types import FLOAT, INT32, dtype
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
+from thinflow.wire.flatbuffer import Scalar
 
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("ai_edge_litert")
@@ -181,3 +185,22 @@ def test_calibration_scales_pictures_as_the_file_says(
         labels = thinflow.load(made).usage.labels("scores", 3)
         assert labels is not None
         assert labels.words == ("red", "green", "blue")
+
+
+def test_label_wav_takes_labels_from_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loud = Tensor("sound", (1, 16000), FLOAT)
+    axes, scores = Tensor("axes", (1,), INT32, np.int32([1])), Tensor("scores", (1, 1), FLOAT)
+    mean = Operator("MEAN", [loud, axes], [scores], {"keep_dims": True})
+    content = metadata([{3: {0: Scalar("u8", 4), 1: {0: Scalar("u32", 16000)}}}], [USUAL_OUTPUT])
+    files, made = {"labels.txt": b"loud\n"}, Program([Subgraph([loud], [scores], [mean])])
+    model = classifiers.write(folder / "s.tflite", classifiers.tflite(content, files, made))
+    with wave.open(str(folder / "s.wav"), "wb") as file:
+        file.setparams((1, 2, 16000, 0, "NONE", ""))
+        file.writeframes(np.full(16000, 16384, "<i2").tobytes())
+    assert main(["label_wav", f"--graph={model}", f"--wav={folder / 's.wav'}"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "loud (score = 0.50000)\n"
+    assert "from the model's file: 1 label (loud) of labels.txt" in captured.err
+    plain = classifiers.write(folder / "p.tflite", classifiers.to_bytes(classifiers.program()))
+    assert main(["label_wav", f"--graph={plain}", f"--wav={folder / 's.wav'}"]) == 2
+    assert "--labels is needed." in capsys.readouterr().err

@@ -96,7 +96,7 @@ def _session(model: str | os.PathLike[str], engine: str = "auto", **options: Any
 def label_sounds(
     model: str | os.PathLike[str],
     sounds: str | os.PathLike[str],
-    labels: str | os.PathLike[str],
+    labels: str | os.PathLike[str] = "",
     *,
     input_name: str = "",
     output_name: str = "",
@@ -112,12 +112,15 @@ def label_sounds(
         sample_rate: samples a second that the model expects; 0: any.
     """
     from thinflow.compat import label_image as labelling
+    from thinflow.optimize.stated_usage import usage_of
 
-    names = labelling.read_labels(labels)
+    names = labelling.read_labels(labels) if labels else []
     files = labelling.files_of(sounds, labelling.SOUNDS)
     session = _session(model, **options)
     source, output, notes = labelling.layers(session, (input_name, output_name), defaults)
-    for line in filter(None, notes if note is not None else ()):
+    stated = labelling.StatedUse(session, usage_of(model if session.graph is None else session.graph))
+    names, taken = stated.labels(output, names, os.fspath(labels))
+    for line in filter(None, [*notes, *taken] if note is not None else ()):
         note(line)
 
     def feeds(file: Path) -> dict[str, Any]:

@@ -37,7 +37,8 @@ class Words:
     def text(self, noun: str) -> str:
         """`1001 labels (background, tench, goldfish, ...)`."""
         dots = ", ..." if len(self.words) > _SHOWN_WORDS else ""
-        return f"{len(self.words)} {noun} ({', '.join(self.words[:_SHOWN_WORDS])}{dots})"
+        count = f"{len(self.words)} {noun if len(self.words) != 1 else noun.removesuffix('s')}"
+        return f"{count} ({', '.join(self.words[:_SHOWN_WORDS])}{dots})"
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,7 @@ def _with_interface(
     lift: bool,
 ) -> tuple[Graph, bool]:
     """As `_opened`, with the layout of the file."""
+    from thinflow.load.folder_usage import with_files_beside
     from thinflow.load.sources import open_model
     from thinflow.load.usage import completed
 
@@ -180,6 +181,7 @@ def _with_interface(
         lifted.usage = completed(lifted)
         return lifted, False
     guessed = declare_interface(graph, inputs, outputs, shapes)
+    graph.usage = with_files_beside(graph)
     graph.usage = completed(graph)
     return graph, guessed
 

@@ -23,6 +23,7 @@ _SMALLEST_SIDE = 16
 """Pixels. A smaller square of one channel may as well be a table of numbers."""
 _LARGEST_INPUT = 5.0
 """What networks are fed lies within some deviations of its mean: the pixels of ImageNet within 2.7."""
+_WHY = "these give numbers that networks compute with"
 _GREYS = (1.0, 100.0, 255.0)
 _MIDDLE = (80.0, 140.0)
 """Means of pixels 0..255 that are only subtracted, as the networks of Caffe do: 104 to 124."""
@@ -101,7 +102,7 @@ def _of_own_steps(graph: Graph, value: Value, stated: InputUsage, channels: int)
     if top is None:
         return usage
     usage = replace(usage, mean=(0.0,), std=(255.0 / top,))
-    return usage if _is_whole(value) else replace(usage, assumed=f"pixels of 0..{top:g} go in")
+    return usage if _is_whole(value) else replace(usage, assumed=_WHY)
 
 
 def _is_whole(value: Value) -> bool:

@@ -33,7 +33,7 @@ def usage_of(model: str | os.PathLike[str] | Graph) -> Usage:
     usage = completed(graph)
     if graph.source is not None or graph.vocabulary:
         return usage
-    return replace(usage, inputs={name: u for name, u in usage.inputs.items() if not u.assumed})
+    return replace(usage, inputs={n: u for n, u in usage.inputs.items() if u.said or not u.assumed})
 
 
 def picture_usage(usage: Usage, name: str, spec: TensorSpec, grid: Grid | None = None) -> InputUsage | None:
@@ -117,4 +117,5 @@ def scaling_text(usage: InputUsage) -> str:
     """`pixels (x - 127.5) / 127.5 (TFLITE_METADATA)`; says what is assumed."""
     why = f"assumed: {usage.assumed}" if usage.assumed else usage.said
     pixels = usage.formula if usage.formula != "x" else "0..255 as they are"
-    return f"pixels {pixels}" + (f" ({why})" if why else "")
+    own = f", of which the model computes {usage.own}" if usage.own else ""
+    return f"pixels {pixels}{own}" + (f" ({why})" if why else "")

@@ -240,7 +240,7 @@ LABEL_WAV = OldFlags(
     {
         "wav": ("", "sound to label, or a folder of sounds"),
         "graph": ("", "model to run"),
-        "labels": ("", "names of the classes, one a line"),
+        "labels": ("", "names of the classes, one a line; default: those in the model's file"),
         "input_name": ("", "name of the input; default: wav_data:0, or the model's own"),
         "output_name": ("", "name of the scores; default: labels_softmax:0, or the model's own"),
         "how_many_labels": (3, "how many labels"),
@@ -258,7 +258,10 @@ def label_wav(argv: Sequence[str]) -> int:
     flags = LABEL_WAV.parse(argv)
     if flags is None:
         return 0 if is_help(argv) else USAGE_EXIT
-    if not required(LABEL_WAV, flags, "wav", "graph", "labels"):
+    if not required(LABEL_WAV, flags, "wav", "graph"):
+        return USAGE_EXIT
+    if not flags["labels"] and not _has_labels(os.path.expanduser(str(flags["graph"]))):
+        required(LABEL_WAV, flags, "labels")
         return USAGE_EXIT
     from thinflow.compat.labels import label_sounds
 
