@@ -27,6 +27,12 @@ def size_names(inputs: Sequence[Value]) -> dict[str, list[tuple[Value, int]]]:
     return found
 
 
+def is_settled(places: Sequence[tuple[Value, int]]) -> bool:
+    """True if somebody gave that size: the inputs that have it do not leave it open any more."""
+    shapes = ((declared_spec(value).shape, axis) for value, axis in places)
+    return all(shape is not None and shape[axis] is not None for shape, axis in shapes)
+
+
 def shapes_of_inputs(inputs: Sequence[Value], shapes: Mapping[str, Sizes]) -> dict[str, Shape]:
     """Name of an input -> the shape that a user gave, for all of it or by the names of its sizes.
 

@@ -15,7 +15,17 @@ from thinflow.api.describing import (
     named_orders,
     require_layers,
 )
-from thinflow.api.files import is_sound, obstacles, runtime_format, save, summarize, write_arrays, write_json
+from thinflow.api.files import (
+    is_sound,
+    obstacles,
+    own_engine,
+    runtime_format,
+    save,
+    sizes_to_give,
+    summarize,
+    write_arrays,
+    write_json,
+)
 from thinflow.api.freezing import (
     describe_model,
     freeze,
@@ -99,6 +109,7 @@ __all__ = [
     "opening_notes",
     "optimize",
     "optimize_lines",
+    "own_engine",
     "pack",
     "parse_transforms",
     "part_note",
@@ -117,6 +128,7 @@ __all__ = [
     "runtime_format",
     "save",
     "save_reduction",
+    "sizes_to_give",
     "source_notes",
     "structure_lines",
     "summarize",

@@ -111,6 +111,13 @@ def runtime_format(path: str | os.PathLike[str]) -> str:
     return name if name and named(name).engine else ""
 
 
+def own_engine(path: str | os.PathLike[str]) -> str:
+    """The engine that runs a file as it is; "" for any other model."""
+    from thinflow.engines._files import engine_of
+
+    return engine_of(path)
+
+
 def obstacles(summary: Summary) -> list[str]:
     """Why a graph cannot be run as it is, as far as that shows without running it: a sentence each.
 
@@ -163,7 +170,22 @@ def summarize(
         graph = (
             source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
         )
-        return summarize_graph(graph, shapes)
+        failures = {}
+        if graph.vocabulary and shapes:
+            from thinflow.load.fitting_sizes import settle_sizes
+
+            failures = settle_sizes(graph, shapes)
+        summary = summarize_graph(graph, shapes)
+        summary.shape_failures |= failures
+        return summary
+
+
+def sizes_to_give(graph: Graph) -> Mapping[str, Sequence[int | None]]:
+    """Sizes for what a graph of a file's own ops leaves open, as `shapes` takes them: such that they fit each
+    other, or usual ones where none are found that do."""
+    from thinflow.load.fitting_sizes import fitting_sizes, usual_sizes
+
+    return fitting_sizes(graph) or usual_sizes(graph)
 
 
 def stored_graph(source: Source, tags: str | None = None) -> Graph:

@@ -92,7 +92,8 @@ def open_session(
 
     Args:
         source: path or Graph.
-        inputs, outputs, shapes: as for `load`; a .tflite or .onnx file has its own inputs and shapes.
+        inputs, outputs, shapes: as for `load`; a .tflite or .onnx file in its own runtime has its own inputs
+            and shapes.
         tags, signature, checkpoint: as for `load`; a .tflite file runs the signature.
         state: what becomes of variables that runs change; as for `load`, but kept if that is possible.
         options: as for `Session`.
@@ -100,17 +101,23 @@ def open_session(
     Raises:
         ParameterError: names or shapes that a file cannot be given.
     """
-    from thinflow.engines._files import is_file
+    from thinflow.engines._files import engine_of, is_file
     from thinflow.engines.session import Session
 
-    if not is_file(source):
+    is_lifted = options.get("engine", "auto") not in ("auto", engine_of(source))
+    if not is_file(source) or (is_lifted and (inputs is not None or shapes)):
         own = opening(tags, signature, checkpoint)
         graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, state=state, **own)
         return Session(graph, **options)
     if inputs is not None or shapes:
-        what = "inputs" if inputs is not None else "shapes"
+        if inputs is not None:
+            raise ParameterError(
+                "this file has inputs of its own, and its runtime feeds no others",
+                hint="another engine does: engine='reference'",
+            )
         raise ParameterError(
-            f"this file has {what} of its own, and is run with them", hint="feed arrays of the sizes you want"
+            "this file has shapes of its own, and its runtime goes by what it is fed",
+            hint="feed arrays of the sizes you want",
         )
     return Session(source, signature=signature, **options)
 
@@ -301,12 +308,12 @@ def read_feeds(session: Session, paths: Mapping[str, str]) -> dict[str, Any]:
     return {name: read_input(Path(path), name, session.spec(name)) for name, path in paths.items()}
 
 
-def synthetic_feed(session: Session, seed: int = 0) -> dict[str, Any]:
+def synthetic_feed(session: Session, seed: int = 0, shapes: Shapes | None = None) -> dict[str, Any]:
     """One made-up feed for the inputs of a session, by name."""
     from thinflow.compare.side_by_side import session_inputs
     from thinflow.synthetic import synthetic_feeds
 
-    made = next(synthetic_feeds(session_inputs(session), 1, seed))
+    made = next(synthetic_feeds(session_inputs(session, shapes), 1, seed))
     return dict(zip(session.inputs, made.values(), strict=True))
 
 

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from thinflow.analysis.shapes import declared_spec
+from thinflow.analysis.size_names import shapes_of_inputs, size_names
 from thinflow.engines._files import FilePort
 from thinflow.errors import FeedError, ThinflowError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
+from thinflow.load.fitting_sizes import fitting_sizes
+from thinflow.load.lifted import give_sizes
 from thinflow.synthetic import amounts_for, concrete_shape, likely_shape, synthetic_array
 from thinflow.typing import Array
 
@@ -165,23 +168,57 @@ def input_specs(path: str | os.PathLike[str], signature: str | None = None) -> d
 
 def sensible_inputs(path: str | os.PathLike[str], shapes: Shapes, signature: str | None = None) -> Made:
     """Input -> made-up array, in the file's order, where not any numbers will do: indices, sizes, rates,
-    switches, text. None for the others, and for what cannot be made up; empty if it is all of them.
+    switches, text; and all of them where open sizes must fit each other. None for the others, and for what
+    cannot be made up; empty if it is all of them.
 
     Who reads an input tells what it is for, by TensorFlow's ops where the file's can be said so.
 
     Args:
-        shapes: input -> sizes to make.
+        shapes: input, or open size by its name -> sizes to make.
     """
     try:
         graph = _read(path, signature)
         names = [v.name for v in graph.inputs]
-        if all(map(_takes_any_numbers, graph.inputs)):
+        is_fitted = _settle(graph, shapes)
+        if all(map(_takes_any_numbers, graph.inputs)) and not is_fitted:
             return {}
         graph = _in_tensorflows_ops(graph)
     except ThinflowError:  # the engine says what is wrong with it
         return {}
     rng = np.random.default_rng(_SEED)
-    return {name: _made(value, shapes, rng) for name, value in zip(names, graph.inputs, strict=True)}
+    return {
+        name: synthetic_array(value, rng)
+        if is_fitted and _takes_any_numbers(value)
+        else _made(value, shapes, rng)
+        for name, value in zip(names, graph.inputs, strict=True)
+    }
+
+
+def by_inputs(path: str | os.PathLike[str], shapes: Shapes, signature: str | None = None) -> Shapes:
+    """Shapes of a file's inputs, from those by names of open sizes as well; others stay."""
+    try:
+        inputs = _read(path, signature).inputs
+    except ThinflowError:  # the engine says what is wrong with it
+        return shapes
+    return shapes_of_inputs(inputs, shapes) if size_names(inputs).keys() & shapes.keys() else shapes
+
+
+def named_sizes(path: str | os.PathLike[str], signature: str | None = None) -> list[str]:
+    """Names that a file gives to sizes that it leaves open; none if it cannot be read here."""
+    try:
+        return list(size_names(_read(path, signature).inputs))
+    except ThinflowError:
+        return []
+
+
+def _settle(graph: Graph, shapes: Shapes) -> bool:
+    """Settle sizes that go by a name, and such that are open beyond the batch; whether there are any."""
+    sizes = size_names(graph.inputs)
+    given = {n: s for n, s in shapes.items() if n in sizes or n in {v.name for v in graph.inputs}}
+    give_sizes(graph, given)
+    fitting = fitting_sizes(graph)
+    give_sizes(graph, fitting)
+    return bool(fitting) or any(n in sizes for n in given)
 
 
 def _made(value: Value, shapes: Shapes, rng: np.random.Generator) -> Array | None:

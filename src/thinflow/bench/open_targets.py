@@ -15,9 +15,11 @@ from thinflow.bench.inputs import (
     FeedsFor,
     Made,
     Shapes,
+    by_inputs,
     by_position,
     check_rank,
     input_specs,
+    named_sizes,
     sensible_inputs,
 )
 from thinflow.bench.targets import GraphSubject, OnnxSubject, SignatureSubject, Subject, TFLiteSubject
@@ -124,6 +126,8 @@ def _open(
             return SignatureSubject(name, os.fspath(source), size, given, shapes, made, signature=signature)
         if shapes:
             used.update(_port_names(path, subject.own_engine, "inputs"))
+            used.update(named_sizes(path, signature))
+            shapes = by_inputs(path, shapes, signature)
         for role, names in (("inputs", inputs), ("outputs", outputs)):
             if names is not None:
                 _check_names(path, names, role, _port_names(path, subject.own_engine, role))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from thinflow.cli._console import human_bytes, human_count
+from thinflow.cli._options import shape_flag
 
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
@@ -213,7 +214,8 @@ def verdict(summary: Summary, cost: str) -> str:
 def findings(summary: Summary) -> Iterator[str]:
     """Ops that a plain runtime does not have, sizes that have a name, and what of the file is not shown."""
     from thinflow.analysis.foreign import is_in_runtime
-    from thinflow.analysis.size_names import size_names
+    from thinflow.analysis.size_names import is_settled, size_names
+    from thinflow.api import sizes_to_give
 
     flex = [op.removeprefix(_FLEX) for op in summary.unknown_ops if op.startswith(_FLEX)]
     # Of ONNX the whole name with its domain, of LiteRT what the file calls the op.
@@ -226,9 +228,12 @@ def findings(summary: Summary) -> Iterator[str]:
         yield f"custom ops: {', '.join(custom)}; the app's runtime must have them registered"
     if own:
         yield f"ops of the runtime's own, beyond the standard: {', '.join(own)}"
+    fitting = sizes_to_give(summary.graph)
     for name, places in size_names(summary.graph.inputs).items():
+        if is_settled(places):
+            continue
         where = ", ".join(dict.fromkeys(value.name for value, _ in places))
-        yield f"open size '{name}' of {where}: --shape {shlex.quote(f'{name}=1')} settles it"
+        yield f"open size '{name}' of {where}:{shape_flag(name, fitting.get(name, (1,)))} settles it"
     facts = summary.graph.facts
     topics = [t for t in facts if t.startswith("signature ")]
     # A single signature that only repeats inputs and outputs says nothing new.
@@ -265,7 +270,7 @@ def _ends_text(graph: Graph) -> str:
     return " -> ".join(sides)
 
 
-def next_command(summary: Summary, model: str) -> str:
+def next_command(summary: Summary, model: str, shapes: str = "") -> str:
     """What to type now: measure what runs here, look closer at what needs more than the plain runtime."""
     from pathlib import Path
 
@@ -287,8 +292,8 @@ def next_command(summary: Summary, model: str) -> str:
         return f"thinflow view {path} -o {shlex.quote(Path(model).stem + '.html')}"
     if vocabulary is not None and not engine:
         # Nothing here runs the file as it is.
-        return f"thinflow convert {path} OUT.tflite"
-    return f"thinflow benchmark {path} --engines {engine}{flag}"
+        return f"thinflow convert {path} OUT.tflite{shapes}"
+    return f"thinflow benchmark {path} --engines {engine}{flag}{shapes}"
 
 
 def placement_lines(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import Any
 
 from thinflow.cli._oldflags import unquoted
@@ -227,6 +228,12 @@ def ends_flags(args: Namespace) -> str:
     return "".join(
         f" --{name} {shlex.quote(value)}" for name in ("inputs", "outputs") if (value := getattr(args, name))
     )
+
+
+def shape_flag(name: str, sizes: Sequence[int | None]) -> str:
+    """` --shape x=1,16` for the next command."""
+    text = ",".join("?" if n is None else str(n) for n in sizes)
+    return f" --shape {shlex.quote(f'{name}={text}')}"
 
 
 def shape_flags(texts: list[str]) -> str:

@@ -24,6 +24,7 @@ from thinflow.cli._options import (
     add_shape,
     model_flags,
     model_options,
+    shape_flag,
     shape_flags,
     shapes,
 )
@@ -342,7 +343,7 @@ def next_command(
     if not summary.interface.outputs:
         return _closer_look(model, args)
     if summary.graph.vocabulary:
-        return _inspect_text.next_command(summary, args.model)
+        return _inspect_text.next_command(summary, args.model, shape_flags(args.shape))
     if summary.problems:  # `optimize` takes sound graphs only
         return _closer_look(model, args)
     if info is None and "checkpoint" not in model_options(args) and summary.has_variables:
@@ -364,7 +365,15 @@ def _closer_look(model: str, args: Namespace) -> str:
 
 
 def _wanted_shapes(summary: Summary) -> Iterator[tuple[str, str]]:
-    """Name and `--shape` flag of each input whose sizes the graph leaves open, filled in with common ones."""
+    """Name and `--shape` flag of each input whose sizes the graph leaves open, filled in with common ones.
+
+    Of a file's own ops, those that fit each other; an open size that has a name is settled by that.
+    """
+    if summary.graph.vocabulary:
+        from thinflow.api import sizes_to_give
+
+        yield from ((n, shape_flag(n, sizes)) for n, sizes in sizes_to_give(summary.graph).items())
+        return
     for name, shape in summary.interface.open_inputs:
         if shape is None:
             yield name, f" --shape {shlex.quote(f'{name}=1,SIZE')}"

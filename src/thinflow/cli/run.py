@@ -19,6 +19,7 @@ from thinflow.cli._options import (
     interface_flags,
     model_flags,
     names,
+    shapes,
 )
 from thinflow.errors import GraphError, ParameterError
 
@@ -75,7 +76,7 @@ def run(args: Namespace) -> int:
 
     paths = dict(_pair(text) for text in args.feed)
     session = _opened(args)
-    feed = read_feeds(session, paths) if paths else synthetic_feed(session, args.seed)
+    feed = read_feeds(session, paths) if paths else synthetic_feed(session, args.seed, _sizes(args, session))
     fetches = names(args.outputs) or list(session.outputs)
     # Made-up input may not fit; that is told as such, not as an error of the model.
     results = session.run(fetches, feed) if paths else run_synthetic(session, fetches, feed)
@@ -90,13 +91,22 @@ def run(args: Namespace) -> int:
     return 0
 
 
+def _sizes(args: Namespace, session: Any) -> Any:
+    """Sizes of what is made up for a file; a graph has them by now."""
+    return shapes(args.shape) if session.graph is None else None
+
+
 def _opened(args: Namespace) -> Any:
     """A session that has something to compute."""
-    from thinflow.api import open_session
+    from thinflow.api import open_session, own_engine
 
+    wanted = interface(args)
+    # A file runs with the sizes of what it is fed, and that is made up with those that are asked for.
+    if not args.feed and (own := own_engine(args.model)) and args.engine in ("auto", own):
+        wanted["shapes"] = None
     session = open_session(
         args.model,
-        **interface(args),
+        **wanted,
         engine=args.engine,
         threads=args.threads,
         inter_op_threads=args.inter_op,

@@ -17,7 +17,7 @@ from thinflow.compare.verification import OutputReport
 from thinflow.engines._child import call
 from thinflow.engines._files import engine_of, path_of
 from thinflow.engines.session import Session
-from thinflow.errors import FeedError, ParameterError, ThinflowError, VerificationError
+from thinflow.errors import FeedError, FormatError, ParameterError, ThinflowError, VerificationError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import without_states
@@ -213,7 +213,7 @@ def session_inputs(session: Session, shapes: Shapes | None = None) -> list[Value
     if session.graph is not None:
         return without_states(session.graph, session.graph.inputs)
     graph = Graph()
-    for name, spec in _shaped(session.inputs, shapes or {}).items():
+    for name, spec in _shaped(session, shapes or {}).items():
         attrs = {"shape": ShapeAttr(spec.shape)} | ({"dtype": spec.dtype} if spec.dtype is not None else {})
         node = graph.add("Placeholder", name=graph.unique_name(name.partition(":")[0] or "x"), attrs=attrs)
         node.output().spec = spec
@@ -221,12 +221,26 @@ def session_inputs(session: Session, shapes: Shapes | None = None) -> list[Value
     return graph.inputs
 
 
-def _shaped(specs: Mapping[str, TensorSpec], shapes: Shapes) -> dict[str, TensorSpec]:
-    """Inputs of a file, with the shapes that a user gave.
+def _shaped(session: Session, shapes: Shapes) -> dict[str, TensorSpec]:
+    """Inputs of a file, with the shapes that a user gave, by the names of inputs or of open sizes; the other
+    open sizes such that they fit each other.
 
     Raises:
         FeedError: a shape for something that is not an input.
     """
+    specs = session.inputs
+    is_open = any(None in (s.shape or ())[1:] for s in specs.values())
+    if session.path and (is_open or any(plain(n) not in map(plain, specs) for n in shapes)):
+        from thinflow.load.fitting_sizes import sizes_to_feed
+
+        try:
+            settled = sizes_to_feed(session.path, shapes, session.signature)
+        except FormatError:  # only its runtime reads it
+            settled = []
+        # Engines call inputs otherwise than our reader does; their order is the file's.
+        if len(settled) == len(specs):
+            pairs = zip(specs.items(), settled, strict=True)
+            return {n: TensorSpec(s.dtype, shape) for (n, s), shape in pairs}
     given = {plain(n): checked_sizes(n, s) for n, s in shapes.items()}
     strange = next((n for n in given if n not in map(plain, specs)), None)
     if strange is not None:

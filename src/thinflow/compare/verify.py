@@ -12,7 +12,7 @@ import numpy as np
 from thinflow.compare.boundaries import Codes, Ends, NamedPairs, common_ends, cut_to
 from thinflow.compare.differences import difference
 from thinflow.compare.inner_values import first_divergence, inner_differences, real_numbers
-from thinflow.compare.match_io import Match, Ports, match_ends, match_ports, plain
+from thinflow.compare.match_io import Match, Ports, match_ends, match_ports, plain, shapes_fit
 from thinflow.compare.match_nodes import match_nodes
 from thinflow.compare.side_by_side import (
     Feeds,
@@ -94,6 +94,7 @@ def verify(
     if ends.whole is not None:
         chosen = computed_feeds(ends.whole, first, engine, feeds, runs, seed)
     if chosen is None:
+        shapes = shapes or _sizes_of_second(first, second, fed)
         chosen = choose_feeds(first, feeds, calls_to_make(both.sessions, runs), seed, shapes)
     made_up = feeds is None and ends.whole is None
     # Where a made-up input does not fit, the message names the sizes that were made up.
@@ -112,6 +113,17 @@ def verify(
         if second_opinion and not found.ok:
             found.notes += _opinions(ends.models, both.sessions, feeds_of, signature, found.worst)
     found.first_divergence = found.divergence.name if found.divergence is not None else ""
+    return found
+
+
+def _sizes_of_second(first: Session, second: Session, fed: Match[str]) -> dict[str, Sequence[int | None]]:
+    """Shapes of inputs that the first model leaves open and the second states."""
+    found: dict[str, Sequence[int | None]] = {}
+    # A graph that is open in more than the batch takes what its inputs are declared to be.
+    for name, spec in first.inputs.items() if first.graph is None else ():
+        twin = second.inputs.get(fed.pairs.get(plain(name), ""))
+        if twin is not None and twin.is_static and not spec.is_static and shapes_fit(twin.shape, spec.shape):
+            found[name] = twin.shape or ()
     return found
 
 

@@ -61,6 +61,8 @@ class Session:
         is_lifted: whether the graph was made from a .tflite or .onnx file, for the interpreter.
         refusal: why the interpreter runs a file that its own engine refuses; "" if nothing was refused.
         codes: name -> scale and zero point of values in such a graph whose integers stand for real numbers.
+        path: of the file that is run as it is; "" for a graph.
+        signature: of that file, the one that runs; None if none was named.
         engine: the engine's name; with `measure`, the one to start from until the first run has decided.
 
     Raises:
@@ -105,8 +107,9 @@ class Session:
         opened = open_for_engine(graph, engine, threads, inter_op_threads, signature)
         self.graph, self._file = opened.graph, opened.file
         self.is_lifted, self.refusal, self.codes = opened.is_lifted, opened.refusal, opened.codes
+        self.path, self.signature = "", signature
         if self._file is not None:
-            self.engine = self._file.engine
+            self.path, self.engine = self._file.path, self._file.engine
             return
         # A graph is lifted where the interpreter was asked for, or the file's own engine refused it.
         engine = "reference" if self.is_lifted else engine

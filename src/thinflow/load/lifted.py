@@ -68,10 +68,12 @@ def in_tensorflow(
     if inputs is not None or outputs is not None:
         _leave_out_unneeded(graph)
     if shapes:
-        sizes = size_names(graph.inputs)
-        _assume(graph, {n if n in sizes else _own_name(graph, n, "size"): s for n, s in shapes.items()})
+        give_sizes(graph, shapes)
     operators = sum(is_foreign(n.op) for n in graph)
-    lifted, assumed = _lifted(graph, keep_grids)
+    try:
+        lifted, assumed = _lifted(graph, keep_grids)
+    except UnsupportedOp as error:
+        raise _naming_sizes(error, graph) from error
     infer_shapes(lifted)
     lifted.facts, lifted.usage = dict(graph.facts), graph.usage
     if source is not None:
@@ -127,13 +129,27 @@ def _lifted(graph: Graph, keep_grids: bool) -> tuple[Graph, tuple[str, ...]]:
         if not batches:
             raise
         first = error
-    _assume(graph, batches)
+    assume(graph, batches)
     infer_shapes(graph)
     try:
         return lift(graph, keep_grids=keep_grids), ("batch assumed 1",)
     except UnsupportedOp as error:
         # What the second try says is of no use where the batch made no difference.
         raise (error if (error.problem, error.where) != (first.problem, first.where) else first) from None
+
+
+def _naming_sizes(error: UnsupportedOp, graph: Graph) -> UnsupportedOp:
+    """The error with sizes in its hint, where the model can be lifted once those that are open are given."""
+    from thinflow.load.fitting_sizes import fitting_sizes
+
+    flags = (f"--shape {n}={','.join(map(str, sizes))}" for n, sizes in fitting_sizes(graph).items())
+    if not (text := " ".join(flags)):
+        return error
+    return UnsupportedOp(
+        f"{error.problem}; that depends on sizes which the file leaves open",
+        error.where,
+        hint=f"say what sizes it has, for example {text}",
+    )
 
 
 def _open_batches(graph: Graph) -> dict[str, tuple[int | None, ...]]:
@@ -248,7 +264,17 @@ def _leave_out_unneeded(graph: Graph) -> None:
     graph.aliases = {o: name for o, name in graph.aliases.items() if name.partition(":")[0] in known}
 
 
-def _assume(graph: Graph, shapes: Shapes) -> None:
+def give_sizes(graph: Graph, shapes: Shapes) -> None:
+    """As `assume`, by the names that the file gives to its inputs, or to sizes.
+
+    Raises:
+        GraphError: nothing is called so.
+    """
+    sizes = size_names(graph.inputs)
+    assume(graph, {n if n in sizes else _own_name(graph, n, "size"): s for n, s in shapes.items()})
+
+
+def assume(graph: Graph, shapes: Shapes) -> None:
     """Give inputs sizes; what the file says of values behind them holds no more where it says other sizes.
 
     Raises:
