@@ -64,7 +64,7 @@ def test_one_number_for_one_name_and_all_that_follows_fits(path: str) -> None:
     # What is given stays, whether or not something fits it.
     assert sizes_to_feed(path, {"samples": (300,)}) == [(1, 300), (2, 1, 4)]
     assert sizes_to_feed(path, {"samples": (900,)}) == [(None, 900), (2, None, 4)]
-    assert usual_sizes(opened(path)) == {"batch": (1,), "samples": (16,)}
+    assert usual_sizes(opened(path)) == {"batch": (1,), "samples": (8,)}
 
 
 def test_sizes_of_inner_values_follow(path: str) -> None:

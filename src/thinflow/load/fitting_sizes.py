@@ -13,11 +13,22 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import RESOURCE, Shape, TensorSpec
 from thinflow.load.lifted import give_sizes, in_tensorflow
+from thinflow.synthetic.feeds import picture_sides
+from thinflow.synthetic.files import DEFAULT_SIZE
 
 Shapes = dict[str, tuple[int | None, ...]]
 
-# Sides of pictures, and numbers of steps or samples, the usual ones first.
-_TRIED = ((224, 16), (256, 64), (320, 256), (512, 512), (128, 1024), (64, 4096), (96, 16000))
+# Sides of pictures, and numbers of steps or samples; first those that any model is fed, whatever its format.
+_TRIED = (
+    (DEFAULT_SIZE, 8),
+    (224, 16),
+    (256, 64),
+    (320, 256),
+    (512, 512),
+    (128, 1024),
+    (64, 4096),
+    (96, 16000),
+)
 _MOST_NODES = 3000
 """Of a graph that is tried with more than the first of them; lifting one takes some 0.1 ms a node."""
 
@@ -92,11 +103,7 @@ def _chosen(graph: Graph, side: int, count: int) -> Shapes:
 def _usual(shape: Sequence[int | None], axis: int, side: int, count: int) -> int:
     if not axis:
         return 1
-    if len(shape) != 4:
-        return count
-    # The channels are the size that is known, or the last.
-    channels = 1 if shape[1] is not None else 3
-    return 3 if axis == channels else side
+    return side if axis in picture_sides(shape) else count
 
 
 def _fits(graph: Graph, shapes: Shapes) -> bool:

@@ -130,7 +130,7 @@ def concrete_shape(spec: TensorSpec) -> tuple[int, ...]:
     """A shape to run with: 1 for an unknown batch, `DEFAULT_SIZE` for unknown sizes of a picture, else 8."""
     if spec.shape is None:
         return ()
-    sides = _sides(spec.shape)
+    sides = picture_sides(spec.shape)
     # A scalar has no sizes; the batch in front is left over then, hence no strict zip.
     sizes = [1, *(DEFAULT_SIZE if axis in sides else 8 for axis in range(1, len(spec.shape)))]
     return tuple(known if known is not None else size for known, size in zip(spec.shape, sizes, strict=False))
@@ -141,7 +141,7 @@ def likely_shape(value: Value, spec: TensorSpec) -> tuple[int, ...]:
     return concrete_shape(TensorSpec(spec.dtype, sound_shape(value, spec.shape)))
 
 
-def _sides(shape: Sequence[int | None]) -> tuple[int, ...]:
+def picture_sides(shape: Sequence[int | None]) -> tuple[int, ...]:
     """The axes of a picture's height and width: [n,h,w,c], but [n,c,h,w] if only the second size is known."""
     if len(shape) != 4:
         return ()
