@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from thinflow import formats
 from thinflow.analysis.shapes import declared_spec, infer_shapes
 from thinflow.analysis.size_names import is_settled, size_names
-from thinflow.errors import ThinflowError
+from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import RESOURCE, Shape, TensorSpec
@@ -113,6 +113,23 @@ def _fits(graph: Graph, shapes: Shapes) -> bool:
     except ThinflowError:
         return False
     return not infer_shapes(lifted)
+
+
+def naming_sizes(error: UnsupportedOp, graph: Graph) -> UnsupportedOp:
+    """The error with sizes in its hint, where the model can be lifted once those that are open are given.
+
+    Args:
+        error: of the lifting.
+        graph: which it left: of the file's own ops, inputs and outputs chosen.
+    """
+    flags = (f"--shape {n}={','.join(map(str, sizes))}" for n, sizes in fitting_sizes(graph).items())
+    if not (text := " ".join(flags)):
+        return error
+    return UnsupportedOp(
+        f"{error.problem}; that depends on sizes which the file leaves open",
+        error.where,
+        hint=f"say what sizes it has, for example {text}",
+    )
 
 
 def settle_sizes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> dict[str, str]:

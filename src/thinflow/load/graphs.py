@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.errors import GraphError, ParameterError
+from thinflow.errors import GraphError, ParameterError, UnsupportedOp
 from thinflow.ir.graph import Graph, Value, paused_gc
 from thinflow.ir.interface import declare_states
 
@@ -176,7 +176,12 @@ def _with_interface(
             graph = open_model(graph.path, **options, signature=key)
         # Codes are told of by the file's own tensors.
         graph.usage = completed(graph)
-        lifted = in_tensorflow(graph, inputs, outputs, shapes)
+        try:
+            lifted = in_tensorflow(graph, inputs, outputs, shapes)
+        except UnsupportedOp as error:
+            from thinflow.load.fitting_sizes import naming_sizes
+
+            raise naming_sizes(error, graph) from error
         settle_state(lifted, options.get("state", "freeze"))
         lifted.usage = completed(lifted)
         return lifted, False

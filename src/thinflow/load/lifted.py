@@ -70,10 +70,7 @@ def in_tensorflow(
     if shapes:
         give_sizes(graph, shapes)
     operators = sum(is_foreign(n.op) for n in graph)
-    try:
-        lifted, assumed = _lifted(graph, keep_grids)
-    except UnsupportedOp as error:
-        raise _naming_sizes(error, graph) from error
+    lifted, assumed = _lifted(graph, keep_grids)
     infer_shapes(lifted)
     lifted.facts, lifted.usage = dict(graph.facts), graph.usage
     if source is not None:
@@ -136,20 +133,6 @@ def _lifted(graph: Graph, keep_grids: bool) -> tuple[Graph, tuple[str, ...]]:
     except UnsupportedOp as error:
         # What the second try says is of no use where the batch made no difference.
         raise (error if (error.problem, error.where) != (first.problem, first.where) else first) from None
-
-
-def _naming_sizes(error: UnsupportedOp, graph: Graph) -> UnsupportedOp:
-    """The error with sizes in its hint, where the model can be lifted once those that are open are given."""
-    from thinflow.load.fitting_sizes import fitting_sizes
-
-    flags = (f"--shape {n}={','.join(map(str, sizes))}" for n, sizes in fitting_sizes(graph).items())
-    if not (text := " ".join(flags)):
-        return error
-    return UnsupportedOp(
-        f"{error.problem}; that depends on sizes which the file leaves open",
-        error.where,
-        hint=f"say what sizes it has, for example {text}",
-    )
 
 
 def _open_batches(graph: Graph) -> dict[str, tuple[int | None, ...]]:
