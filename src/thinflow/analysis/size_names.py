@@ -29,8 +29,9 @@ def size_names(inputs: Sequence[Value]) -> dict[str, list[tuple[Value, int]]]:
 
 def is_settled(places: Sequence[tuple[Value, int]]) -> bool:
     """True if somebody gave that size: the inputs that have it do not leave it open any more."""
-    shapes = ((declared_spec(value).shape, axis) for value, axis in places)
-    return all(shape is not None and shape[axis] is not None for shape, axis in shapes)
+    # As the input is declared: for costs a batch of one may be assumed.
+    shapes = ((value.node.get("shape"), axis) for value, axis in places)
+    return all(isinstance(shape, tuple) and shape[axis] is not None for shape, axis in shapes)
 
 
 def shapes_of_inputs(inputs: Sequence[Value], shapes: Mapping[str, Sizes]) -> dict[str, Shape]:
