@@ -188,19 +188,23 @@ def test_calibration_scales_pictures_as_the_file_says(
 
 
 def test_label_wav_takes_labels_from_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    loud = Tensor("sound", (1, 16000), FLOAT)
-    axes, scores = Tensor("axes", (1,), INT32, np.int32([1])), Tensor("scores", (1, 1), FLOAT)
-    mean = Operator("MEAN", [loud, axes], [scores], {"keep_dims": True})
+    sound, halves = Tensor("sound", (1, 16000), FLOAT), Tensor("halves", (1, 2, 8000), FLOAT)
+    axes, scores = Tensor("axes", (1,), INT32, np.int32([2])), Tensor("scores", (1, 2), FLOAT)
+    sizes = Tensor("sizes", (3,), INT32, np.int32([1, 2, 8000]))
+    steps = [
+        Operator("RESHAPE", [sound, sizes], [halves], {"new_shape": [1, 2, 8000]}),
+        Operator("MEAN", [halves, axes], [scores], {"keep_dims": False}),
+    ]
     content = metadata([{3: {0: Scalar("u8", 4), 1: {0: Scalar("u32", 16000)}}}], [USUAL_OUTPUT])
-    files, made = {"labels.txt": b"loud\n"}, Program([Subgraph([loud], [scores], [mean])])
+    files, made = {"labels.txt": b"first\nlast\n"}, Program([Subgraph([sound], [scores], steps)])
     model = classifiers.write(folder / "s.tflite", classifiers.tflite(content, files, made))
     with wave.open(str(folder / "s.wav"), "wb") as file:
         file.setparams((1, 2, 16000, 0, "NONE", ""))
-        file.writeframes(np.full(16000, 16384, "<i2").tobytes())
+        file.writeframes(np.repeat([16384, 8192], 8000).astype("<i2").tobytes())
     assert main(["label_wav", f"--graph={model}", f"--wav={folder / 's.wav'}"]) == 0
     captured = capsys.readouterr()
-    assert captured.out == "loud (score = 0.50000)\n"
-    assert "from the model's file: 1 label (loud) of labels.txt" in captured.err
+    assert captured.out == "first (score = 0.50000)\nlast (score = 0.25000)\n"
+    assert "from the model's file: 2 labels (first, last) of labels.txt" in captured.err
     plain = classifiers.write(folder / "p.tflite", classifiers.to_bytes(classifiers.program()))
     assert main(["label_wav", f"--graph={plain}", f"--wav={folder / 's.wav'}"]) == 2
     assert "--labels is needed." in capsys.readouterr().err
