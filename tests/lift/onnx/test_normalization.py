@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import thinflow
+from tests.lift.onnx.models import agree, helper, lifted, runtime, save
 from tests.lift.onnx.single import Single
 from thinflow.errors import UnsupportedOp
 
@@ -57,6 +62,57 @@ def test_group_norms(tmp_path: Path, opset: int, open_axes: tuple[int, ...]) -> 
     ).check(tmp_path)  # fmt: skip
 
 
+def grouped(folder: Path, x: np.ndarray, groups: int, shape: Sequence[Any] | None = None) -> Path:
+    """A norm of groups as exporters write it before ONNX has an op for that: a norm of what is reshaped."""
+    channels = x.shape[1]
+    constants = {
+        "kernel": w(channels, channels, *[3] * (x.ndim - 2)), "groups": np.array([0, groups, -1]),
+        "scale": w(groups), "offset": w(groups),
+    }  # fmt: skip
+    edges = [1] * (2 * (x.ndim - 2))
+    nodes = [
+        helper.make_node("Conv", ["x", "kernel"], ["a"], pads=edges),
+        helper.make_node("Reshape", ["a", "groups"], ["b"]),
+        helper.make_node("InstanceNormalization", ["b", "scale", "offset"], ["c"], epsilon=1e-3),
+        helper.make_node("Shape", ["a"], ["sizes"]),
+        helper.make_node("Reshape", ["c", "sizes"], ["d"]),
+        helper.make_node("Conv", ["d", "kernel"], ["y"], pads=edges),
+    ]
+    return save(folder / "m.onnx", nodes, {"x": x}, ["y"], constants, shapes=shape and {"x": shape})
+
+
+@pytest.mark.parametrize("sizes", [(12, 8, 7), (12, 9), (12, 3, 5, 4)])
+@pytest.mark.parametrize("groups", [1, 2, 4, 12])
+@pytest.mark.parametrize("open_axes", [(), (0,), (2,)])
+def test_norms_of_groups_before_their_op(
+    tmp_path: Path, sizes: tuple[int, ...], groups: int, open_axes: tuple[int, ...]
+) -> None:
+    x = w(2, *sizes)
+    shape = [f"n{k}" if k in open_axes else n for k, n in enumerate(x.shape)]
+    path = grouped(tmp_path, x, groups, shape)
+    agree(runtime(path, {"x": x}), lifted(path, {"x": x}), 1e-4)
+
+
+def test_a_picture_whose_groups_are_normalized_is_not_transposed(tmp_path: Path) -> None:
+    thinflow.convert(grouped(tmp_path, w(1, 6, 8, 7), 2), tmp_path / "m.tflite")
+    ops = Counter(node.op for node in thinflow.load(tmp_path / "m.tflite", lift=False))
+    assert ops["tfl.TRANSPOSE"] == 2  # of what is fed and fetched
+    assert ops["tfl.CONV_2D"] == 2
+
+
+def test_what_is_reshaped_across_pictures_is_normalized_as_it_is(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["a"]),
+        helper.make_node("InstanceNormalization", ["a", "scale", "offset"], ["y"]),
+    ]
+    x = w(4, 6, 5, 2)
+    for shape in ((2, 3, 40), (8, 6, 5), (2, 6, 20), (4, 4, 15)):
+        constants = {"shape": np.array(shape), "scale": w(shape[1]), "offset": w(shape[1])}
+        for sizes in (None, ["n", 6, 5, 2], [4, 6, "h", "w"]):
+            path = save(tmp_path / "m.onnx", nodes, {"x": x}, ["y"], constants, shapes=sizes and {"x": sizes})
+            agree(runtime(path, {"x": x}), lifted(path, {"x": x}), 1e-4)
+
+
 def test_groups_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOp, match="not 4 groups of equal size"):
         Single("GroupNormalization", [w(2, 6, 5, 4)], [w(4), w(4)], {"num_groups": 4}).lifted(tmp_path)
@@ -78,7 +134,5 @@ def test_an_even_window_of_neighbours(tmp_path: Path, open_axes: tuple[int, ...]
     sums = sum(squares[:, k : k + 6] for k in range(4))
     expected = x / (1.5 + 0.3 / 4 * sums) ** 0.6
     case = Single("LRN", [x], [], {"size": 4, "alpha": 0.3, "beta": 0.6, "bias": 1.5}, open_axes=open_axes)
-    import thinflow
-
     (found,) = thinflow.run(case.lifted(tmp_path), case.feed, engine="reference").values()
     np.testing.assert_allclose(found, expected, rtol=3e-5, atol=3e-5)

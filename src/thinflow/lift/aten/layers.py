@@ -12,8 +12,8 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, INT64
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.aten.arithmetic import operand
-from thinflow.lift.onnx.formulas import product, reshaped, size
 from thinflow.lift.onnx.math import normalized
+from thinflow.lift.onnx.normalization import group_normalized
 
 # --- products -----------------------------------------------------------------------------------------------
 
@@ -181,12 +181,8 @@ def _group_norm(a: Arguments) -> list[Value]:
     if groups < 1 or depth % groups:
         raise UnsupportedOp(f"it has {groups} groups of {depth} channels")
     _refuse_statistics(a)
-    sizes = [size(x, n) for n in range(len(x.shape))]
-    rows = reshaped(x, [sizes[0], groups, product([depth // groups, *sizes[2:]])])
-    y = reshaped(
-        a.body.term(normalized(a.call, rows.value, a.integers([2]), float(a.number("eps", 1e-5)))), sizes
-    )
-    return [_scaled(a, y).value]
+    y = group_normalized(a.call, x.value, depth, groups, float(a.number("eps", 1e-5)))
+    return [_scaled(a, a.body.term(y)).value]
 
 
 # --- embeddings and attention -------------------------------------------------------------------------------

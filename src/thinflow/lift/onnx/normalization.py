@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import FLOAT
+from thinflow.ir.types import FLOAT, INT64
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.formulas import Formula, product, reshaped, size
 from thinflow.lift.onnx.math import normalized
@@ -49,9 +51,73 @@ def _scaled(c: Call, x: Value, scale: Value) -> Value:
 @lifts("onnx.InstanceNormalization")
 def _instance_norm(c: Call) -> Value:
     """Each channel of each picture by itself."""
-    count = rank(c)
-    y = normalized(c, c[0], integers(c, tuple(range(2, count))), c.get("epsilon", 1e-5))
-    return c.emit("AddV2", c.emit("Mul", y, along(c, c[1], 1, count)), along(c, c[2], 1, count))
+    count, epsilon, grouped = rank(c), c.get("epsilon", 1e-5), _grouped(c)
+    if grouped is None:
+        y = normalized(c, c[0], integers(c, tuple(range(2, count))), epsilon)
+        return c.emit("AddV2", c.emit("Mul", y, along(c, c[1], 1, count)), along(c, c[2], 1, count))
+    picture, channels, groups = grouped
+    y = group_normalized(c, picture, channels, groups, epsilon)
+    scale, offset = (_of_channels(c, c[i], channels, groups) for i in (1, 2))
+    y = _scaled_and_moved(c, y, scale, offset)
+    return c.emit("Reshape", y, c[0].node.inputs[1])
+
+
+def _grouped(c: Call) -> tuple[Value, int, int] | None:
+    """The picture [n, channels, ...] of which groups of channels are what is normalized, and both numbers.
+
+    Exporters write a norm of groups as a norm of what they reshape to [n, groups, all of a group].
+    """
+    maker = c[0].node
+    picture = maker.inputs[0] if maker.op == "Reshape" else None
+    before, after = None if picture is None else picture.shape, c[0].shape
+    if picture is None or before is None or after is None or len(after) != 3 or len(before) < 3:
+        return None
+    (batch, groups, whole), channels = after, before[1]
+    if not groups or not channels or channels % groups:
+        return None
+    # It is the same batch where that is known, or where each group has as many elements as its channels.
+    pixels = None if None in before[2:] else math.prod(n for n in before[2:] if n is not None)
+    same = batch == before[0] if batch is not None else whole is not None and pixels is not None
+    if not same or (whole is not None and pixels is not None and whole * groups != channels * pixels):
+        return None
+    return picture, channels, groups
+
+
+def _of_channels(c: Call, value: Value, channels: int, groups: int) -> Value:
+    """A number for each group as one for each channel."""
+    column = c.emit("Reshape", value, integers(c, (groups, 1)))
+    return c.emit("Reshape", c.emit("Tile", column, integers(c, (1, channels // groups))), integers(c, (-1,)))
+
+
+def _scaled_and_moved(c: Call, x: Value, scale: Value, offset: Value) -> Value:
+    """x [n, channels, ...] with a scale and an offset for each channel."""
+    count = len(x.shape or ())
+    return c.emit("AddV2", c.emit("Mul", x, along(c, scale, 1, count)), along(c, offset, 1, count))
+
+
+def group_normalized(c: Call, x: Value, channels: int, groups: int, epsilon: float) -> Value:
+    """x [n, channels, ...] with mean 0 and variance 1 in each group of channels.
+
+    Means are taken over the pixels, and then over the channels of a group, which are as many elements each:
+    so the picture keeps its shape and may have its channels last, and no means of it are taken over two axes
+    that lie apart, which LiteRT is slow at.
+    """
+    count, each = len(x.shape or ()), channels // groups
+
+    def mean(x: Value) -> Value:
+        if count > 2:
+            x = c.emit("Mean", x, integers(c, tuple(range(2, count))), keep_dims=True, Tidx=INT64)
+        if each == 1:
+            return x
+        x = c.emit("Reshape", x, integers(c, (-1, groups, each)))
+        x = c.emit("Mean", x, integers(c, (2,)), keep_dims=True, Tidx=INT64)
+        if groups > 1:
+            x = c.emit("Tile", x, integers(c, (1, 1, each)))
+        return c.emit("Reshape", x, integers(c, (-1, channels if groups > 1 else 1, *[1] * (count - 2))))
+
+    centred = c.emit("Sub", x, mean(x))
+    variance = mean(c.emit("Square", centred))
+    return c.emit("Mul", centred, c.emit("Rsqrt", c.emit("AddV2", variance, like(c, epsilon, x))))
 
 
 @lifts("onnx.GroupNormalization")
@@ -63,22 +129,14 @@ def _group_norm(c: Call) -> Value:
     kind, whole = c[0].dtype, int(c.get("stash_type", 1)) == FLOAT.number
     x = typed(c, c[0], FLOAT) if whole else c[0]
     scale, bias = (typed(c, c[i], x.dtype) if x.dtype else c[i] for i in (1, 2))
-    picture = Formula(c).term(x)
-    sizes = [size(picture, axis) for axis in range(rank(c))]
-    channels = sizes[1]
-    if not isinstance(channels, int) or channels % groups:
+    channels = (c[0].shape or (None, None))[1] if rank(c) > 1 else None
+    if not channels or channels % groups:
         raise UnsupportedOp(f"its channels are not known, or not {groups} groups of equal size")
-    inner = product([channels // groups, *sizes[2:]])
-    y = normalized(c, reshaped(picture, [sizes[0], groups, inner]).value, integers(c, (2,)),
-                   c.get("epsilon", 1e-5))  # fmt: skip
-
-    def shifted(y: Value, rank: int) -> Value:
-        return c.emit("AddV2", c.emit("Mul", y, along(c, scale, 1, rank)), along(c, bias, 1, rank))
-
+    y = group_normalized(c, x, channels, groups, c.get("epsilon", 1e-5))
     # Before version 21 scale and bias are those of groups, since then those of channels.
-    y = shifted(y, 3) if of_groups else y
-    y = reshaped(Formula(c).term(y), sizes).value
-    y = y if of_groups else shifted(y, rank(c))
+    if of_groups:
+        scale, bias = (_of_channels(c, value, channels, groups) for value in (scale, bias))
+    y = _scaled_and_moved(c, y, scale, bias)
     return typed(c, y, kind) if kind is not None else y
 
 
