@@ -225,7 +225,7 @@ def test_a_copy_takes_the_other_file_along(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(external_model("in/w.data"))
     out = tmp_path / "out"
     out.mkdir()
-    size = thinflow.convert_verified(tmp_path / "m.onnx", out / "n.onnx").size
+    size = thinflow.convert_verified(tmp_path / "m.onnx", out / "n.onnx").size_bytes
     assert size == (tmp_path / "m.onnx").stat().st_size + 8
     assert formats.load(out / "n.onnx").node("w").tensor.numpy().tolist() == [5, 6]
     # The same again is no loss, another model's weights would be.
