@@ -336,6 +336,8 @@ class _Reader:
         attrs: dict[str, Attr] = {}
         bodies: dict[str, Any] = {}
         for attribute in message.attribute:
+            if attribute.name in attrs | bodies:
+                raise FormatError(f"its option '{attribute.name}' is given twice")
             graphs = graphs_in(attribute)
             for number, graph in enumerate(graphs):
                 bodies[attribute.name if len(graphs) == 1 else f"{attribute.name}_{number}"] = graph

@@ -15,7 +15,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.types import TensorSpec
 from thinflow.lift.contents import Computed, compute, content_of
-from thinflow.lift.specs import both, inferred, types_of
+from thinflow.lift.specs import both, inferred, of_kind, types_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,9 +64,25 @@ class Call:
         return place < len(self.xs) and self.xs[place] is not None
 
     def get(self, option: str, default: Any = None) -> Any:
-        """An option of the file."""
+        """An option of the file.
+
+        Raises:
+            UnsupportedOp: it is not of the default's type.
+        """
         self.read_options.add(option)
-        return self.given[option] if option in self.given else self.node.get(option, default)
+        given = self.given[option] if option in self.given else self.node.get(option, default)
+        return of_kind(option, given, default)
+
+    def flag(self, option: str, *, default: bool = False) -> bool:
+        """An option that is on or off.
+
+        Raises:
+            UnsupportedOp: it is neither.
+        """
+        given = self.get(option, default)
+        if given not in (0, 1):
+            raise UnsupportedOp(f"its option '{option}' is {given!r}, which is neither on nor off")
+        return bool(given)
 
     def state(self, place: int) -> Value:
         """A state before the first step.

@@ -1,11 +1,13 @@
-"""Types and shapes of lifted nodes: those that TensorFlow wants as attributes, and those that follow."""
+"""Types of options and values: those that a file may state, that TensorFlow wants, and that follow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import UnionType
+from typing import Any
 
 from thinflow.analysis.shapes import infer_node
-from thinflow.errors import ThinflowError
+from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import TensorSpec
@@ -31,6 +33,26 @@ def inferred(node: Node) -> tuple[TensorSpec, ...]:
         return infer_node(node, [v.spec for v in node.inputs])
     except ThinflowError:  # the run will say so, if it is so
         return ()
+
+
+_KINDS: tuple[tuple[type | UnionType, type | UnionType, str], ...] = (
+    (int, int, "whole number"),
+    (float, int | float, "number"),
+    (str | bytes, str | bytes, "text"),
+    (tuple, tuple, "list"),
+)
+
+
+def of_kind(option: str, given: Any, default: Any) -> Any:
+    """An option's value, which has to be of the kind of its default.
+
+    Raises:
+        UnsupportedOp: it is not.
+    """
+    for kind, accepted, name in _KINDS:
+        if isinstance(default, kind) and not isinstance(given, accepted):
+            raise UnsupportedOp(f"its option '{option}' is {str(given)[:40]!r}, which is no {name}")
+    return given
 
 
 def both(made: TensorSpec, stated: TensorSpec) -> TensorSpec:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import thinflow
-from thinflow.errors import UnsupportedOp
 
 ort = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -128,10 +127,3 @@ def test_codes_are_moved_as_numbers(tmp_path: Path) -> None:
     (expected,) = ort.InferenceSession(str(path)).run(None, {"x": X})
     (found,) = thinflow.run(kept, {"x": X}, engine="reference").values()
     assert np.abs(found.astype(int) - expected).max() <= 1
-
-
-def test_channels_that_come_last_are_refused(tmp_path: Path) -> None:
-    options = {"kernel_shape": [2, 2], "channels_last": 1}
-    path = file(tmp_path / "m.onnx", "QLinearAveragePool", [X], [f(0.1), z(120), f(0.1), z(120)], options)
-    with pytest.raises(UnsupportedOp, match="its channels come last"):
-        thinflow.load(path)

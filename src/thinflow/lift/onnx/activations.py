@@ -179,7 +179,10 @@ def _mish(c: Call) -> Value:
 
 @lifts("onnx.Gelu", "onnx.com.microsoft.Gelu")
 def _gelu(c: Call) -> Value:
-    return gelu(c, c[0], text(c, "approximate", "none") == "tanh")
+    how = text(c, "approximate", "none")
+    if how not in ("none", "tanh"):
+        raise UnsupportedOp(f"its option 'approximate' is '{how}', which is not known here")
+    return gelu(c, c[0], how == "tanh")
 
 
 # ---- Formulas of versions before 10, and of converters of that time.
@@ -240,6 +243,8 @@ def _softmax(op: str) -> Rule:
     def rule(c: Call) -> Value:
         count, old = rank(c), opset(c) < _ONE_AXIS
         axis = c.get("axis", 1 if old else -1)
+        if not -count <= axis < count + old:
+            raise UnsupportedOp(f"its axis is {axis} where there are {count}")
         # Of a flattened tensor, the axis behind the last is an empty product: every element for itself.
         axis = axis + count if axis < 0 else axis
         if axis == count - 1:

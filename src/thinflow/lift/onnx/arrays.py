@@ -32,7 +32,7 @@ INT16 = dtype("int16")
 @lifts("onnx.Reshape")
 def _reshape(c: Call) -> Value:
     """A size of 0 keeps the input's, unless `allowzero` says otherwise."""
-    is_zero = bool(c.get("allowzero", 0))
+    is_zero = c.flag("allowzero")
     if not c.has(1):  # as before version 5
         return c.emit("Reshape", c[0], vector(c, _copied(c, c.get("shape", ()), is_zero)))
     content = c.content(c[1])
@@ -224,7 +224,7 @@ def _non_zero(c: Call) -> Value:
 def _trilu(c: Call) -> Value:
     """The part of matrices on one side of a diagonal."""
     known = c.content(c[1]) if c.has(1) else np.zeros(1)
-    count, upper = rank(c), bool(c.get("upper", 1))
+    count, upper = rank(c), c.flag("upper", default=True)
     height, width = (size(c, c[0], count + a) for a in (-2, -1))
     if known is not None and isinstance(height, int) and isinstance(width, int):
         bounded(height * width)

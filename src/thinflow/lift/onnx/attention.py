@@ -143,7 +143,7 @@ def _mask(c: Call, body: Formula, sight: Sight, keys: Size) -> None:
 
 def _positions(c: Call, body: Formula, sight: Sight, steps: Size, keys: Size, past: Size) -> None:
     """What the order of queries and keys allows."""
-    is_causal = bool(c.get("is_causal", 0))
+    is_causal = c.flag("is_causal")
     left, right = int(c.get("left_window_size", -1)), int(c.get("right_window_size", -1))
     if min(left, right) < -1:
         raise UnsupportedOp("its window has a negative size")
@@ -288,5 +288,5 @@ def _rotary(c: Call) -> Value:
     if cos.static_size(-1, "the number of its angles") != expected:
         raise UnsupportedOp(f"it has {cos.shape[-1]} angles, {expected} are needed")
     cos, sin = cos.expand_dims(axis), sin.expand_dims(axis)
-    y = rotated(apart, cos, sin, is_interleaved=bool(c.get("interleaved", 0)))
+    y = rotated(apart, cos, sin, is_interleaved=c.flag("interleaved"))
     return (reshaped(y, [size(x, n) for n in range(3)]) if is_flat else y).value

@@ -33,7 +33,11 @@ def _cast(c: Call) -> Value:
     x = c[0]
     if STRING in (kind, x.dtype):
         return _of_strings(c, x, kind)
-    return narrowed(c, x, kind) if c.get("saturate", 1) else c.emit("Cast", x, SrcT=x.dtype, DstT=kind)
+    return (
+        narrowed(c, x, kind)
+        if c.flag("saturate", default=True)
+        else c.emit("Cast", x, SrcT=x.dtype, DstT=kind)
+    )
 
 
 def narrowed(c: Call, x: Value, kind: DType) -> Value:

@@ -211,7 +211,7 @@ def _nhwc_max_pool(c: Call) -> Value:
 @lifts("onnx.com.microsoft.GroupNorm", "onnx.com.microsoft.SkipGroupNorm")
 def _group_norm(c: Call) -> list[Value]:
     """GroupNorm: x, scale, offset, and for Skip... what is added to x before; the last result is that sum."""
-    body, count, is_last = Formula(c), rank(c), bool(c.get("channels_last", 1))
+    body, count, is_last = Formula(c), rank(c), c.flag("channels_last", default=True)
     x, activation = body.operand(0), int(c.get("activation", 0))
     if activation not in (0, 1):
         raise UnsupportedOp(f"its activation {activation} is not known here")

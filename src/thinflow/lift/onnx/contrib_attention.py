@@ -60,7 +60,7 @@ def _attended(
         scores = scores + bias.cast(scores.dtype)
     steps = size(q, 2)
     # A single query sees all keys: ONNX Runtime takes it for the newest.
-    if c.get("unidirectional", 0) and steps != 1:
+    if c.flag("unidirectional") and steps != 1:
         seen = ahead(Formula(c), steps, size(k, 2), past) >= 0
         seen = seen | (steps < 2) if isinstance(steps, Term) else seen
         scores = scores + where(seen, scores.body.constant(0, scores.dtype), _LOWEST)
@@ -194,7 +194,7 @@ def _rotary(c: Call) -> Value:
     if width and width != 2 * half:
         raise UnsupportedOp(f"it has {half} angles, {width // 2} are needed")
     cos, sin = cos.expand_dims(axis), sin.expand_dims(axis)
-    y = rotated(apart, cos, sin, is_interleaved=bool(c.get("interleaved", 0)))
+    y = rotated(apart, cos, sin, is_interleaved=c.flag("interleaved"))
     return (reshaped(y, [size(x, n) for n in range(3)]) if is_flat else y).value
 
 
@@ -221,7 +221,7 @@ def _group_query(c: Call) -> list[Value]:
     # Of each sample: all keys that count, and those of them that were there before.
     total = body.operand(5).cast(INT32).reshape([-1]) + 1
     before = (total - steps).maximum(0)
-    if c.get("do_rotary", 0):
+    if c.flag("do_rotary"):
         q, k = _turned(c, body, q, k, before)
     past: Size = 0
     if c.has(3) != c.has(4):
@@ -268,7 +268,7 @@ def _turned(c: Call, body: Formula, q: Term, k: Term, before: Term) -> tuple[Ter
     else:
         places = line + before.expand_dims(1)
     cos, sin = (body.operand(n).gather(places.cast(INT64)).expand_dims(1) for n in (7, 8))
-    is_interleaved = bool(c.get("rotary_interleaved", 0))
+    is_interleaved = c.flag("rotary_interleaved")
     return (rotated(q, cos, sin, is_interleaved=is_interleaved),
             rotated(k, cos, sin, is_interleaved=is_interleaved))  # fmt: skip
 
@@ -304,7 +304,7 @@ def _grouped_weights(c: Call, body: Formula, q: Term, k: Term, before: Term, tot
     at = counted(body, size(k, 2)).reshape((1, 1, 1, -1))
     own = counted(body, size(q, 2)).reshape((1, 1, -1, 1)) + before.reshape((-1, 1, 1, 1))
     window = int(c.get("local_window_size", -1))
-    seen = at <= own if c.get("causal", 1) else at < total.reshape((-1, 1, 1, 1))
+    seen = at <= own if c.flag("causal", default=True) else at < total.reshape((-1, 1, 1, 1))
     if window > 0:
         seen = seen & (at > own - window)
     if c.has(10):

@@ -32,7 +32,7 @@ def _leaky(c: Call) -> Value:
 
 @lifts("onnx.com.microsoft.QLinearAveragePool", ignores=("pads",))
 def _average_pool(c: Call) -> Value:
-    x, count, is_last = real(c, 0, 1, 2), rank(c), bool(c.get("channels_last", 0))
+    x, count, is_last = real(c, 0, 1, 2), rank(c), c.flag("channels_last")
     (y,) = by_rule(c, "AveragePool", channels_first(c, x, count) if is_last else x)
     return rounded(c, channels_last(c, y, count) if is_last else y, 3, 4)
 
@@ -40,7 +40,7 @@ def _average_pool(c: Call) -> Value:
 @lifts("onnx.com.microsoft.QLinearConv", ignores=("kernel_shape", "pads"))
 def _conv(c: Call) -> Value:
     rest = [c[n] if c.has(n) else None for n in range(1, len(c.xs))]
-    if c.get("channels_last", 0):
+    if c.flag("channels_last"):
         return by_rule_channels_last(c, "QLinearConv", *rest)
     return by_rule(c, "QLinearConv", c[0], *rest)[0]
 
@@ -56,7 +56,7 @@ def _softmax(c: Call) -> Value:
 @lifts("onnx.com.microsoft.QLinearReduceMean")
 def _mean(c: Call) -> Value:
     axes = c.get("axes") or tuple(range(rank(c)))
-    is_kept = bool(c.get("keepdims", 1))
+    is_kept = c.flag("keepdims", default=True)
     y = c.emit("Mean", real(c, 0, 1, 2), integers(c, tuple(axes)), keep_dims=is_kept, Tidx=INT64)
     return rounded(c, y, 3, 4)
 

@@ -38,10 +38,11 @@ def defined(c: Call) -> list[Value]:
     options = {k: v for k, v in c.node.attrs.items() if k not in _OURS and not k.startswith("_")}
     if c.lifter.defines(c.node.op):
         function = c.body_named(c.node.op)
+        c.read_options.update(c.node.attrs)
         defaults: Mapping[str, Attr] = function.defaults
     else:
-        function, defaults = _standard(c, options)
-    c.read_options.update(c.node.attrs)
+        function, defaults, known = _standard(c, options)
+        c.read_options |= known
     c.read_operands.update(range(len(c.xs)))
     return inlined(c, specialized(function, {**defaults, **options}), _operands(c, function))
 
@@ -53,8 +54,8 @@ def _operands(c: Call, function: Function) -> list[Value | None]:
     return [*c.xs, *[None] * (len(function.inputs) - len(c.xs))]
 
 
-def _standard(c: Call, options: Mapping[str, Attr]) -> tuple[Function, Mapping[str, Attr]]:
-    """The definition of an op by ONNX's standard, and what its options are where it does not say."""
+def _standard(c: Call, options: Mapping[str, Attr]) -> tuple[Function, Mapping[str, Attr], set[str]]:
+    """The definition of an op by ONNX's standard, its options where it does not say, and their names."""
     op = c.node.op.removeprefix(ONNX.prefix)
     domain = next((d for d in _DOMAINS if op.startswith(f"{d}.")), "")
     name = op.removeprefix(f"{domain}.") if domain else op
@@ -80,7 +81,8 @@ def _standard(c: Call, options: Mapping[str, Attr]) -> tuple[Function, Mapping[s
     defaults = {
         key: _value_of(a.default_value) for key, a in schema.attributes.items() if a.default_value.type
     }
-    return _parsed(data, max(len(c.node.outputs), 1)), {k: v for k, v in defaults.items() if v is not None}
+    usual = {k: v for k, v in defaults.items() if v is not None}
+    return _parsed(data, max(len(c.node.outputs), 1)), usual, set(schema.attributes)
 
 
 @cache

@@ -42,7 +42,7 @@ def _div(c: Call) -> Value:
 @lifts("onnx.Mod")
 def _mod(c: Call) -> Value:
     """The sign is the divisor's, as in Python; with `fmod` the dividend's, as in C."""
-    op, kind = "TruncateMod" if c.get("fmod", 0) else "FloorMod", c[0].dtype
+    op, kind = "TruncateMod" if c.flag("fmod") else "FloorMod", c[0].dtype
     if kind not in (HALF, BFLOAT16):
         return c.emit(op, c[0], c[1])
     # TensorFlow has no remainders of short floats. In float32 they are exact, and have as few digits.
@@ -124,9 +124,7 @@ def _matmul(c: Call) -> Value:
 @lifts("onnx.Gemm", ignores=("broadcast",))
 def _gemm(c: Call) -> Value:
     """alpha * a @ b + beta * c."""
-    y = c.emit(
-        "MatMul", c[0], c[1], transpose_a=bool(c.get("transA", 0)), transpose_b=bool(c.get("transB", 0))
-    )
+    y = c.emit("MatMul", c[0], c[1], transpose_a=c.flag("transA"), transpose_b=c.flag("transB"))
     alpha, beta = c.get("alpha", 1.0), c.get("beta", 1.0)
     if alpha != 1:
         y = c.emit("Mul", y, like(c, alpha, y))
@@ -179,8 +177,10 @@ def normalized(c: Call, x: Value, axes: Value, epsilon: float) -> Value:
 @lifts("onnx.LpNormalization")
 def _lp_norm(c: Call) -> Value:
     """x / its norm along an axis."""
-    axes = integers(c, (c.get("axis", -1),))
-    if c.get("p", 2) == 1:
+    axes, p = integers(c, (c.get("axis", -1),)), c.get("p", 2)
+    if p not in (1, 2):
+        raise UnsupportedOp(f"its option 'p' is {p}, which is neither 1 nor 2")
+    if p == 1:
         norm = c.emit("Sum", c.emit("Abs", c[0]), axes, keep_dims=True, Tidx=INT64)
     else:
         norm = c.emit("Sqrt", c.emit("Sum", c.emit("Square", c[0]), axes, keep_dims=True, Tidx=INT64))

@@ -25,7 +25,7 @@ def places_of_maxima(c: Call, x: Value, win: Window, *, is_same: bool) -> list[V
         raise UnsupportedOp("the places of its maxima are read, and the sizes of its input are open")
     # By how much a place grows with each step along an axis.
     steps = [int(np.prod(lengths[axis + 1 :])) for axis in range(win.rank)]
-    if c.get("storage_order", 0):
+    if c.flag("storage_order"):
         steps = [int(np.prod(lengths[:axis])) for axis in range(win.rank)]
     f = Formula(c)
     if win.has_gaps or win.rank == VOLUME:

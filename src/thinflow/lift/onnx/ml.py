@@ -110,7 +110,7 @@ def _category_mapper(c: Call) -> Value:
 @lifts("onnx.ai.onnx.ml.OneHotEncoder")
 def _one_hot_encoder(c: Call) -> Value:
     """[...] -> [..., categories]: 1 where the element is the category."""
-    if not c.get("zeros", 1):
+    if not c.flag("zeros", default=True):
         raise UnsupportedOp("it fails where an element is in no category")
     categories = listed(c, "cats", tensor=False)
     if categories is None or categories.size > _MOST_KEYS:

@@ -27,7 +27,7 @@ from thinflow.lift.rules import lifts
 @lifts("onnx.BatchNormalization", ignores=("is_test", "momentum"))
 def _batch_norm(c: Call) -> Value:
     """(x - mean) / sqrt(variance + epsilon) * scale + offset, per channel of axis 1."""
-    if c.get("training_mode", 0) or len(c.node.outputs) > 1:
+    if c.flag("training_mode") or len(c.node.outputs) > 1:
         raise UnsupportedOp("it is in training mode")
     count, epsilon = rank(c), c.get("epsilon", 1e-5)
     if count == 4 and all(c[i].dtype is FLOAT for i in range(5)):

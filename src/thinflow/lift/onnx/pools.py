@@ -26,7 +26,7 @@ def _window(c: Call) -> Window:
     kernel = c.get("kernel_shape")
     if not kernel:
         raise UnsupportedOp("it has no kernel_shape")
-    return window(c, list(kernel), is_up=bool(c.get("ceil_mode", 0)))
+    return window(c, list(kernel), is_up=c.flag("ceil_mode"))
 
 
 def pooled(c: Call, op: str, x: Value, win: Window, padding: str = "VALID") -> Value:
@@ -87,11 +87,11 @@ def _filled(c: Call, x: Value, win: Window, fill: float) -> Value:
 def _average_pool(c: Call) -> Value:
     """The mean of what lies in the window, with the border or without."""
     win, count, x = _window(c), rank(c), channels_last(c, c[0], rank(c))
-    if win.is_same and not win.has_gaps and not c.get("count_include_pad", 0):
+    if win.is_same and not win.has_gaps and not c.flag("count_include_pad"):
         return channels_first(c, pooled(c, "AvgPool", x, win, "SAME"), count)
     y = pooled(c, "AvgPool", _filled(c, x, win, 0.0), win)
     # mean * pixels of the window / pixels that count: what is behind the border never does.
-    borders = win.pads if c.get("count_include_pad", 0) else [(0, 0)] * win.rank
+    borders = win.pads if c.flag("count_include_pad") else [(0, 0)] * win.rank
     if borders == win.whole:
         return channels_first(c, y, count)
     if None in win.sizes:

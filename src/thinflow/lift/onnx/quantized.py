@@ -131,7 +131,7 @@ def _quantize(c: Call) -> Value:
     if kind.kind not in "iu":
         # Floats of few bits; their zero point, if there is one, is 0 and says the type.
         c.has(2)
-        if not c.get("saturate", 1):
+        if not c.flag("saturate", default=True):
             raise UnsupportedOp("it gives infinity or NaN for what is beyond the largest number")
         return narrowed(c, c.emit("RealDiv", y, scale), kind)
     if (grid := _grid(c, 1, 2, kind)) is not None and keeps(c, y, grid):
@@ -203,7 +203,7 @@ def _mapped(op: str) -> Rule:
 @lifts("onnx.com.microsoft.QLinearGlobalAveragePool")
 def _global_average(c: Call) -> Value:
     count = rank(c)
-    axes = tuple(range(1, count - 1)) if c.get("channels_last", 0) else tuple(range(2, count))
+    axes = tuple(range(1, count - 1)) if c.flag("channels_last") else tuple(range(2, count))
     y = c.emit("Mean", real(c, 0, 1, 2), integers(c, axes), keep_dims=True, Tidx=INT64)
     return rounded(c, y, 3, 4)
 

@@ -188,7 +188,7 @@ class _Layer:
         word = text(c, "direction", "forward")
         if word not in ("forward", "reverse", "bidirectional"):
             raise UnsupportedOp(f"its direction {word!r} is not known here")
-        is_batch_first = bool(c.get("layout", 0))
+        is_batch_first = c.flag("layout")
         x, weights, recurrent = (body.term(c[n]) for n in range(3))
         x = ranked(x, (None, None, weights.shape[2]))
         width = weights.shape[2]
@@ -321,7 +321,7 @@ def lstm(c: Call, seen: Function = lambda h: h) -> list[Value]:
         seen: what the product with the recurrent weights takes for the output of the last step.
     """
     layer = _Layer.read(c)
-    is_coupled = bool(c.get("input_forget", 0))
+    is_coupled = c.flag("input_forget")
     peepholes = layer.body.term(c[7]) if c.has(7) else None
     ways = []
     functions = _functions(c, ("Sigmoid", "Tanh", "Tanh"), layer.directions)
@@ -355,7 +355,7 @@ def lstm(c: Call, seen: Function = lambda h: h) -> list[Value]:
 def gru(c: Call) -> list[Value]:
     """GRU: z, r, h in this order in the file; the reset gate in front of the product, or behind it."""
     layer = _Layer.read(c)
-    is_late = bool(c.get("linear_before_reset", 0))
+    is_late = c.flag("linear_before_reset")
     ways = []
     for direction, (gate, new) in enumerate(_functions(c, ("Sigmoid", "Tanh"), layer.directions)):
         fixed = [*layer.matrices(direction, (0, 1))]

@@ -18,7 +18,7 @@ def reduction_axes(c: Call) -> Value | None:
 
     Options before version 13 or 18, an input since; left out means all, or none by `noop_with_empty_axes`.
     """
-    keeps = c.get("noop_with_empty_axes", 0)
+    keeps = c.flag("noop_with_empty_axes")
     if c.has(1) and c.content(c[1]) is None and c[1].spec.size != 0:
         return _computed_axes(c, bool(keeps))
     axes = numbers(c, "axes", 1 if c.has(1) and c[1].spec.size != 0 else None)
@@ -47,7 +47,7 @@ def _reduction(op: str, before: str = "", behind: str = "") -> Rule:
     """The rule for a reduction with a function before it, and one behind."""
 
     def rule(c: Call) -> Value:
-        axes, is_kept, x = reduction_axes(c), bool(c.get("keepdims", 1)), c[0]
+        axes, is_kept, x = reduction_axes(c), c.flag("keepdims", default=True), c[0]
         kind = x.dtype
         # Roots and logarithms of whole numbers are cut off; TensorFlow takes those of real ones only.
         is_whole = kind is not None and kind.is_integer and (behind != "" or op == "EuclideanNorm")
@@ -75,7 +75,7 @@ _OF_BOOLS = {"Max": "Any", "Min": "All"}
 @lifts("onnx.ReduceLogSumExp")
 def _log_sum_exp(c: Call) -> Value:
     """log(sum(exp(x))), with the largest value taken out first."""
-    axes, is_kept, kind = reduction_axes(c), c.get("keepdims", 1), c[0].dtype
+    axes, is_kept, kind = reduction_axes(c), c.flag("keepdims", default=True), c[0].dtype
     is_whole = kind is not None and kind.is_integer
     x = typed(c, c[0], DOUBLE) if is_whole else c[0]
     y = c.emit("Identity", x) if axes is None else _stable_log_sum(c, x, axes, bool(is_kept))
@@ -100,7 +100,7 @@ def _running(op: str) -> Rule:
     """The rule for sums or products of all up to each place along an axis."""
 
     def rule(c: Call) -> Value:
-        flags = {option: bool(c.get(option, 0)) for option in ("exclusive", "reverse")}
+        flags = {option: c.flag(option) for option in ("exclusive", "reverse")}
         axis = settled(c, 1)
         content = c.content(axis)
         scalar = c.constant(int(np.ravel(content)[0])) if content is not None else _first(c, axis)

@@ -171,7 +171,7 @@ def _nearest_mode(c: Call, axis: Axis) -> str:
 
 def _smooths(c: Call, axis: Axis) -> bool:
     """True if the axis is made smaller, and what is between the new pixels is mixed in."""
-    if not c.get("antialias", 0):
+    if not c.flag("antialias"):
         return False
     if axis.scale is not None:
         return axis.scale < 1
@@ -273,7 +273,7 @@ def _along(f: Formula, x: Term, n: int, axis: Axis, mode: str, kind: str) -> Ter
         return _mixed(x, n, f.constant(at_known.clip(0, old - 1), FLOAT), old)
     scale = min(new / old if axis.scale is None else axis.scale, 1.0) if smooths else 1.0
     cubic = float(c.get("cubic_coeff_a", -0.75)) if mode == "cubic" else None
-    matrix = weights(at_known, old, scale, cubic, drops_outside=bool(c.get("exclude_outside", 0)))
+    matrix = weights(at_known, old, scale, cubic, drops_outside=c.flag("exclude_outside"))
     return _weighted(x, n, matrix)
 
 

@@ -170,7 +170,7 @@ def _grid_sample(c: Call) -> Value:
     count = rank(c) - 2
     if count < 1 or len(grid.shape) != count + 2 or grid.shape[-1] not in (count, None):
         raise UnsupportedOp(f"its grid does not name {count} axes")
-    corners = bool(c.get("align_corners", 0))
+    corners = c.flag("align_corners")
     sides = [_Side(size(x, axis + 2), padding, corners) for axis in range(count)]
     outs = [size(grid, axis + 1) for axis in range(count)]
     batch, depth = size(x, 0), size(x, 1)
@@ -197,7 +197,7 @@ def _affine_grid(c: Call) -> Value:
     lines = []
     for n in sizes:
         # With aligned corners the outermost pixels' centres are the ends, else their edges.
-        if c.get("align_corners", 0):
+        if c.flag("align_corners"):
             lines.append(np.linspace(-1, 1, n) if n > 1 else np.array([-1.0]))
         else:
             lines.append((2 * np.arange(n) + 1) / n - 1)

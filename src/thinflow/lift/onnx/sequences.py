@@ -155,7 +155,7 @@ def _concat(c: Call) -> Value:
     items, axis = items_of(c, 0), int(c.get("axis", 0))
     if not items:
         raise UnsupportedOp("its sequence has no items")
-    if c.get("new_axis", 0):
+    if c.flag("new_axis"):
         return c.emit("Pack", *items, N=len(items), axis=axis)
     if len(items) == 1:
         return c.emit("Identity", items[0])
@@ -167,7 +167,7 @@ def _split(c: Call) -> Value:
     """SplitToSequence: slices of one, pieces of a size, or pieces of sizes of their own."""
     axis, count = int(c.get("axis", 0)), rank(c)
     size = (c[0].spec.shape or ())[axis % count]
-    keeps = bool(c.get("keepdims", 1))
+    keeps = c.flag("keepdims", default=True)
     if not c.has(1):
         if size is None:
             raise UnsupportedOp("the number of its slices is not known")

@@ -27,7 +27,7 @@ def _dft(c: Call) -> Value:
     order = [*(i for i in range(count - 1) if i != axis), axis, count - 1]
     x = transposed(c, c[0], order)
     given = _given_length(c)
-    y = _transformed(c, x, given, bool(c.get("inverse", 0)), bool(c.get("onesided", 0)))
+    y = _transformed(c, x, given, c.flag("inverse"), c.flag("onesided"))
     return transposed(c, y, [order.index(i) for i in range(count)])
 
 
@@ -142,7 +142,7 @@ def _stft(c: Call) -> Value:
     x = c.emit("GatherV2", c[0], places, c.constant(1), batch_dims=0)
     if window is not None:
         x = c.emit("Mul", x, along(c, window, 2, 4))
-    return _transformed(c, x, None, False, bool(c.get("onesided", 1)))
+    return _transformed(c, x, None, False, c.flag("onesided", default=True))
 
 
 def _frames(c: Call, whole: Size, length: int, step: int) -> Size:

@@ -31,7 +31,7 @@ def _top_k(c: Call) -> list[Value]:
     axis = normal_axis(c, -1, count)
     order = [*(i for i in range(count) if i != axis), axis]
     k = c.emit("Reshape", typed(c, c[1], INT32), integers(c, ())) if c.has(1) else c.constant(c.get("k"))
-    x, is_largest = transposed(c, c[0], order), bool(c.get("largest", 1))
+    x, is_largest = transposed(c, c[0], order), c.flag("largest", default=True)
     node = c.many("TopKV2", x if is_largest else _turned(c, x), k, sorted=True)
     values, places = node.output(0), node.output(1)
     back = [order.index(i) for i in range(count)]
@@ -42,14 +42,14 @@ def _top_k(c: Call) -> list[Value]:
 def _arg(op: str) -> Rule:
     def rule(c: Call) -> Value:
         axis = normal_axis(c, 0, rank(c))
-        is_last = bool(c.get("select_last_index", 0))
+        is_last = c.flag("select_last_index")
         # TensorFlow takes the first of equal values: the last one is that from the end.
         x = c.emit("ReverseV2", c[0], c.constant([axis])) if is_last else c[0]
         y = c.emit(op, x, c.constant(axis), output_type=INT64)
         if is_last:
             last = c.emit("Sub", scalar(c, size(c, c[0], axis)), integers(c, 1))
             y = c.emit("Sub", last, y)
-        return c.emit("ExpandDims", y, c.constant(axis)) if c.get("keepdims", 1) else y
+        return c.emit("ExpandDims", y, c.constant(axis)) if c.flag("keepdims", default=True) else y
 
     return rule
 
@@ -92,7 +92,7 @@ def _unique(c: Call) -> list[Value]:
     distinct = c.emit("Reshape", c.emit("Shape", counts, out_type=INT64), integers(c, ()))
     all_places = c.emit("Range", integers(c, 0), number, integers(c, 1))
     first = c.emit("UnsortedSegmentMin", all_places, inverse, distinct)
-    if not c.get("sorted", 1):
+    if not c.flag("sorted", default=True):
         return [y, first, inverse, counts][: len(c.node.outputs)]
     order = _ascending(c, y, along, distinct)
     ranks = c.emit("InvertPermutation", order)

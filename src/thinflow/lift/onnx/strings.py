@@ -77,7 +77,7 @@ def _string_normalizer(c: Call) -> Value:
     if count not in (1, 2):
         raise UnsupportedOp(f"its texts have {count} dimensions")
     words, y = texts(c, "stopwords"), flat(c, c[0])
-    is_exact = bool(c.get("is_case_sensitive", 0))
+    is_exact = c.flag("is_case_sensitive")
     if words is not None and words.size:
         y = _without(c, y, words, is_exact)
     action = text(c, "case_change_action", "NONE")

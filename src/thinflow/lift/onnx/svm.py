@@ -61,7 +61,7 @@ def _regressor(c: Call) -> Value:
     if weights is None or weights.size != count or rho is None or rho.size != 1:
         raise UnsupportedOp(f"its coefficients are not those of {count} vectors")
     y = kernel.apply("MatMul", body.constant(weights.reshape(count, 1), kernel.dtype)) + float(rho[0])
-    if c.get("one_class", 0):
+    if c.flag("one_class"):
         y = where(y > 0.0, y.of(1.0), -1.0)
     return transformed(c, y.value, text(c, "post_transform", "NONE"))
 

@@ -127,7 +127,14 @@ def steps(c: Call, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, .
         raise UnsupportedOp(f"it goes over {count} dimensions")
     strides = tuple(c.get("strides") or (1,) * count)
     dilations = tuple(c.get("dilations") or (1,) * count)
-    if len(strides) != count or len(dilations) != count or min(*strides, *dilations, *kernel) < 1:
+    # Weights have the sizes of the window, and so may the option.
+    stated = c.get("kernel_shape", tuple(kernel))
+    if (
+        len(strides) != count
+        or len(dilations) != count
+        or min(*strides, *dilations, *kernel) < 1
+        or (stated and tuple(stated) != tuple(kernel))
+    ):
         raise UnsupportedOp("its strides, dilations and kernel do not fit together")
     return strides, dilations, shape[2:]
 
@@ -249,6 +256,9 @@ def _grouped(
     group = int(c.get("group", 1))
     if group < 1 or depths[0] % group:
         raise UnsupportedOp(f"its filters, {depths[0]}, are no multiple of its groups, {group}")
+    channels = x.spec.shape[-1] if x.spec.shape else None
+    if channels not in (None, group * depths[1]):
+        raise UnsupportedOp(f"its filters are for {group * depths[1]} channels, and there are {channels}")
     if len(spans) == VOLUME:
 
         def convolved(x: Value, w: Value) -> Value:

@@ -185,7 +185,7 @@ def hard_swish(c: Call) -> Value:
 
 @lifts("tfl.GELU")
 def _gelu(c: Call) -> Value:
-    return gelu(c, c[0], bool(c.get("approximate", False)))
+    return gelu(c, c[0], c.flag("approximate"))
 
 
 def gelu(c: Call, x: Value, by_tanh: bool) -> Value:

@@ -65,7 +65,7 @@ def _packed(c: Call, steps: Sequence[Value], is_time_major: bool) -> Value:
 @lifts("tfl.UNIDIRECTIONAL_SEQUENCE_LSTM")
 def sequence_lstm(c: Call) -> Value:
     """UNIDIRECTIONAL_SEQUENCE_LSTM: x [time,batch,inputs] or [batch,time,inputs] -> y of the same order."""
-    is_time_major = bool(c.get("time_major", False))
+    is_time_major = c.flag("time_major")
     if is_quantized_recurrent(c):
         return integer_lstm(c, is_time_major)
     cell = Lstm.read(c, first=1, norms=20)
@@ -116,7 +116,7 @@ def bidirectional_lstm(c: Call) -> list[Value]:
     """BIDIRECTIONAL_SEQUENCE_LSTM: both directions, side by side or joined along the last axis."""
     if any(c.has(place) for place in range(39, 48)):
         raise UnsupportedOp("it has an auxiliary input")
-    is_time_major = bool(c.get("time_major", True))
+    is_time_major = c.flag("time_major", default=True)
     xs = _sequence(c, c[0], is_time_major)
     ahead = _kept(c, Lstm.read(c, first=1), xs, (35, 36))
     # The second direction starts at the end; turned back, its outputs stand beside those of the first.
@@ -165,7 +165,7 @@ def rnn(c: Call) -> Value:
 @lifts("tfl.UNIDIRECTIONAL_SEQUENCE_RNN")
 def sequence_rnn(c: Call) -> Value:
     """UNIDIRECTIONAL_SEQUENCE_RNN."""
-    is_time_major = bool(c.get("time_major", False))
+    is_time_major = c.flag("time_major")
     steps = _Rnn(c, 1, 2, c[3]).run(_sequence(c, c[0], is_time_major), 4)
     return _packed(c, steps, is_time_major)
 
@@ -175,7 +175,7 @@ def bidirectional_rnn(c: Call) -> list[Value]:
     """BIDIRECTIONAL_SEQUENCE_RNN."""
     if any(c.has(place) for place in (9, 10, 11)):
         raise UnsupportedOp("it has an auxiliary input")
-    is_time_major = bool(c.get("time_major", False))
+    is_time_major = c.flag("time_major")
     xs = _sequence(c, c[0], is_time_major)
     ahead = _Rnn(c, 1, 2, c[3]).run(xs, 4)
     back = _Rnn(c, 5, 6, c[7]).run(xs[::-1], 8)[::-1]
