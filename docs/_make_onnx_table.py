@@ -125,10 +125,11 @@ LIMITS = {
     "com.microsoft.CDist": "`euclidean` and `sqeuclidean`",
     "com.microsoft.EmbedLayerNormalization": "`mask_index_type` 0",
     "com.microsoft.FusedMatMulActivation": "Softmax along the last axis",
+    "com.microsoft.GatherBlockQuantized": "integers; not along the axis of its blocks",
+    "com.microsoft.GroupQueryAttention": "no quantized or windowed cache",
     "com.microsoft.MatMulNBits": "2, 4 or 8 bits; no groups of columns",
     "com.microsoft.MultiHeadAttention": "not with `past_sequence_length` or `cache_indirection`",
     "com.microsoft.QAttention": "not with `do_rotary` or `past_present_share_buffer`",
-    "com.microsoft.QLinearAveragePool": "channels first",
     "com.microsoft.RotaryEmbedding": "not with `is_packed_batching`",
     "com.microsoft.SkipSimplifiedLayerNormalization": "its mean is not read",
 }
@@ -159,9 +160,9 @@ def known() -> set[str]:
 
 def how(name: str, *, is_defined: bool) -> str:
     """What becomes of an operator: `rule`, `definition` or `no`."""
-    if name in known():
-        return "rule"
-    return "definition" if is_defined and name not in REFUSED else "no"
+    if name in REFUSED:
+        return "no"
+    return "rule" if name in known() else "definition" if is_defined else "no"
 
 
 def page() -> str:
@@ -176,7 +177,7 @@ def page() -> str:
     for domain, ops in domains.items():
         parts.append(f"\n## {domain or 'ai.onnx'}\n\n| operator | versions | read | |\n|---|---|---|---|\n")
         parts += [_row(name, domain, *facts) for name, facts in ops.items()]
-    own = sorted(known() - {name for ops in domains.values() for name in ops})
+    own = sorted(known() - set(REFUSED) - {name for ops in domains.values() for name in ops})
     parts += [OWN, "| operator | |\n|---|---|\n"]
     parts += [f"| `{name}` | {LIMITS.get(name, '')} |\n" for name in own]
     return "".join(parts)

@@ -86,6 +86,11 @@ class Model:
             ) from error
         self._inputs = [i.name for i in self.session.get_inputs()]
         self._outputs = [o.name for o in self.session.get_outputs()]
+        # "tensor(float8e5m2)", whose elements come as their codes.
+        kinds = [o.type.partition("(")[2].rstrip(")") for o in self.session.get_outputs()]
+        self._floats = {
+            n: dtype(k.replace("float8", "float8_")) for n, k in enumerate(kinds) if k.startswith("float8")
+        }
         self._complex_outputs = frozenset(complex_outputs)
 
     @property
@@ -107,7 +112,8 @@ class Model:
             raise EngineUnavailable(
                 f"ONNX Runtime failed: {_said(error)}", hint="engine='reference' may say more"
             ) from error
-        return [_fetched(y, n in self._complex_outputs) for n, y in enumerate(results)]
+        found = [_fetched(y, n in self._complex_outputs) for n, y in enumerate(results)]
+        return [y.view(self._floats[n].numpy()) if n in self._floats else y for n, y in enumerate(found)]
 
 
 def fed(x: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.lift.onnx.models import helper, lifted, node, save
+from tests.lift.onnx.models import helper, lifted, node, onnx, save
 from thinflow.errors import FormatError, UnsupportedOp
 
 X = np.ones((2, 3, 4), np.float32)
@@ -41,6 +41,23 @@ def test_options_of_other_types_and_values(
         lifted(path, {"x": X})
 
 
+@pytest.mark.parametrize("op", ["Bernoulli", "RandomNormalLike", "RandomUniformLike", "Multinomial"])
+def test_random_numbers_are_refused(op: str, tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", [node(op, ["x"], ["y"])], {"x": X}, ["y"])
+    with pytest.raises(UnsupportedOp, match="it draws random numbers") as caught:
+        thinflow.load(path)
+    assert f"(onnx.{op})" in caught.value.where
+    assert caught.value.hint
+
+
+def test_dictionaries_are_refused(tmp_path: Path) -> None:
+    made = node("ZipMap", ["x"], ["y"], "ai.onnx.ml", classlabels_int64s=[1, 2, 3])
+    path = save(tmp_path / "m.onnx", [made], {"x": X[0]}, ["y"], domains=["ai.onnx.ml"])
+    with pytest.raises(UnsupportedOp, match="it takes or gives dictionaries") as caught:
+        thinflow.load(path)
+    assert "zipmap=False" in caught.value.hint
+
+
 def test_an_option_that_is_given_twice(tmp_path: Path) -> None:
     made = node("Flatten", ["x"], ["y"], axis=1)
     made.attribute.append(helper.make_attribute("axis", 2))
@@ -56,6 +73,7 @@ def test_an_option_that_is_given_twice(tmp_path: Path) -> None:
         ("Conv", FILTERS, {"kernel_shape": [2, 2]}, "strides, dilations and kernel do not fit together"),
         ("Conv", FILTERS, {"kernel_shape": [3]}, "strides, dilations and kernel do not fit together"),
         ("Conv", FILTERS[:, :1], {}, "its filters are for 1 channels, and there are 2"),
+        ("Conv", np.ones((4, 2, 9, 9), np.float32), {}, "its window reaches over 9 of 5 pixels"),
         ("ConvTranspose", FILTERS[:2], {"kernel_shape": [5, 5]}, "kernel do not fit together"),
     ],
 )
@@ -66,3 +84,25 @@ def test_windows_that_contradict_their_weights(
     path = save(tmp_path / "m.onnx", [made], {"x": PICTURE}, ["y"], {"w": filters})
     with pytest.raises(UnsupportedOp, match=said):
         lifted(path, {"x": PICTURE})
+
+
+@pytest.mark.parametrize("kind", ["FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UINT4"])
+@pytest.mark.parametrize("op", ["Identity", "Flatten"])
+def test_inputs_that_litert_does_not_take(op: str, kind: str, tmp_path: Path) -> None:
+    number = getattr(onnx.TensorProto, kind)
+    ends = [helper.make_tensor_value_info(n, number, [2, 4]) for n in "xy"]
+    graph = helper.make_graph([node(op, ["x"], ["y"])], "g", ends[:1], ends[1:])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    with pytest.raises(UnsupportedOp, match=r"the input is .*, which LiteRT does not exchange") as caught:
+        thinflow.convert_verified(tmp_path / "m.onnx", tmp_path / "o.tflite")
+    assert caught.value.where == "'x'"
+    assert "--inputs" in caught.value.hint
+
+
+def test_floats_of_eight_bits_as_results(tmp_path: Path) -> None:
+    """ONNX Runtime hands out their codes, which are compared as the numbers that they are."""
+    made = [node("Cast", ["x"], ["y"], to=onnx.TensorProto.FLOAT8E4M3FN)]
+    path = save(tmp_path / "m.onnx", made, {"x": X * 2.5}, ["y"])
+    (found,) = thinflow.run(path, {"x": X * 2.5}, engine="onnxruntime").values()
+    assert (found.astype(np.float32) == 2.5).all()

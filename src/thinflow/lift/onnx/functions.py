@@ -192,3 +192,29 @@ def _constant(c: Call) -> Value:
     if not isinstance(tensor, Tensor):
         raise UnsupportedOp("it holds something else than a tensor")
     return c.constant(tensor.numpy())
+
+
+# --- what no definition makes exact -------------------------------------------------------------------------
+
+
+@lifts(
+    "onnx.Bernoulli",
+    "onnx.Multinomial",
+    "onnx.RandomNormal",
+    "onnx.RandomNormalLike",
+    "onnx.RandomUniform",
+    "onnx.RandomUniformLike",
+)
+def _random(c: Call) -> Value:
+    raise UnsupportedOp(
+        "it draws random numbers, of which each runtime has its own",
+        hint="export the model for inference, or cut the op off by --inputs and --outputs",
+    )
+
+
+@lifts("onnx.ai.onnx.ml.ZipMap", "onnx.ai.onnx.ml.CastMap", "onnx.ai.onnx.ml.DictVectorizer")
+def _dictionary(c: Call) -> Value:
+    raise UnsupportedOp(
+        "it takes or gives dictionaries, which TensorFlow does not have",
+        hint="export with zipmap=False, or cut it off by --outputs: what it reads are the probabilities",
+    )

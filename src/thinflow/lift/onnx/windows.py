@@ -106,6 +106,8 @@ def window(c: Call, kernel: Sequence[int], *, is_up: bool = False) -> Window:
             asked = whole = (0, 0)
         else:
             whole = _up(n, reach, s, asked) if is_up else asked
+            if n is not None and n + sum(whole) < reach:
+                raise UnsupportedOp(f"its window reaches over {reach} of {n + sum(whole)} pixels")
             is_same = is_same and _is_same(n, reach, s, whole, asked if is_up else None)
         given.append(asked)
         wholes.append(whole)

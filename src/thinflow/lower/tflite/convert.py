@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.lower import convert
 from thinflow.lower.convert import lowered_block, name_outputs
@@ -14,6 +15,7 @@ from thinflow.lower.tflite.control import ControlLowering
 from thinflow.lower.tflite.fuse import fuse
 from thinflow.lower.tflite.tables import filling
 from thinflow.tflite.model import Operator, Program, Signature, Subgraph, Tensor
+from thinflow.tflite.schema import PACKED_BITS
 
 SIGNATURE = "serving_default"
 
@@ -53,6 +55,7 @@ def lower_graph(
         subgraph, outputs, lambda t, value: copied(subgraph, t, value.name), allow_inputs=False
     )
     fed: dict[str, Tensor] = {value.name: tensor for value, tensor in run.fed.items()}
+    _require_interface(fed, named)
     # Before `numbered`, which has to see the subgraphs that fill them called.
     _fill_tables(subgraph, run)
     subgraphs = numbered(subgraph, run.subgraphs)
@@ -61,6 +64,24 @@ def lower_graph(
     known = {t: o.origin for o in subgraph.operators for t in o.outputs if o.origin} | run.builder.origin
     origin = {t.name: known[t] for t in subgraph.tensors() if t in known}
     return Lowered(program, fed, named, origin | {name: name for name in named})
+
+
+def _require_interface(fed: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
+    """Refuse inputs and outputs of types that LiteRT's interpreter does not exchange with its callers.
+
+    Raises:
+        UnsupportedOp: names the first.
+    """
+    for what, tensors in (("input", fed), ("output", given)):
+        for name, tensor in tensors.items():
+            # Constants of a few bits are handed out, but none are taken.
+            is_packed = what == "input" and tensor.dtype.name in PACKED_BITS
+            if is_packed or tensor.dtype.name.startswith("float8"):
+                raise UnsupportedOp(
+                    f"the {what} is {tensor.dtype}, which LiteRT does not exchange with its callers",
+                    f"'{name}'",
+                    f"cast it in the model, or cut it off by --{what}s",
+                )
 
 
 def unsupported(graph: Graph, nodes: Iterable[Node], *, specs: Specs | None = None) -> dict[Node, str]:
