@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from thinflow.decompose.terms import Term, where
+from thinflow.decompose.terms import Term
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT64
@@ -15,10 +15,10 @@ from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.contrib import by_rule, by_rule_channels_last
 from thinflow.lift.onnx.formulas import Formula, reshaped, size
 from thinflow.lift.onnx.math import matmul
-from thinflow.lift.onnx.quantized import dynamically_quantized, real, rounded
+from thinflow.lift.onnx.quantized import eight_bit_grid, real, rounded
 from thinflow.lift.onnx.recurrent import lstm
 from thinflow.lift.onnx.sizes import wrapped
-from thinflow.lift.onnx.values import channels_first, channels_last, integers, like, rank, typed
+from thinflow.lift.onnx.values import channels_first, channels_last, integers, like, rank
 from thinflow.lift.rules import lifts
 
 _FIRST_ALONG_ONE_AXIS = 13
@@ -96,19 +96,13 @@ def _matmul_to_float(c: Call) -> Value:
 @lifts("onnx.com.microsoft.DynamicQuantizeMatMul")
 def _dynamic_matmul(c: Call) -> Value:
     """DynamicQuantizeMatMul: a is quantized by its range while the model runs."""
-    codes, scale, zero = dynamically_quantized(c)
-    steps = c.emit("Sub", typed(c, codes, FLOAT), typed(c, zero, FLOAT))
-    a, b = c.emit("Mul", steps, scale), real(c, 1, 2, 3, axis=-1)
+    a, b = _requantized(Formula(c).operand(0)).value, real(c, 1, 2, 3, axis=-1)
     return _biased(c, matmul(c, a, b, (rank(c), rank(c, 1))), 4)
 
 
 def _requantized(x: Term) -> Term:
     """x as eight bits over its range and 0 tell it."""
-    axes = range(len(x.shape))
-    low, high = x.reduced("Min", *axes).minimum(0.0), x.reduced("Max", *axes).maximum(0.0)
-    span = high - low
-    scale = where(span.equal(0.0), 1.0, span / 255.0)
-    zero = (-low / scale).apply("Round").clip(0.0, 255.0)
+    scale, zero = eight_bit_grid(x)
     return (((x / scale).apply("Round") + zero).clip(0.0, 255.0) - zero) * scale
 
 

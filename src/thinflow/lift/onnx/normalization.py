@@ -18,7 +18,6 @@ from thinflow.lift.onnx.values import (
     like,
     opset,
     rank,
-    transposed,
     typed,
 )
 from thinflow.lift.rules import lifts
@@ -160,7 +159,7 @@ def _lrn(c: Call) -> Value:
     # The channels stand in a row, and a pool goes along it: its mean is the sum of squares by the size.
     x = Formula(c).operand(0)
     sizes = [size(x, axis) for axis in range(count)]
-    row = transposed(c, c[0], (0, *range(2, count), 1))
+    row = channels_last(c, c[0], count)
     flat = reshaped(Formula(c).term(row), [product([sizes[0], *sizes[2:]]), 1, sizes[1], 1])
     squares = flat.square().pad([(0, 0), (0, 0), ((width - 1) // 2, width // 2), (0, 0)])
     mean = squares.apply(

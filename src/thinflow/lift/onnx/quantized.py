@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from thinflow.decompose.terms import Term, where
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32, INT64, UINT8, DType, dtype
@@ -17,6 +18,7 @@ from thinflow.lift.grids import Grid, codes, keeps, spelled_codes
 from thinflow.lift.grids import real as numbers_of
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.casts import narrowed
+from thinflow.lift.onnx.formulas import Formula
 from thinflow.lift.onnx.math import matmul
 from thinflow.lift.onnx.values import NUMBERS, bounded, integers, rank, typed
 from thinflow.lift.onnx.windows import convolution
@@ -155,21 +157,20 @@ def _dynamic(c: Call) -> list[Value]:
 
 def dynamically_quantized(c: Call) -> tuple[Value, Value, Value]:
     """The first operand as uint8 values, scale and zero point of the range that holds x and 0."""
-    zero = c.constant(np.array(0, np.float32))
-    every = integers(c, tuple(range(rank(c))))
+    scale, zero = eight_bit_grid(Formula(c).operand(0))
+    shift = zero.cast(UINT8).value
+    return quantized(c, c[0], scale.value, shift, UINT8), scale.value, shift
+
+
+def eight_bit_grid(x: Term) -> tuple[Term, Term]:
+    """Scale and zero point, float32, of the range that holds x and 0."""
+    every = range(len(x.shape))
     # The range holds zero, so that 0 is quantized exactly.
-    low = c.emit("Minimum", c.emit("Min", c[0], every, Tidx=INT64), zero)
-    high = c.emit("Maximum", c.emit("Max", c[0], every, Tidx=INT64), zero)
-    span = c.emit("Sub", high, low)
+    low, high = x.reduced("Min", *every).minimum(0.0), x.reduced("Max", *every).maximum(0.0)
+    span = high - low
     # ONNX's definition divides by a scale of 0 where all are 0; its runtime takes a scale of 1 then.
-    scale = c.emit("RealDiv", span, c.constant(np.array(255, np.float32)))
-    scale = c.emit(
-        "SelectV2", c.emit("Equal", span, zero), c.constant(np.array(1, np.float32)), scale, T=FLOAT
-    )
-    point = c.emit("Round", c.emit("RealDiv", c.emit("Neg", low), scale))
-    bounded = c.emit("Minimum", c.emit("Maximum", point, zero), c.constant(np.array(255, np.float32)))
-    shift = c.emit("Cast", bounded, SrcT=FLOAT, DstT=UINT8)
-    return quantized(c, c[0], scale, shift, UINT8), scale, shift
+    scale = where(span.equal(0.0), 1.0, span / 255.0)
+    return scale, (-low / scale).apply("Round").clip(0.0, 255.0)
 
 
 @lifts("onnx.QLinearConv", ignores=("kernel_shape", "pads"))
