@@ -9,9 +9,13 @@ import pytest
 pytest.importorskip("onnx")
 from benchmarks import onnx_suite
 
-ROUNDED = {"test_dft_inverse", "test_dft_inverse_opset19"}
-"""A Fourier transform by a product of matrices: off by 4e-6 of 54 where the case asks for zeros to 1e-7."""
-FLOORS = {"reference": 1960, "tflite": 1500}
+ROUNDED = {"test_dft_inverse", "test_dft_inverse_opset19", "test_light_squeezenet"}
+"""A Fourier transform by a product of matrices: off by 4e-6 of 54 where the case asks for zeros to 1e-7.
+
+The network has equal weights all over, so that its 1,000 scores are one number, 9.475685e9. ONNX Runtime's
+ReduceMean gives 250 of them a unit in the last place (1024) less, its GlobalAveragePool does not; the
+true mean lies 59 above the others. A Softmax takes the 250 for impossible, and gives 1/750 for 1/1000."""
+FLOORS = {"reference": 1971, "tflite": 1550, "onnx": 1700}
 """Cases that must be right, with small fed operands as constants."""
 
 
@@ -24,8 +28,7 @@ def verdicts(road: str) -> list[onnx_suite.Verdict]:
 @pytest.mark.slow
 @pytest.mark.parametrize("road", FLOORS)
 def test_right_or_refused(road: str) -> None:
-    if road == "tflite":
-        pytest.importorskip("ai_edge_litert")
+    pytest.importorskip({"tflite": "ai_edge_litert", "onnx": "onnxruntime"}.get(road, "onnx"))
     found = verdicts(road)
     wrong = {v.name: v.why for v in found if v.state in ("wrong", "crash") and v.name not in ROUNDED}
     assert not wrong
