@@ -15,6 +15,7 @@ from thinflow.cli import main
 from thinflow.errors import VerificationError
 from thinflow.lift.grids import grid_of
 from thinflow.optimize import kept_grids
+from thinflow.quantize.recipe import Decision, Quantized
 from thinflow.transforms.quantized.grids import kept_grids as kept_grids_of
 
 pytest.importorskip("ai_edge_litert")
@@ -162,3 +163,33 @@ def test_quantizing_anew_keeps_the_ranges(
     assert not {"tfl.CAST", "tfl.ROUND"} & {n.op for n in written}
     # The ranges of the file's layers: samples that are made up would tell others.
     assert set(_grids(source)) >= {g for g in _grids(tmp_path / "m.tflite") if g[1] == -128 and g[0] > 0.01}
+
+
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
+def test_nothing_is_said_of_ranges_that_samples_did_not_give(
+    suffix: str, shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = shared / "zoo" / "tflite" / "hello_world_int8.tflite"
+    assert main(["quantize", str(source), str(tmp_path / f"m{suffix}")]) == 0
+    said = capsys.readouterr().out
+    assert "tensors keep the eight-bit ranges that the model states, none is from samples" in said
+    assert "made-up inputs: speed and size are real, accuracy is not" in said
+    assert "ranges fit" not in said
+    assert "calibration samples" not in said
+
+
+def test_the_report_says_whose_ranges_they_are(shared: Path, tmp_path: Path) -> None:
+    source = shared / "zoo" / "tflite" / "hello_world_int8.tflite"
+    report = thinflow.optimize(source, tmp_path, measure=False)
+    assert "the eight-bit ranges that the model states, none is from samples" in " ".join(report.origin)
+    assert "ranges fit the made-up data" not in " ".join(report.warnings)
+    assert "until real samples have been tried" in str(report)
+
+
+def test_ranges_of_samples_are_counted_beside_those_of_the_model() -> None:
+    decisions = [
+        Decision(name, np.ones(1, np.float32), 0, (0.0, 1.0), observer, "")
+        for name, observer in (("a", "trained"), ("b", "minmax"), ("c", "weights"), ("d", "kept"))
+    ]
+    made = Quantized(None, decisions)
+    assert (made.stated, made.measured) == (["a", "d"], ["b"])

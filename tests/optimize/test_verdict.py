@@ -15,7 +15,7 @@ from thinflow.bench.stats import Interval, describe, ratio_of_medians
 from thinflow.optimize.quality import Quality, split_chance, tail_chance
 from thinflow.optimize.report_text import duration
 from thinflow.optimize.verdict import pair_verdict
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.recipe import Decision, Quantized, Recipe
 
 ROLES = {"fp32": "m_fp32.tflite", "int8": "m_int8.tflite"}
 
@@ -63,6 +63,7 @@ def report(
         sizes=dict(zip(ROLES, sizes, strict=True)),
         int8_quality=found.get("quality", quality(100)),
         synthetic=synthetic,
+        int8=SimpleNamespace(quantized=Quantized(None, found.get("decisions", []))),
         max_drop=1.5,
         latency=latency,
     )
@@ -183,10 +184,16 @@ def test_chances_are_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "until"), [("int8", "it is calibrated"), ("dynamic", "real samples have been tried")]
+    ("scheme", "observer", "until"),
+    [
+        ("int8", "minmax", "it is calibrated"),
+        ("int8", "trained", "real samples have been tried"),
+        ("dynamic", "weights", "real samples have been tried"),
+    ],
 )
-def test_made_up_samples_prove_nothing(scheme: str, until: str) -> None:
-    told = report(synthetic=True, recipe=Recipe(scheme=scheme), quality=quality(50))
+def test_made_up_samples_prove_nothing(scheme: str, observer: str, until: str) -> None:
+    decisions = [Decision("x", np.ones(1, np.float32), 0, (0.0, 1.0), observer, "")]
+    told = report(synthetic=True, recipe=Recipe(scheme=scheme), quality=quality(50), decisions=decisions)
     assert pair_verdict(told) == (
         f"{scheme} is 2.0x faster and 4.0x smaller; how good its answers are only real samples can tell: "
         f"ship m_fp32.tflite until {until}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def warnings_for(optimized: OptimizedGraph, quantized: QuantizedModel) -> list[str]:
     """Warnings of what may mislead whoever reads only the figures."""
-    warnings = _about_samples(optimized.job)
+    warnings = _about_samples(optimized.job, quantized)
     norms = optimized.summary.training_norms
     if norms:
         warnings.append(
@@ -41,8 +41,8 @@ def warnings_for(optimized: OptimizedGraph, quantized: QuantizedModel) -> list[s
     return list(dict.fromkeys(warnings))
 
 
-def _about_samples(job: JobInputs) -> list[str]:
-    if job.data.synthetic and not job.options.chosen_recipe.needs_samples:
+def _about_samples(job: JobInputs, quantized: QuantizedModel) -> list[str]:
+    if job.data.synthetic and not quantized.quantized.measured:
         return [
             "SYNTHETIC INPUT: no samples were given, so inputs were made up. Speed and size are real; "
             "agreement says little. Give real samples with --calibration."

@@ -199,7 +199,7 @@ def _report_on_models(
     settled = settled_notes(job.graph.inputs, core, job.data)
     failures = [why for why in (no_onnx, unmeasured) if why]
     report = OptimizeReport(
-        **_common(optimized),
+        **_common(optimized, litert.quantized),
         files=files,
         sizes=sizes_of(files),
         latency=latency,
@@ -255,18 +255,18 @@ def _report_on_graph(
     return report
 
 
-def _common(optimized: OptimizedGraph) -> dict[str, Any]:
-    """The fields that every report has, told by the job's inputs and the optimized graph."""
+def _common(optimized: OptimizedGraph, made: QuantizedModel | None = None) -> dict[str, Any]:
+    """The fields that every report has, told by the job's inputs, the optimized graph, the smaller model."""
     job = optimized.job
     return {
         "source": job.graph.path,
-        "origin": source_notes(job.graph),
+        "origin": [*source_notes(job.graph), *([made.ranges_note] if made and made.ranges_note else [])],
         "summary": optimized.summary,
         "inputs": described(without_states(job.graph, job.graph.inputs)),
         "outputs": described(without_states(job.graph, job.graph.outputs)),
         "ledger": optimized.restored,
         "recipe": job.options.chosen_recipe,
-        "samples": job.data.note,
+        "samples": job.data.note if made is None else made.note_of(job.data),
         "synthetic": job.data.synthetic,
     }
 

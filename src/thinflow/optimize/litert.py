@@ -286,7 +286,9 @@ def quantized_model(
         # Trained ranges last, so that they win.
         calibration.ranges.update(trained)
     quantized = quantize_program(program, recipe, calibration.ranges)
-    return smaller_model(model, quantized, calibration, [*calibration.warnings, *quantized.warnings])
+    # Samples of which nothing was taken need no warning.
+    doubts = calibration.warnings if quantized.measured else []
+    return smaller_model(model, quantized, calibration, [*doubts, *quantized.warnings])
 
 
 def smaller_model(

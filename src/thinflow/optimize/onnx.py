@@ -131,7 +131,8 @@ class OnnxMaker(ModelMaker[OnnxModel, OnnxQuantizedModel]):
             quantized = quantize_program(plain.program, recipe, calibration.ranges, **choices)
         # All weights inside, whatever their size: only the number of bytes is wanted.
         float_bytes = write_program(plain.program, inline_limit=1 << 62).size
-        warnings = [*calibration.warnings, *quantized.warnings]
+        # Samples of which nothing was taken need no warning.
+        warnings = [*(calibration.warnings if quantized.measured else []), *quantized.warnings]
         return plain, OnnxQuantizedModel(plain.core, quantized, calibration, float_bytes, warnings)
 
     def write(

@@ -246,22 +246,22 @@ def _account(
     """
     data, coverage = inputs.data, made.coverage
     name = coverage.path(path)
-    made_up = data.synthetic and recipe.needs_samples
+    made_up = data.synthetic and bool(made.quantized.measured)
     note = ["the ranges fit made-up inputs; give real samples with --calibration"] if made_up else []
     return {
         "path": name,
         "partial": coverage.is_part,
         "coverage": coverage.data(),
         "verdict": coverage.verdict(name, path) if coverage.is_part else coverage.note,
-        "origin": source_notes(inputs.original),
+        "origin": [*source_notes(inputs.original), *filter(None, [made.ranges_note])],
         "scheme": recipe.scheme,
         "size_bytes": size,
         "float_bytes": made.float_bytes,
         "quality": "; ".join(filter(None, (quality.sentence(), coverage.note))),
         "sqnr_db": finite_decibels(quality.sqnr_db),
         "noise": decibels(quality.sqnr_db),
-        "samples": data.note,
-        "tested_on": inputs.tested.note,
+        "samples": made.note_of(data),
+        "tested_on": made.note_of(inputs.tested),
         "synthetic": data.synthetic,
         "float_operators": [[o.code, o.origin, why] for o, why in made.quantized.float_operators],
         "warnings": [

@@ -25,7 +25,7 @@ from thinflow.onnx.writer import to_bytes as onnx_to_bytes
 from thinflow.optimize.converted import ConvertedModel, batch_failure, several
 from thinflow.optimize.core import Core
 from thinflow.optimize.coverage import Coverage, coverage_of, require_name
-from thinflow.optimize.samples import Samples
+from thinflow.optimize.samples import Samples, note_without_ranges
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.recipe import Quantized
 from thinflow.tflite.described import described
@@ -66,6 +66,20 @@ class SmallerModel(ABC, Generic[P]):
     @abstractmethod
     def _bytes(self) -> bytes:
         """The program as a file."""
+
+    @property
+    def ranges_note(self) -> str:
+        """A sentence on ranges that the model brought along; "" if it brought none."""
+        stated, measured = len(self.quantized.stated), len(self.quantized.measured)
+        if not stated:
+            return ""
+        rest = f"{measured} others have what samples showed" if measured else "none is from samples"
+        return f"{stated} tensors keep the eight-bit ranges that the model states, {rest}"
+
+    def note_of(self, samples: Samples) -> str:
+        """The note of samples; without a word on ranges where the model brought all of its own."""
+        is_own = bool(self.quantized.stated) and not self.quantized.measured
+        return note_without_ranges(samples.note) if is_own else samples.note
 
     @cached_property
     def content(self) -> bytes:

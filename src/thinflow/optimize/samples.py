@@ -77,6 +77,14 @@ def samples_for(
     return with_states(_samples_for(graph, source, scaling, limit, class_names), graph)
 
 
+_RANGES = " and eight-bit ranges are"
+
+
+def note_without_ranges(note: str) -> str:
+    """The note of samples of which no range was taken."""
+    return note.replace(_RANGES, " is")
+
+
 def _samples_for(
     graph: Graph, source: Any, scaling: Scaling | None, limit: int | None, class_names: Sequence[str] | None
 ) -> Samples:
@@ -85,7 +93,7 @@ def _samples_for(
     if source is None:
         _require_shapes(graph)
         number = limit or SYNTHETIC_SAMPLES
-        note = f"{number} made-up inputs: speed and size are real, accuracy and eight-bit ranges are not"
+        note = f"{number} made-up inputs: speed and size are real, accuracy{_RANGES} not"
         # A generator anew for each walk, from the same seed: the same numbers every time.
         return Samples(lambda: synthetic_feeds(inputs, number), number, True, note=note)
     specs = {v.name: one_sample(declared_spec(v)) for v in inputs}

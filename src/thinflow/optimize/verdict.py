@@ -176,7 +176,7 @@ def _advice(results: PairResults) -> str:
     """The quality of the smaller model, and which file to ship."""
     if results.synthetic:
         quality = "how good its answers are only real samples can tell"
-        until = "it is calibrated" if results.recipe.needs_samples else "real samples have been tried"
+        until = "it is calibrated" if results.int8.quantized.measured else "real samples have been tried"
         return f"{quality}: ship {results.files['fp32'].name} until {until}"
     quality = results.int8_quality.sentence()
     against = _objection(results)

@@ -263,6 +263,21 @@ class Quantized(Generic[P]):
     float_operators: list[tuple[Any, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    @property
+    def stated(self) -> list[str]:
+        """Tensors with a range that the model itself states: by training, or by the scales of its file."""
+        return [d.tensor for d in self.decisions if d.observer in STATED]
+
+    @property
+    def measured(self) -> list[str]:
+        """Tensors whose range is what samples showed."""
+        return [d.tensor for d in self.decisions if d.observer not in (*STATED, *_NOT_OBSERVED)]
+
+
+STATED = ("trained", "kept")
+"""Observers of ranges that a model brings along."""
+_NOT_OBSERVED = ("weights", "constant", "fixed")
+
 
 def require_float(program: Program, subgraphs: int | None = None) -> None:
     """Refuse a program whose first `subgraphs` (default: all) are quantized already.
