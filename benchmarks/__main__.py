@@ -1,4 +1,7 @@
-"""`python -m benchmarks [NAME ...] [--quick] [--list]`: the table of budgets; all in RESULTS.md."""
+"""`python -m benchmarks [NAME ...] [--quick] [--list]`: the table of budgets; all in RESULTS.md.
+
+`python -m benchmarks ptq` compares eight-bit models with those of other tools instead.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,11 @@ ORDER = ("installed_size", "startup", "inspect", "recipe", "convert", "float_lat
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["ptq"]:
+        # Minutes for each network, and a table of its own.
+        from benchmarks.ptq.compare import main as compare
+
+        return compare(sys.argv[2:])
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure speed, size and memory."
     )

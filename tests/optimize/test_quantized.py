@@ -17,7 +17,8 @@ from thinflow.optimize.litert import FloatModel, float_model
 from thinflow.optimize.quality import LOUDEST
 from thinflow.optimize.quantize_job import observer_named, recipe_from
 from thinflow.optimize.samples import Samples, rebind, samples_for
-from thinflow.optimize.sqnr import SqnrMeter, before_squashing, sensitivity
+from thinflow.optimize.sensitivity import sensitivity
+from thinflow.optimize.sqnr import SqnrMeter, before_squashing
 from thinflow.optimize.tuning import HOLD_OUT, WORTH_DB, tuned_model
 from thinflow.quantize.recipe import SCHEMES, Recipe, chosen_recipe
 from thinflow.zoo import digits

@@ -75,6 +75,17 @@ class Builder:
         return program
 
 
+def uneven(b: Builder, x: Tensor, k: int, size: int = 3, act: str = "RELU") -> Tensor:
+    """A convolution whose output channels differ a thousandfold."""
+    c = x.shape[-1] if x.shape else b.channels[x]
+    spread = np.logspace(-1.5, 1.5, k)[b.rng.permutation(k)]
+    w = b.rng.standard_normal((k, size, size, c)) * spread[:, None, None, None] / (size * size * c) ** 0.5
+    bias = b.rng.standard_normal(k) * spread * 0.1
+    y = b.op("CONV_2D", x, b.const(w), b.const(bias), **CONV, fused_activation_function=act)
+    b.channels[y] = k
+    return y
+
+
 def interpreter(program: Program, *, plain: bool) -> Any:
     """An allocated LiteRT interpreter; `plain` is one without XNNPACK."""
     module = pytest.importorskip("ai_edge_litert.interpreter")

@@ -5,27 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.quantize.programs import CONV, POOL, Builder, quantize, run, samples, sqnr
+from tests.quantize.programs import CONV, POOL, Builder, quantize, run, samples, sqnr, uneven
+from thinflow.quantize.channel_groups import Group, find_groups
 from thinflow.quantize.channels import channel_statistics
-from thinflow.quantize.equalize import (
-    Pair,
-    equalizing_factors,
-    find_pairs,
-    rescaled,
-    smoothing_factors,
-)
-from thinflow.tflite.model import Program, Tensor
-
-
-def uneven(b: Builder, x: Tensor, k: int, size: int = 3, act: str = "RELU") -> Tensor:
-    """A convolution whose output channels differ a thousandfold."""
-    c = x.shape[-1] if x.shape else b.channels[x]
-    spread = np.logspace(-1.5, 1.5, k)[b.rng.permutation(k)]
-    w = b.rng.standard_normal((k, size, size, c)) * spread[:, None, None, None] / (size * size * c) ** 0.5
-    bias = b.rng.standard_normal(k) * spread * 0.1
-    y = b.op("CONV_2D", x, b.const(w), b.const(bias), **CONV, fused_activation_function=act)
-    b.channels[y] = k
-    return y
+from thinflow.quantize.equalize import equalizing_factors, rescaled, smoothing_factors
+from thinflow.tflite.model import Program
 
 
 def chain(between: str = "nothing", act: str = "RELU") -> Program:
@@ -54,71 +38,72 @@ def chain(between: str = "nothing", act: str = "RELU") -> Program:
 @pytest.mark.parametrize("between", ["nothing", "pool", "relu", "pad", "mean", "depthwise"])
 def test_rescaling_changes_no_answer(between: str, act: str) -> None:
     program = chain(between, act)
-    (pair,) = find_pairs(program)
-    assert (pair.first.origin, pair.channels) == ("node0", 12)
+    (group,) = find_groups(program)
+    (writer,) = group.writers
+    assert (writer.origin, group.channels) == ("node0", 12)
     factors = np.random.default_rng(1).uniform(0.1, 10, 12)
     feed = samples(program)[0]
-    new = rescaled(program, {pair: factors})
+    new = rescaled(program, {group: factors})
     assert sqnr(run(program, *feed.values())[0], run(new, *feed.values())[0]) > 100
-    assert not np.array_equal(new.subgraphs[0].operators[0].inputs[1].data, pair.first.inputs[1].data)
+    assert not np.array_equal(new.subgraphs[0].operators[0].inputs[1].data, writer.inputs[1].data)
 
 
 @pytest.mark.parametrize(("between", "act"), [("tanh", "NONE"), ("nothing", "RELU6")])
-def test_no_pair_where_scaling_changes_the_answer(between: str, act: str) -> None:
-    assert find_pairs(chain(between, act)) == []
+def test_no_group_where_scaling_changes_the_answer(between: str, act: str) -> None:
+    assert find_groups(chain(between, act)) == []
 
 
-def test_no_pair_with_two_readers_an_output_or_shared_weights() -> None:
+def test_no_group_with_a_reader_that_takes_nothing_an_output_or_shared_weights() -> None:
     b = Builder()
     y = b.conv(b.input(1, 8, 8, 4), 4, act="RELU")
     z = b.conv(y, 4, act="RELU")
     b.channels[z] = 4
-    assert len(find_pairs(b.program(b.conv(z, 4)))) == 2
-    assert len(find_pairs(b.program(b.operators[-1].outputs[0], z))) == 1
+    assert len(find_groups(b.program(b.conv(z, 4)))) == 2
+    assert len(find_groups(b.program(b.operators[-1].outputs[0], z))) == 1
 
     b = Builder()
     y = b.conv(b.input(1, 8, 8, 4), 4, act="RELU")
-    assert find_pairs(b.program(b.op("ADD", y, b.conv(y, 4)))) == []
+    assert find_groups(b.program(b.op("ADD", y, b.conv(y, 4)))) == []
 
     b = Builder()
     w, x = b.normal(4, 3, 3, 4), b.input(1, 8, 8, 4)
     y = b.op("CONV_2D", b.op("CONV_2D", x, w, b.normal(4), **CONV), w, b.normal(4), **CONV)
-    assert find_pairs(b.program(y)) == []
+    assert find_groups(b.program(y)) == []
 
 
 def test_equalized_layers_reach_equally_far() -> None:
     b = Builder(5)
     y = uneven(b, uneven(b, uneven(b, b.input(1, 8, 8, 4), 8), 8), 8)
     program = b.program(y)
-    pairs = find_pairs(program)
-    assert len(pairs) == 2
-    new = rescaled(program, dict(zip(pairs, equalizing_factors(pairs), strict=True)))
-    for pair in find_pairs(new):
-        outgoing, incoming = reaches(pair)
+    groups = find_groups(program)
+    assert len(groups) == 2
+    new = rescaled(program, dict(zip(groups, equalizing_factors(groups), strict=True)))
+    for group in find_groups(new):
+        outgoing, incoming = reaches(group)
         assert np.abs(np.log(outgoing / incoming)).max() < 0.05
 
 
-def reaches(pair: Pair) -> tuple[np.ndarray, np.ndarray]:
-    first, second = (np.abs(o.inputs[1].data) for o in (pair.first, pair.second))
+def reaches(group: Group) -> tuple[np.ndarray, np.ndarray]:
+    first, second = (np.abs(side[0].inputs[1].data) for side in (group.writers, group.readers))
     return first.max(axis=(1, 2, 3)), second.max(axis=(0, 1, 2))
 
 
 def test_equalizing_helps_scales_per_tensor() -> None:
     program = chain()
-    pairs = find_pairs(program)
-    better = rescaled(program, dict(zip(pairs, equalizing_factors(pairs), strict=True)))
+    groups = find_groups(program)
+    better = rescaled(program, dict(zip(groups, equalizing_factors(groups), strict=True)))
     assert quality(better, program, per_channel=False) > quality(program, program, per_channel=False) + 3
 
 
 def test_smoothing_helps_uneven_activations() -> None:
     program = chain("depthwise")
-    (pair,) = find_pairs(program)
-    statistics = channel_statistics(program, [pair.between], samples(program))[pair.between]
-    factors = smoothing_factors(pair, statistics)
+    (group,) = find_groups(program)
+    statistics = channel_statistics(program, group.watched, samples(program))
+    factors = smoothing_factors(group, statistics)
     assert np.exp(np.log(factors).mean()) == pytest.approx(1, rel=1e-6)
-    sizes = statistics.largest / factors
+    sizes = statistics[group.watched[-1]].largest / factors
     assert sizes.max() / sizes.min() < 1.01  # a depthwise layer takes over all of the size
-    better = rescaled(program, {pair: factors})
+    better = rescaled(program, {group: factors})
     assert quality(better, program) > quality(program, program) + 0.5
 
 
@@ -136,8 +121,8 @@ def test_dead_channels_keep_their_size() -> None:
     weights = program.subgraphs[0].operators[0].inputs[1]
     weights.data = weights.data.copy()
     weights.data[3] = 0
-    pairs = find_pairs(program)
-    (factors,) = equalizing_factors(pairs)
+    groups = find_groups(program)
+    (factors,) = equalizing_factors(groups)
     assert factors[3] == 1
     assert np.isfinite(factors).all()
 
@@ -164,3 +149,120 @@ def test_samples_that_are_not_finite_are_no_channels() -> None:
     found = channel_statistics(program, [y], [{"in0": whole}, {"in0": partly}])[y]
     assert found.largest.tolist() == [4, 5, 6]
     assert found.mean.tolist() == [2.5, 3.5, 4.5]
+
+
+def residual() -> Program:
+    """Two layers into a sum, which two layers read, one of them behind a flattened picture."""
+    b = Builder(7)
+    x = b.input(1, 4, 4, 4)
+    y = b.op("ADD", uneven(b, x, 6), uneven(b, x, 6), fused_activation_function="RELU")
+    b.channels[y] = 6
+    flat = b.op("RESHAPE", y, b.const(np.array([1, 96])))
+    return b.program(b.conv(y, 3, act="NONE"), b.op("FULLY_CONNECTED", flat, b.normal(5, 96), b.normal(5)))
+
+
+def norm() -> Program:
+    """A layer norm as it is spelled in LiteRT, whose scales and offsets two dense layers read."""
+    b = Builder(8)
+    x = b.input(4, 6)
+    mean = b.op("MEAN", x, b.const(np.array([1])), keep_dims=True)
+    square = b.op("SQUARED_DIFFERENCE", x, mean)
+    root = b.op("RSQRT", b.op("MEAN", square, b.const(np.array([1])), keep_dims=True))
+    factor = b.op("MUL", root, b.const(np.float32([1, 1, 40, 1, 1, 40])))
+    offset = b.op("SUB", b.normal(6), b.op("MUL", mean, factor))
+    y = b.op("ADD", b.op("MUL", x, factor), offset)
+    return b.program(*(b.op("FULLY_CONNECTED", y, b.normal(n, 6), b.normal(n)) for n in (5, 7)))
+
+
+def attention() -> Program:
+    """Values of heads, mixed and put side by side again: factors repeat in every head."""
+    b = Builder(9)
+    x = b.input(1, 8, 6)
+    values = b.op("FULLY_CONNECTED", x, b.normal(6, 6), b.normal(6), keep_num_dims=True)
+    order = b.const(np.array([0, 2, 1, 3]))
+    heads = b.op("TRANSPOSE", b.op("RESHAPE", values, b.const(np.array([1, 8, 2, 3]))), order)
+    scores = b.op("SOFTMAX", b.normal(1, 2, 8, 8), beta=1.0)
+    mixed = b.op("TRANSPOSE", b.op("BATCH_MATMUL", scores, heads), order)
+    y = b.op("RESHAPE", mixed, b.const(np.array([1, 8, 6])))
+    return b.program(b.op("FULLY_CONNECTED", y, b.normal(5, 6), b.normal(5), keep_num_dims=True))
+
+
+@pytest.mark.parametrize(
+    ("make", "channels", "writers", "readers"),
+    [
+        (residual, 6, ["CONV_2D", "CONV_2D"], ["CONV_2D", "FULLY_CONNECTED"]),
+        (norm, 6, ["MUL"], ["FULLY_CONNECTED", "FULLY_CONNECTED"]),
+        (attention, 3, ["FULLY_CONNECTED"], ["FULLY_CONNECTED"]),
+    ],
+)
+def test_a_group_reaches_as_far_as_its_factors(make, channels: int, writers: list, readers: list) -> None:
+    program = make()
+    (group,) = find_groups(program)
+    assert [o.code for o in group.writers] == writers
+    assert [o.code for o in group.readers] == readers
+    assert group.channels == channels
+    factors = np.random.default_rng(1).uniform(0.1, 10, channels)
+    feed = samples(program)[0]
+    before, after = (run(p, *feed.values()) for p in (program, rescaled(program, {group: factors})))
+    assert all(sqnr(x, y) > 90 for x, y in zip(before, after, strict=True))
+
+
+def test_loud_channels_behind_a_norm_are_smoothed() -> None:
+    program = norm()
+    (group,) = find_groups(program)
+    statistics = channel_statistics(program, group.watched, samples(program))
+    better = rescaled(program, {group: smoothing_factors(group, statistics)})
+    assert quality(better, program) > quality(program, program) + 3
+
+
+@pytest.mark.parametrize("code", ["MUL", "DIV", "TANH"])
+def test_what_mixes_or_bends_channels_has_no_group(code: str) -> None:
+    b = Builder()
+    y = b.conv(b.input(1, 8, 8, 4), 4, act="RELU")
+    z = b.op("TANH", y) if code == "TANH" else b.op(code, y, y)
+    b.channels[z] = 4
+    assert find_groups(b.program(b.conv(z, 4, act="NONE"))) == []
+
+
+def test_rows_of_constants_follow_a_sum() -> None:
+    b = Builder()
+    y = b.op("ADD", b.conv(b.input(1, 8, 8, 4), 4, act="RELU"), b.normal(4))
+    b.channels[y] = 4
+    program = b.program(b.conv(y, 3, act="NONE"))
+    (group,) = find_groups(program)
+    feed = samples(program)[0]
+    new = rescaled(program, {group: np.array([0.1, 2, 5, 10])})
+    assert sqnr(run(program, *feed.values())[0], run(new, *feed.values())[0]) > 100
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_networks_keep_their_answers(seed: int) -> None:
+    """Whatever groups are found, under whatever factors."""
+    b = Builder(seed)
+    x = b.input(1, 8, 8, 4)
+    values = [b.conv(x, 4, act="RELU")]
+    for _ in range(8):
+        y = values[b.rng.integers(len(values))]
+        z = values[b.rng.integers(len(values))]
+        kind = b.rng.integers(7)
+        act = str(b.rng.choice(["NONE", "RELU", "RELU6"]))
+        if kind < 2:
+            new = b.conv(y, 4, act=act)
+        elif kind == 2:
+            new = b.depthwise(y, act=act)
+        elif kind == 3:
+            new = b.op(str(b.rng.choice(["ADD", "MUL", "SUB", "MAXIMUM"])), y, z)
+        elif kind == 4:
+            new = b.op("MUL", y, b.normal(*[(4,), (1,)][b.rng.integers(2)]))
+        elif kind == 5:
+            new = b.op(str(b.rng.choice(["RELU", "LOGISTIC", "NEG", "LEAKY_RELU"])), y)
+        else:
+            new = b.op("MUL", y, b.op("MEAN", z, b.const(np.array([1, 2])), keep_dims=True))
+        b.channels[new] = 4
+        values.append(new)
+    program = b.program(b.conv(values[-1], 3, act="NONE"), b.conv(values[-2], 3, act="NONE"))
+    groups = find_groups(program)
+    new_program = rescaled(program, {g: b.rng.uniform(0.1, 10, g.channels) for g in groups})
+    feed = samples(program)[0]
+    for before, after in zip(run(program, *feed.values()), run(new_program, *feed.values()), strict=True):
+        np.testing.assert_allclose(after, before, rtol=1e-3, atol=1e-4 * np.abs(before).max())

@@ -29,6 +29,7 @@ from thinflow.optimize.float_graph import require_numbers, settle_sizes
 from thinflow.optimize.maker import ModelMaker, ModelPair
 from thinflow.optimize.numeric_check import CALLS, check_calls, largest_difference, why_one_batch
 from thinflow.optimize.quantized import QuantizedModel, why_one_smaller_batch, with_float_borders
+from thinflow.optimize.rescaling import with_equal_channels
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.calibrate import Calibration, calibrate
 from thinflow.quantize.recipe import Quantized, Recipe
@@ -279,16 +280,21 @@ def quantized_model(
         ParameterError: the recipe names nodes that the program does not have.
     """
     recipe = recipe or Recipe()
-    calibration, program = Calibration(), model.program
+    calibration = Calibration()
+    program, trained = without_fake_quants(model.program) if recipe.needs_samples else (model.program, {})
+    # Made-up samples show no sizes, and networks that were trained for eight bits have adapted to their own.
+    note = ""
+    if not trained and not samples.synthetic:
+        program, note = with_equal_channels(program, model.feeds(samples), recipe, threads=threads)
     if recipe.needs_samples:
-        program, trained = without_fake_quants(program)
         calibration = calibrate(program, model.feeds(samples), recipe, threads=threads, progress=progress)
         # Trained ranges last, so that they win.
         calibration.ranges.update(trained)
     quantized = quantize_program(program, recipe, calibration.ranges)
     # Samples of which nothing was taken need no warning.
     doubts = calibration.warnings if quantized.measured else []
-    return smaller_model(model, quantized, calibration, [*doubts, *quantized.warnings])
+    warnings = [*filter(None, [note]), *doubts, *quantized.warnings]
+    return smaller_model(model, quantized, calibration, warnings)
 
 
 def smaller_model(

@@ -24,8 +24,8 @@ from thinflow.optimize.quality import Quality, compare_models, decibels, finite_
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel, SmallerModel
 from thinflow.optimize.quantized_sources import prove_and_free
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples, rebind
+from thinflow.optimize.sensitivity import sensitivity
 from thinflow.optimize.source_proof import note_proof
-from thinflow.optimize.sqnr import sensitivity
 from thinflow.optimize.tuning import TunedModel, tuned_model
 from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe, chosen_recipe
 from thinflow.typing import Progress

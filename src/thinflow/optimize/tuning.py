@@ -11,8 +11,9 @@ from thinflow.optimize.quantized import QuantizedModel
 from thinflow.optimize.samples import Samples
 from thinflow.optimize.sqnr import SqnrMeter, before_squashing
 from thinflow.quantize.calibrate import Calibration, calibrate
+from thinflow.quantize.channel_groups import find_groups
 from thinflow.quantize.channels import channel_statistics, corrected, layers_to_correct
-from thinflow.quantize.equalize import equalizing_factors, find_pairs, rescaled, smoothing_factors
+from thinflow.quantize.equalize import equalizing_factors, rescaled, smoothing_factors
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.schemes import quantize_program, storing
 from thinflow.quantize.simulate import rounded_weights
@@ -169,16 +170,15 @@ class _Tuner:
 
     def _rescaling(self) -> tuple[str, Program] | None:
         """Per-channel weights are smoothed, others equalized: each would harm in the other's place."""
-        pairs = find_pairs(self.program)
-        if not pairs:
+        groups = find_groups(self.program)
+        if not groups:
             return None
         if not self.recipe.per_channel:
-            factors = dict(zip(pairs, equalizing_factors(pairs), strict=True))
+            factors = dict(zip(groups, equalizing_factors(groups), strict=True))
             return "cross-layer equalization", rescaled(self.program, factors)
-        seen = channel_statistics(
-            self.program, [p.between for p in pairs], self._fitting, threads=self.threads
-        )
-        factors = {p: smoothing_factors(p, seen[p.between]) for p in pairs if p.between in seen}
+        watched = [t for group in groups for t in group.watched]
+        seen = channel_statistics(self.program, watched, self._fitting, threads=self.threads)
+        factors = {group: smoothing_factors(group, seen) for group in groups}
         return "smoothing", rescaled(self.program, factors)
 
     def _try(self, program: Program, recipe: Recipe, corrects: bool) -> float:
