@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+
+import thinflow
+from thinflow.errors import FormatError, ThinflowError
 
 KINDS = {"float32": 7, "int64": 5, "int32": 4, "bool": 12, "float64": 8}
 
@@ -145,3 +149,25 @@ def linear(path: Path, **changes: Any) -> Path:
         changes.pop("stored", {"weight_0": w.tobytes() + b.tobytes()}),
         **changes,
     )
+
+
+def in_place(*nodes: dict[str, Any], outputs: tuple[str, ...] = ("y",), weights: tuple[str, ...] = ()) -> Any:
+    """A program of [2, 3] numbers, fed x."""
+    names = {name["as_tensor"]["name"] for n in nodes for name in n["outputs"]} | {"x", "p_w"}
+    return program(nodes, dict.fromkeys(names, meta("float32", [2, 3])), list(outputs), weights=weights)
+
+
+def run(path: Path, x: np.ndarray) -> np.ndarray:
+    """What a program of one input and one output gives."""
+    graph = thinflow.load(path)
+    (y,) = thinflow.Session(graph, engine="reference").run([graph.outputs[0].name], {graph.inputs[0].name: x})
+    return y
+
+
+def refused(path: Path, what: str, hint: str = "", kind: type[ThinflowError] = FormatError) -> None:
+    """Assert that a file is refused in such words, and told by its name."""
+    with pytest.raises(kind) as caught:
+        thinflow.load(path)
+    assert what in caught.value.problem
+    assert hint in str(caught.value)
+    assert str(path) in str(caught.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import pickle
 import struct
 import zipfile
@@ -14,17 +15,22 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.formats.programs import archive, linear, meta, node, payload, program, tensor
-from thinflow.errors import FormatError, GraphError, ThinflowError, UnsupportedOp
+from tests.formats.programs import (
+    archive,
+    in_place,
+    linear,
+    meta,
+    node,
+    payload,
+    program,
+    refused,
+    run,
+    tensor,
+)
+from thinflow.errors import GraphError, ThinflowError, UnsupportedOp
 from thinflow.formats import load, recognise, save
 
 EXPORT = "torch.export.save(torch.export.export(model.eval(), (example,))"
-
-
-def run(path: Path, x: np.ndarray) -> np.ndarray:
-    graph = thinflow.load(path)
-    (y,) = thinflow.Session(graph, engine="reference").run([graph.outputs[0].name], {graph.inputs[0].name: x})
-    return y
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
@@ -55,14 +61,6 @@ def test_weights_are_views_of_the_file(tmp_path: Path) -> None:
     tensor_ = graph.value("b").node.tensor
     assert tensor_ is not None
     assert not tensor_.numpy().flags.owndata
-
-
-def refused(path: Path, what: str, hint: str = "", kind: type[ThinflowError] = FormatError) -> None:
-    with pytest.raises(kind) as caught:
-        thinflow.load(path)
-    assert what in caught.value.problem
-    assert hint in str(caught.value)
-    assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -144,19 +142,36 @@ def test_a_bomb(tmp_path: Path) -> None:
     refused(path, "compressed in a way that is not known here")
 
 
+def old(path: Path, written: dict[str, Any], version: str = "2.6.0") -> Path:
+    """A program as PyTorch before 2.8 stored it."""
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("serialized_exported_program.json", json.dumps(written | {"torch_version": version}))
+        for name in ("state_dict", "constants", "example_inputs"):
+            file.writestr(f"serialized_{name}.pt", pickle.dumps({}))
+        file.writestr("version", "8.2")
+    return path
+
+
 def test_old_and_pickled_files(tmp_path: Path) -> None:
-    old = tmp_path / "old.pt2"
-    with zipfile.ZipFile(old, "w") as file:
-        file.writestr("serialized_exported_program.json", "{}")
-        file.writestr("serialized_state_dict.pt", pickle.dumps({}))
-    refused(old, "its weights are pickled", EXPORT)
+    written = in_place(node("neg.default", ["y"], self=tensor("x")))
+    path = old(tmp_path / "a.pt2", written)
+    assert recognise(path).name == "pt2"
+    # Nothing in it is pickled that the program needs.
+    assert load(path).facts["producer"] == "PyTorch 2.6.0"
+    assert run(path, np.ones((2, 3), np.float32)).tolist() == [[-1, -1, -1]] * 2
+    linear_ = node("linear.default", ["y"], input=tensor("x"), weight=tensor("p_w"))
+    path = old(tmp_path / "b.pt2", in_place(linear_, weights=("w",)))
+    refused(path, "its weights are pickled, as PyTorch 2.6.0 wrote them; its first tensor is 'w'", EXPORT)
+    older = {k: v for k, v in written.items() if k != "torch_version"} | {"schema_version": {"major": 5}}
+    path = old(tmp_path / "c.pt2", older, "")
+    refused(path, "it is in version 5 of PyTorch's schema, by an older PyTorch; version 8 is known", EXPORT)
     between = io.BytesIO()
     with zipfile.ZipFile(between, "w") as file:
         file.writestr("model/archive_format", "pt2")
-        file.writestr("model/models/model.json", "{}")
+        file.writestr("model/models/model.json", json.dumps(in_place(linear_, weights=("w",))))
         file.writestr("model/data/weights/model.pt", pickle.dumps({}))
-    old.write_bytes(between.getvalue())
-    refused(old, "its weights are pickled", EXPORT)
+    path.write_bytes(between.getvalue())
+    refused(path, "its weights are pickled, as PyTorch 2.13.0 wrote them", EXPORT)
 
 
 def unknown(**argument: Any) -> dict[str, Any]:
@@ -204,11 +219,6 @@ def test_an_unknown_op_is_named_with_what_helps(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOp, match=r"aten\.newest has no counterpart") as caught:
         thinflow.load(path)
     assert "run_decompositions()" in caught.value.hint
-
-
-def in_place(*nodes: dict[str, Any], outputs: tuple[str, ...] = ("y",), weights: tuple[str, ...] = ()) -> Any:
-    names = {name["as_tensor"]["name"] for n in nodes for name in n["outputs"]} | {"x", "p_w"}
-    return program(nodes, dict.fromkeys(names, meta("float32", [2, 3])), list(outputs), weights=weights)
 
 
 def test_names_follow_what_is_written_in_place(tmp_path: Path) -> None:
@@ -274,81 +284,6 @@ def test_state_that_is_not_followed_is_refused(tmp_path: Path) -> None:
     refused(counting(tmp_path, view, write), "it changes a parameter, or a part", kind=UnsupportedOp)
     write = node("add_.Tensor", ["y"], self=tensor("b_b"), other=tensor("x"))
     refused(counting(tmp_path, write, by="z"), "'z' is read and nothing writes it")
-
-
-# --- graphs that nodes call ---------------------------------------------------------------------------------
-
-
-def graph_of(name: str, inputs: list[str], output: str, *nodes: dict[str, Any]) -> dict[str, Any]:
-    """An argument that is a graph over [2, 3] numbers."""
-    names = {*inputs, *(o["as_tensor"]["name"] for n in nodes for o in n["outputs"])}
-    content = {
-        "inputs": [tensor(i) for i in inputs],
-        "outputs": [tensor(output)],
-        "nodes": list(nodes),
-        "tensor_values": dict.fromkeys(names, meta("float32", [2, 3])),
-    }
-    return {"as_graph": {"name": name, "graph": content}}
-
-
-def calling(target: str, outputs: list[str], *arguments: dict[str, Any]) -> dict[str, Any]:
-    """A node whose arguments have no names."""
-    made = node(f"torch.ops.higher_order.{target}", outputs)
-    made["inputs"] = [{"name": "", "arg": a, "kind": 1} for a in arguments]
-    return made
-
-
-def tensors(*names: str) -> dict[str, Any]:
-    return {"as_tensors": [{"name": n} for n in names]}
-
-
-def test_branches(tmp_path: Path) -> None:
-    total = node("sum.default", ["s"], self=tensor("x"))
-    above = node("gt.Scalar", ["c"], self=tensor("s"), other={"as_int": 0})
-    one = graph_of("g", ["u"], "v", node("neg.default", ["v"], self=tensor("u")))
-    other = graph_of("g", ["u"], "v", node("exp.default", ["v"], self=tensor("u")))
-    written = in_place(total, above, calling("cond", ["y"], tensor("c"), one, other, tensors("x")))
-    values = written["graph_module"]["graph"]["tensor_values"]
-    values["s"], values["c"] = meta("float32", []), meta("bool", [])
-    path = archive(tmp_path / "a.pt2", written)
-    assert sorted(load(path).functions) == ["g", "g_1"]
-    x = np.ones((2, 3), np.float32)
-    assert np.array_equal(run(path, x), -x)
-    assert np.allclose(run(path, -x), np.exp(-x))
-
-
-def test_graphs_that_only_wrap(tmp_path: Path) -> None:
-    """PyTorch puts what runs without gradients into a graph of its own."""
-    inner = graph_of("g", ["u"], "v", node("neg.default", ["v"], self=tensor("u")))
-    call = calling("wrap_with_set_grad_enabled", ["y"], {"as_bool": False}, inner, tensor("x"))
-    x = np.ones((2, 3), np.float32)
-    assert np.array_equal(run(archive(tmp_path / "a.pt2", in_place(call)), x), -x)
-    words: list[dict[str, Any]] = [
-        {"as_string": "cuda"},
-        {"as_none": True},
-        {"as_bool": True},
-        {"as_none": True},
-    ]
-    call = calling("wrap_with_autocast", ["y"], *words, inner, tensor("x"))
-    path = archive(tmp_path / "b.pt2", in_place(call))
-    with pytest.raises(UnsupportedOp, match="compute in another type by themselves"):
-        thinflow.load(path)
-
-
-def test_damaged_graphs(tmp_path: Path) -> None:
-    inner = graph_of("g", ["u"], "w", node("neg.default", ["v"], self=tensor("u")))
-    call = calling("wrap_with_set_grad_enabled", ["y"], {"as_bool": False}, inner, tensor("x"))
-    refused(archive(tmp_path / "a.pt2", in_place(call)), "'w' is read and nothing writes it")
-    write = graph_of("g", ["u"], "v", node("neg_.default", ["v"], self=tensor("u")))
-    call = calling("wrap_with_set_grad_enabled", ["y"], {"as_bool": False}, write, tensor("x"))
-    path = archive(tmp_path / "b.pt2", in_place(call))
-    refused(path, "it changes what its graph is given", kind=UnsupportedOp)
-    deep = inner
-    for _ in range(30):
-        call = calling("wrap_with_set_grad_enabled", ["v"], {"as_bool": False}, deep, tensor("u"))
-        deep = graph_of("g", ["u"], "v", call)
-    call = calling("wrap_with_set_grad_enabled", ["y"], {"as_bool": False}, deep, tensor("x"))
-    refused(archive(tmp_path / "c.pt2", in_place(call)), "its graphs are nested too deeply")
 
 
 def test_numbers_among_the_outputs(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.oracle._torch_places import PLACES
+from tests.oracle._torch_places import CONTROL, PLACES
 
 
 @dataclass(frozen=True)
@@ -286,4 +286,5 @@ OPS: Mapping[str, Callable[[Random], Case]] = {
     "recurrent": _recurrent,
     **{f"move {n}": lambda r, f=f: Case(f, (torch.randn(2, 3, 4),)) for n, f in enumerate(_MOVES)},
     **{f"place {n}": lambda r, f=f: Case(f, (torch.randn(2, 3, 4),)) for n, f in enumerate(PLACES)},
+    **{f"control {n}": lambda r, f=f: Case(f, (torch.randn(2, 3, 4),)) for n, f in enumerate(CONTROL)},
 }

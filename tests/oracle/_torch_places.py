@@ -1,4 +1,4 @@
-"""Functions of PyTorch that choose elements by places or masks, or put some there; and steps of cells.
+"""Functions of PyTorch that choose by places or masks, or put something there; steps of cells; control flow.
 
 Each is fed [2, 3, 4] random numbers.
 """
@@ -10,6 +10,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch._higher_order_ops.map import map as torch_map
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 
 I = torch.tensor  # noqa: E741
 
@@ -24,6 +27,27 @@ def _cell(kind: type[Any]) -> Callable[[torch.Tensor], Any]:
     cell = kind(4, 5)
     return lambda x: cell(x[0], (x[1, :, :1].expand(-1, 5),) * 2 if kind is torch.nn.LSTMCell else None)
 
+
+def _without_gradients(x: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        y = x * 2
+    return y + x
+
+
+def _looped(x: torch.Tensor) -> Any:
+    start = torch.zeros((), dtype=torch.int64)
+    return while_loop(lambda n, y: n < 3 + (y.sum() * 0), lambda n, y: (n + 1, y.cos() * 2), (start, x))
+
+
+CONTROL: list[Callable[[torch.Tensor], Any]] = [
+    lambda x: torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x.sin(), (x,)),
+    lambda x: torch.cond(x.sum() > 1e9, lambda x: (x + 1, x.exp()), lambda x: (x.sin(), x * 2), (x,)),
+    _looped,
+    lambda x: torch_map(lambda row, y: (row @ y).relu(), x, torch.ones(4, 2)),
+    lambda x: scan(lambda total, row: (total + row, total * row), torch.zeros(3, 4), x, dim=0),
+    lambda x: scan(lambda total, row: (total + row, row.exp()), torch.zeros(2, 4), x, dim=1, reverse=True),
+    _without_gradients,
+]
 
 PLACES: list[Callable[[torch.Tensor], Any]] = [
     lambda x: x[x > 0],

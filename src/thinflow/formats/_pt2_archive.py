@@ -123,8 +123,11 @@ class Archive:
         self._inflated: dict[str, memoryview] = {}
         if len(self._entries) < len(entries):
             raise FormatError("two of its entries have one name")
-        if _OLD in self._entries:
-            raise FormatError("its weights are pickled, as PyTorch before 2.9 wrote them", hint=EXPORT_HINT)
+        self.is_old = _OLD in self._entries
+        """Whether PyTorch before 2.8 wrote it: a program beside pickles of its tensors."""
+        if self.is_old:
+            self._root = ""
+            return
         roots = [n.removesuffix(_FORMAT) for n in self._entries if n.endswith(_FORMAT)]
         if len(roots) != 1 or bytes(self._read(roots[0] + _FORMAT)).strip() != b"pt2":
             raise FormatError("it does not say that it is one", hint=EXPORT_HINT)
@@ -143,6 +146,8 @@ class Archive:
 
     def models(self) -> list[str]:
         """The names of the programs in it."""
+        if self.is_old:
+            return [_OLD.removesuffix(".json")]
         start = f"{self._root}models/"
         return [
             n.removeprefix(start).removesuffix(".json")
@@ -153,6 +158,10 @@ class Archive:
     def json(self, name: str) -> Object:
         """The object in an entry."""
         return parsed(self.read(name, _MOST_JSON), name)
+
+    def program(self, model: str) -> Object:
+        """The program of a name."""
+        return self.json(f"{model}.json" if self.is_old else f"models/{model}.json")
 
     def read(self, name: str, most: int | None = None) -> memoryview:
         """The bytes of an entry: a view of the mapped file, unless they are compressed.
@@ -204,10 +213,17 @@ def _inflated(stored: memoryview, entry: zipfile.ZipInfo) -> memoryview:
 
 
 class Payload:
-    """Tensors of an archive by name: parameters and buffers, or constants."""
+    """Tensors of an archive by name: parameters and buffers, or constants.
 
-    def __init__(self, archive: Archive, folder: str, config: str) -> None:
-        self._archive, self._folder = archive, f"data/{folder}/"
+    Args:
+        archive: where they are.
+        folder, config: the folder, and the entry in it that lists them.
+        writer: who wrote it.
+    """
+
+    def __init__(self, archive: Archive, folder: str, config: str, writer: str = "PyTorch") -> None:
+        self._archive, self._folder, self._writer = archive, f"data/{folder}/", writer
+        self._is_pickled = not archive.has(f"data/{folder}/{config}")
         self._left = _MOST_COPIED + 4 * archive.size
         name = f"{self._folder}{config}"
         self._config = as_object(archive.json(name).get("config"), name) if archive.has(name) else {}
@@ -221,6 +237,11 @@ class Payload:
         Raises:
             FormatError: it is missing, pickled, or reaches beyond its storage.
         """
+        if self._is_pickled:
+            problem = (
+                f"its weights are pickled, as {self._writer} wrote them; its first tensor is '{name[:200]}'"
+            )
+            raise FormatError(problem, hint=EXPORT_HINT)
         meta = as_object(self._config.get(name), f"the entry of the tensor '{name[:200]}'")
         if meta.get("use_pickle") is not False:
             raise FormatError(f"its tensor '{name[:200]}' is pickled", hint=EXPORT_HINT)

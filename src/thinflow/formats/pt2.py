@@ -41,26 +41,36 @@ def _graph(archive: Archive) -> Graph:
     if len(models) != 1:
         raise FormatError(f"there are {len(models)} programs in it: {list_text(models)}", hint=EXPORT_HINT)
     name = models[0]
-    if not archive.has(f"data/weights/{name}_weights_config.json"):
-        raise FormatError("its weights are pickled, as PyTorch before 2.9 wrote them", hint=EXPORT_HINT)
-    program = archive.json(f"models/{name}.json")
+    program = archive.program(name)
     version = as_object(program.get("schema_version"), "schema_version")
-    if as_int(version.get("major"), "its version") != _SCHEMA:
+    major = as_int(version.get("major"), "its version")
+    if major != _SCHEMA:
+        age = "an older PyTorch" if major < _SCHEMA else "a newer PyTorch"
         raise FormatError(
-            f"it is written by version {version.get('major')} of PyTorch's schema; version {_SCHEMA} is known"
+            f"it is in version {major} of PyTorch's schema, by {_writer(program, age)};"
+            f" version {_SCHEMA} is known",
+            hint=EXPORT_HINT,
         )
-    weights = Payload(archive, "weights", f"{name}_weights_config.json")
-    constants = Payload(archive, "constants", f"{name}_constants_config.json")
+    weights, constants = (
+        Payload(archive, kind, f"{name}_{kind}_config.json", _writer(program))
+        for kind in ("weights", "constants")
+    )
     graph = ProgramReader(program, weights, constants).build()
     graph.facts = _facts(program)
     return graph
+
+
+def _writer(program: Object, otherwise: str = "PyTorch before 2.9") -> str:
+    """The PyTorch that wrote a program, where that says so."""
+    named = program.get("torch_version")
+    return f"PyTorch {named[:_SHOWN_TEXT]}" if isinstance(named, str) and named else otherwise
 
 
 def _facts(program: Object) -> dict[str, str]:
     version = as_object(program.get("schema_version"), "schema_version")
     facts = {"schema": f"{version.get('major')}.{version.get('minor')}"[:_SHOWN_TEXT]}
     if isinstance(program.get("torch_version"), str):
-        facts["producer"] = f"PyTorch {program['torch_version']}"[:_SHOWN_TEXT]
+        facts["producer"] = _writer(program)[:_SHOWN_TEXT]
     ranges = as_object(program.get("range_constraints", {}), "range_constraints")
     if ranges:
         facts["sizes"] = list_text(_range(*item) for item in ranges.items())

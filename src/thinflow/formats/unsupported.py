@@ -16,6 +16,8 @@ from thinflow.wire.fields import read_varint
 _GIVE = "give the model file"
 _UNPACK = "unpack it and give the model in it"
 _EXPORT = "export the model as .onnx with the tools it was made with"
+_LOAD_WEIGHTS = f"load the weights into their model, and {EXPORT_HINT}"
+_SCRIPT = 'torch.onnx.export(torch.jit.load("model.pt"), (example,), "model.onnx", dynamo=False)'
 _SAVE_AGAIN = "save the whole model again with Keras: model.save('model.keras')"
 
 # (bytes, at, what it is, what to do). Checked in order, so the specific ones stand first.
@@ -39,7 +41,7 @@ _MAGIC = [
     (b"bplist00", 0, "a property list", _GIVE),
     (b"GGUF", 0, "a GGUF model of llama.cpp", _EXPORT),
     # Behind 8 bytes, which are the length of this JSON.
-    (b'{"', 8, "a safetensors file (weights without their model)", _EXPORT),
+    (b'{"', 8, "a safetensors file (weights without their model)", _LOAD_WEIGHTS),
     (b"version https://git-lfs", 0, "a Git LFS pointer", "fetch the model itself: git lfs pull"),
     (b"<!DOCTYPE", 0, "a web page", "download the model file itself, not the page about it"),
     (b"<html", 0, "a web page", "download the model file itself, not the page about it"),
@@ -50,6 +52,11 @@ _MAGIC = [
 
 # What is in a zip archive -> what it is. Checked in order.
 _ZIPS: list[tuple[Callable[[str], bool], str, str]] = [
+    (
+        lambda name: "/code/__torch__" in name,
+        "a TorchScript archive",
+        f"write it as ONNX with PyTorch: {_SCRIPT}",
+    ),
     (lambda name: name.endswith("data.pkl"), "a PyTorch file", EXPORT_HINT),
     (lambda name: name.endswith("model.weights.h5"), "a Keras archive without config.json", _SAVE_AGAIN),
     (lambda name: name == "metadata.json", "a Keras archive without model.weights.h5", _SAVE_AGAIN),

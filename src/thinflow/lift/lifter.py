@@ -132,7 +132,7 @@ class Call:
         element = like.dtype.numpy() if like is not None and like.dtype is not None else np.dtype(np.int32)
         array = content if isinstance(content, np.ndarray) else np.array(content, element)
         graph = self._lifter.graph
-        value = graph.constant(array, graph.unique_name(f"{self.name}/constant"))
+        value = graph.constant(array, self._lifter.free_name(f"{self.name}/constant"))
         assert value.node.tensor is not None
         value.spec = constant_spec(value.node.tensor)
         return value
@@ -244,7 +244,7 @@ class Call:
         given = attrs | types_of(op, inputs)
         # Attributes given as None are left out.
         known = {key: attr for key, attr in given.items() if attr is not None}
-        node = self._lifter.graph.add(op, inputs, f"{self.name}/{op}", attrs=known)
+        node = self._lifter.graph.add(op, inputs, self._lifter.free_name(f"{self.name}/{op}"), attrs=known)
         # Shape inference says nothing where it is at a loss; the type of the first input is the likeliest.
         node.output().spec = TensorSpec(element)
         for port, spec in enumerate(inferred(node)):
@@ -281,7 +281,7 @@ class Lifter:
         self.computed: Computed = {}
         """Values that follow from constants and sizes, see `contents`."""
         self._histories: dict[Attr, History] = {}
-        self._source = source
+        self._source = self._file = source
         self._values: dict[Value, Value | None] = {}
         self._placed: set[Node] = set()
 
@@ -289,7 +289,6 @@ class Lifter:
         """Take over an input or a constant."""
         # Quantization parameters stay known by the source's node: in the new graph values are real numbers.
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("quantization_")}
-        self._leave_free(node.name)
         copy = self.graph.add(node.op, [self.of(v) for v in node.inputs], node.name, attrs=attrs)
         copy.output().spec = node.output().spec if copy.tensor is None else constant_spec(copy.tensor)
         self._values[node.output()] = copy.output()
@@ -315,8 +314,6 @@ class Lifter:
         if results[0].node in self._placed or results[0].port:
             results[0] = self.graph.add("Identity", [results[0]], node.name).output()
         else:
-            if results[0].node.name != node.name:
-                self._leave_free(node.name)
             self.graph.rename(results[0].node, node.name)
         self.note(node, results)
         for port, value in enumerate(results):
@@ -325,10 +322,13 @@ class Lifter:
             if value.name != node.output(port).name:
                 self.graph.aliases[node.output(port).name] = value.name
 
-    def _leave_free(self, name: str) -> None:
-        """Take a name of the file from the node of a rule that happens to have it."""
-        if name in self.graph and self.graph.node(name) not in self._placed:
-            self.graph.rename(self.graph.node(name), self.graph.unique_name(name))
+    def free_name(self, wished: str) -> str:
+        """A name that no node has, neither here nor in the file, where one may come to be placed yet."""
+        name, count = self.graph.unique_name(wished), 0
+        while name in self._file:
+            count += 1
+            name = self.graph.unique_name(f"{wished}_{count}")
+        return name
 
     def note(self, node: Node, results: list[Value]) -> None:
         """Let values stand for the outputs of an op."""

@@ -1,4 +1,4 @@
-"""PyTorch's control flow, whose bodies are graphs beside the nodes that call them."""
+"""PyTorch's control flow, whose bodies are graphs beside the nodes that call them; buffers that change."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.inline import inlined
+from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.control import MOST_TURNS, Iteration, either, relaxed, settled
 from thinflow.lift.onnx.scan import gone_along
+from thinflow.lift.onnx.values import text
+from thinflow.lift.rules import lifts
 
 
 def _iteration(a: Arguments, name: str, captured: Sequence[Value]) -> Iteration:
@@ -108,3 +111,24 @@ def _once(a: Arguments, graph: int, first: int | None = None) -> list[Value]:
         operands += [a.tensor(name)] if a.is_tensor(name) else a.tensors(name)
         place += 1
     return inlined(a.call, a.call.body(str(graph)), operands)
+
+
+# --- buffers that each run changes, as variables ------------------------------------------------------------
+
+
+@lifts("aten.buffer")
+def _buffer(c: Call) -> Value:
+    """What a buffer holds when a run begins."""
+    first = c[0]
+    if first.node.tensor is None:
+        raise UnsupportedOp("the first value of its buffer is computed")
+    name = f"resource {text(c, 'name', '')}"
+    handle = c.emit("LiteRTVariable", first, dtype=first.dtype, shared_name=name)
+    return c.variable_read(handle)
+
+
+@lifts("aten.buffer_write")
+def _buffer_write(c: Call) -> list[Value]:
+    """What a buffer holds when the next run begins. No results."""
+    c.variable_written(c[0].node.inputs[0], c[1])
+    return []

@@ -19,7 +19,7 @@ from thinflow.ir.types import DType
 from thinflow.ir.vocabulary import ONNX
 from thinflow.lift.inline import inlined, specialized
 from thinflow.lift.lifter import Call
-from thinflow.lift.onnx.values import opset
+from thinflow.lift.onnx.values import opset, text
 from thinflow.lift.rules import lifts, lifts_defined
 from thinflow.onnx import protos
 
@@ -60,6 +60,12 @@ def _standard(c: Call, options: Mapping[str, Attr]) -> tuple[Function, Mapping[s
     domain = next((d for d in _DOMAINS if op.startswith(f"{d}.")), "")
     name = op.removeprefix(f"{domain}.") if domain else op
     missing = UnsupportedOp(f"{c.node.op} has no counterpart among TensorFlow's ops here")
+    if name.rpartition(".")[2] == "ATen":
+        # What PyTorch's exporter left as it was, for Caffe2 to run.
+        raise UnsupportedOp(
+            f"it is PyTorch's own op '{text(c, 'operator', '')[:80]}'",
+            hint="export the model with a newer PyTorch, whose ONNX has more ops",
+        )
     # Names of other domains have dots: they are nobody's standard.
     if "." in name:
         raise missing

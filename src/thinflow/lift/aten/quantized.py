@@ -1,0 +1,79 @@
+"""PyTorch's quantized programs: ops between codes and real numbers around layers of real numbers.
+
+They are ONNX's QuantizeLinear and DequantizeLinear, whose rules keep scales for whoever writes eight bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Value
+from thinflow.ir.types import FLOAT, INT32, DType
+from thinflow.lift.aten.arguments import Arguments, aten
+
+_OPS = "quantized_decomposed"
+
+
+def _kind(a: Arguments, codes: DType | None) -> DType:
+    """The type of the codes, whose range the file states beside it.
+
+    Raises:
+        UnsupportedOp: the codes are no integers.
+    """
+    kind = a.kind("dtype") or codes
+    if kind is None or kind.kind not in "iu" or kind.numpy().itemsize > 4:
+        raise UnsupportedOp(f"its codes are {kind}")
+    return kind
+
+
+def _parameters(a: Arguments, kind: DType) -> tuple[Value, Value, int]:
+    """Scale and zero point as ONNX takes them, and the axis that they lie along."""
+    if "per_channel" in a.call.node.op:
+        return a.cast(a.tensor("scales"), FLOAT), _zero(a, "zero_points", kind), a.axis("axis")
+    if a.is_tensor("scale"):
+        return a.cast(a.tensor("scale"), FLOAT), _zero(a, "zero_point", kind), 0
+    scale = a.call.constant(np.array(a.number("scale"), np.float32))
+    return scale, a.call.constant(np.asarray(a.integer("zero_point"), kind.numpy())), 0
+
+
+def _zero(a: Arguments, name: str, kind: DType) -> Value:
+    if not a.has(name):
+        return a.call.constant(np.zeros((), kind.numpy()))
+    value = a.tensor(name)
+    content = a.call.content(value)
+    # A constant of the codes' own type is what other rules look for.
+    return a.cast(value, kind) if content is None else a.call.constant(content.astype(kind.numpy()))
+
+
+def _quantize(a: Arguments) -> Value:
+    kind = _kind(a, None)
+    scale, zero, axis = _parameters(a, kind)
+    low, high = a.integer("quant_min"), a.integer("quant_max")
+    a.ignore("eps")
+    if kind is INT32:
+        raise UnsupportedOp("it makes codes of 32 bits", hint="quantize weights and biases before exporting")
+    codes = a.onnx("QuantizeLinear", a.x, scale, zero, axis=axis)
+    whole = np.iinfo(kind.numpy())
+    if (low, high) == (whole.min, whole.max):
+        return codes
+    # A range of its own, as -127 to 127: what lies beyond is cut off.
+    ends = [a.call.constant(np.asarray(n, kind.numpy())) for n in (low, high)]
+    return a.emit("Minimum", a.emit("Maximum", codes, ends[0]), ends[1])
+
+
+def _dequantize(a: Arguments) -> Value:
+    kind = _kind(a, a.x.dtype)
+    if a.x.dtype is not kind:
+        raise UnsupportedOp(f"its codes are {a.x.dtype}, and it states {kind}")
+    scale, zero, axis = _parameters(a, kind)
+    a.ignore("quant_min", "quant_max", "out_dtype")
+    return a.onnx("DequantizeLinear", a.x, scale, zero, axis=axis)
+
+
+aten(*(f"{_OPS}.quantize_per_{form}" for form in ("tensor", "tensor.tensor", "tensor.tensor2", "channel")))(
+    _quantize
+)
+aten(*(f"{_OPS}.dequantize_per_{form}" for form in ("tensor", "tensor.tensor", "tensor.tensor2", "channel")))(
+    _dequantize
+)
