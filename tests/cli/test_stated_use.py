@@ -208,3 +208,13 @@ def test_label_wav_takes_labels_from_the_file(folder: Path, capsys: pytest.Captu
     plain = classifiers.write(folder / "p.tflite", classifiers.to_bytes(classifiers.program()))
     assert main(["label_wav", f"--graph={plain}", f"--wav={folder / 's.wav'}"]) == 2
     assert "--labels is needed." in capsys.readouterr().err
+
+
+def test_run_feeds_a_picture_as_the_file_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photo = folder / "photos" / "green_0.png"
+    assert main(["run", str(folder / "m.tflite"), "--feed", f"picture={photo}"]) == 0
+    out = capsys.readouterr().out
+    assert "0.568" in out
+    assert "from the model's file: pixels (x - 127.5) / 127.5 (TFLITE_METADATA)\n" in out
+    assert main(["run", str(folder / "m.tflite")]) == 0
+    assert "from the model's file" not in capsys.readouterr().out

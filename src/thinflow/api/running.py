@@ -296,16 +296,25 @@ def evaluate(
 
 
 def read_feeds(session: Session, paths: Mapping[str, str]) -> dict[str, Any]:
-    """One feed from files, one per input name: .npy, .npz (first member), .txt numbers; for string inputs the
-    file's bytes.
+    """One feed from files, one per input name: .npy, .npz (first member), .txt numbers, a picture, scaled as
+    the model's file says; for string inputs the file's bytes.
 
     Raises:
         FeedError: a file cannot be read, or does not fit the input.
         GraphError: there is no such input.
     """
+    from thinflow.optimize.stated_usage import pictures_of
     from thinflow.quantize.sample_files import read_input
 
-    return {name: read_input(Path(path), name, session.spec(name)) for name, path in paths.items()}
+    scaling = pictures_of(session, paths)[0]
+    return {n: read_input(Path(p), n, session.spec(n), scaling=scaling) for n, p in paths.items()}
+
+
+def picture_note(session: Session, paths: Mapping[str, str]) -> str:
+    """What was taken from the model's file to feed pictures; "" for nothing. See `read_feeds`."""
+    from thinflow.optimize.stated_usage import pictures_of
+
+    return pictures_of(session, paths)[1]
 
 
 def synthetic_feed(session: Session, seed: int = 0, shapes: Shapes | None = None) -> dict[str, Any]:

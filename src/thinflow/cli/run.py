@@ -40,7 +40,7 @@ def add_arguments(p: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=FILE",
-        help=".npy, .npz, or any file for a string input",
+        help=".npy, .npz, a picture, or any file for a string input",
     )
     add_interface(p)
     p.add_argument("--engine", default="auto", help="auto, litert, onnxruntime or reference (default auto)")
@@ -134,6 +134,8 @@ def _print_data(args: Namespace, session: Any, outputs: dict[str, Any]) -> None:
 
 def _print_outputs(args: Namespace, session: Any, outputs: dict[str, Any]) -> None:
     """How many there are and who computed them, a line for each, and what to do next."""
+    from thinflow.api import picture_note
+
     places = sorted(set(session.placement.values()))
     source = "the given feed" if args.feed else "made-up input"
     print(
@@ -144,6 +146,8 @@ def _print_outputs(args: Namespace, session: Any, outputs: dict[str, Any]) -> No
         print_lines([f"{name}  {array.dtype}{list(array.shape)}  {_preview(array)}"])
     if args.placement:
         print_lines(placement_lines(session.placement, session.reasons))
+    if note := picture_note(session, dict(_pair(text) for text in args.feed)):
+        print_lines([note])
     print(f"next: {_next_command(args, session)}")
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
+from thinflow.engines.session import Session
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import TensorSpec
 from thinflow.ir.usage import BGR, IMAGE, InputUsage, Usage, Words
 from thinflow.load.graphs import load
 from thinflow.load.usage import completed
-from thinflow.quantize.sample_files import Scaling
+from thinflow.quantize.sample_files import PICTURES, Scaling
 
 Grid = tuple[float, int]
 """Scale and zero point of codes."""
@@ -111,6 +113,22 @@ def taken_text(usage: Usage, labels: Words | None, scaling: bool) -> str:
     if scaling and pictures:
         parts.append(scaling_text(pictures[0]))
     return f"from the model's file: {', '.join(parts)}" if parts else ""
+
+
+def pictures_of(session: Session, paths: Mapping[str, str]) -> tuple[Scaling | None, str]:
+    """How the pictures among some files become inputs, and what to say about it; None and "" if nothing is
+    known, or none of them is a picture.
+
+    Args:
+        session: runs the model.
+        paths: of files by name of input.
+    """
+    fed = {n: session.spec(n) for n, path in paths.items() if Path(path).suffix.lower() in PICTURES}
+    if not fed:
+        return None, ""
+    usage = usage_of(session.path if session.graph is None else session.graph)
+    scaling = scaling_of(usage, fed, session.grids)
+    return scaling, taken_text(usage, None, scaling is not None)
 
 
 def scaling_text(usage: InputUsage) -> str:

@@ -122,7 +122,8 @@ def _range(tensor: Tensor, usage: InputUsage) -> tuple[Sequence[float], Sequence
     element = "" if tensor.dtype is None else tensor.dtype.name
     if element in _CODES:
         return ([_CODES[element][0]], [_CODES[element][1]]) if usage.kind == IMAGE else ((), ())
-    if usage.kind != IMAGE or not usage.is_scaled or usage.assumed:
+    is_real = tensor.dtype is not None and tensor.dtype.is_floating
+    if not is_real or usage.kind != IMAGE or not usage.is_scaled or usage.assumed:
         return (), ()
     count = max(len(usage.mean), len(usage.std))
     pairs = zip(_repeated(usage.mean, count), _repeated(usage.std, count), strict=True)
