@@ -48,14 +48,14 @@ LIMITS = {
     "EMBEDDING_LOOKUP_SPARSE": "the shape of the sparse matrix is a constant",
     "FULLY_CONNECTED": "not with shuffled weights",
     "HASHTABLE_LOOKUP": "not of text",
-    "LSTM": "of eight bits with gates of 16; exact to the bit",
+    "LSTM": "of eight bits with gates of 16, exact to the bit, and out again",
     "NON_MAX_SUPPRESSION_V5": "not with sigma, where LiteRT drops boxes as well as lowering scores",
     "STABLEHLO_REDUCE": "of one operand, by one elementwise op",
     "STABLEHLO_REDUCE_WINDOW": "by one elementwise op",
     "STABLEHLO_SCATTER": "of single places, not of windows",
     "STRIDED_SLICE": "not with ends counted from begins",
-    "SVDF": "of eight bits, too; exact to the bit",
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": "of eight bits with gates of 16, too; exact to the bit",
+    "SVDF": "of eight bits, too, exact to the bit, and out again",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "of eight bits with gates of 16, too, exact to the bit, and out again",
     "VAR_HANDLE": "not inside of loops and branches",
 }
 """What of an operator is refused, or is exact."""

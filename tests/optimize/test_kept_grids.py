@@ -193,3 +193,19 @@ def test_ranges_of_samples_are_counted_beside_those_of_the_model() -> None:
     ]
     made = Quantized(None, decisions)
     assert (made.stated, made.measured) == (["a", "d"], ["b"])
+
+
+@pytest.mark.parametrize("scheme", ["int8", "int16x8"])
+def test_a_fused_lstm_that_stays_float_is_told_first(
+    scheme: str, shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = shared / "zoo" / "keras" / "emg_lstm.keras", tmp_path / "m.tflite"
+    assert main(["quantize", str(source), str(target), "--scheme", scheme]) == 0
+    first = next(line for line in capsys.readouterr().out.splitlines() if "float:" in line)
+    assert "UNIDIRECTIONAL_SEQUENCE_LSTM" in first
+    assert first.endswith("the ranges inside of a fused LSTM are not measured, so that it stays float")
+
+
+def test_sixteen_bits_of_an_lstm_that_begins_with_zeros(shared: Path, tmp_path: Path) -> None:
+    source = shared / "zoo" / "onnx" / "lstm_vae_encoder.onnx"
+    assert main(["quantize", str(source), str(tmp_path / "m.tflite"), "--scheme", "int16x8"]) == 0

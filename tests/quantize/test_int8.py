@@ -334,6 +334,24 @@ def test_zero_as_a_scalar_constant() -> None:
     assert sqnr(run(program, feed)[0], run(quantize(program).program, feed)[0]) > 30
 
 
+@pytest.mark.parametrize(("scheme", "kind"), [("int16x8", FLOAT), ("int8", INT8)])
+def test_a_sum_with_what_is_always_zero(scheme: str, kind: object) -> None:
+    """LiteRT's kernel of 16 bits ends the process where an operand has a scale of 1, the sum a fine one."""
+    b = Builder()
+    x = b.conv(b.input(1, 8, 8, 3), 4, act="NONE")
+    nothing = b.op("MUL", x, b.const(np.float32([0])))
+    total = b.op("ADD", nothing, b.op("LOGISTIC", x))
+    b.channels[total] = 4
+    program = b.program(b.conv(total, 2))
+    quantized = quantize(program, scheme=scheme)
+    assert [o.inputs[0].dtype for o in quantized.program.subgraphs[0].operators if o.code == "ADD"] == [kind]
+    feed = samples(program)[0]["in0"]
+    assert sqnr(run(program, feed)[0], run(quantized.program, feed)[0]) > 25
+    if kind is FLOAT:
+        told = dict((o.code, why) for o, why in quantized.float_operators)
+        assert told["ADD"] == "its output needs much finer steps than its inputs have"
+
+
 @pytest.mark.parametrize("limit", [0.0, 900.0, 0.5])
 def test_comparisons_need_scales_below_one(limit: float) -> None:
     """LiteRT's kernel ends the process at larger ones, which a constant zero has, too."""

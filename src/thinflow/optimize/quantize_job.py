@@ -221,8 +221,8 @@ def _quantize_to_file(
     options.chosen()
     inputs = _opened(source, maker.order, options)
     model, made = _quantized(maker, inputs, options)
-    contents, progress = {"it": made.comparable}, options.progress
-    quality = compare_models(model, contents, inputs.original, inputs.judges, progress=progress)["it"]
+    contents, progress = {"smaller": made.comparable}, options.progress
+    quality = compare_models(model, contents, inputs.original, inputs.judges, progress=progress)["smaller"]
     losses = []
     if options.sensitivity and isinstance(model, FloatModel):
         losses = sensitivity(model, inputs.calibration, recipe=options.chosen(), progress=progress)
@@ -263,7 +263,10 @@ def _account(
         "samples": made.note_of(data),
         "tested_on": made.note_of(inputs.tested),
         "synthetic": data.synthetic,
-        "float_operators": [[o.code, o.origin, why] for o, why in made.quantized.float_operators],
+        "float_operators": [
+            [o.code, o.origin, why]
+            for o, why in sorted(made.quantized.float_operators, key=lambda pair: not _has_matrix(pair[0]))
+        ],
         "warnings": [
             *opening_notes(inputs.original),
             *switch_notes(inputs.settings),
@@ -272,6 +275,11 @@ def _account(
             *made.warnings,
         ],
     }
+
+
+def _has_matrix(operator: Any) -> bool:
+    """True for an operator with weights, which matters most where it stays float."""
+    return any(t.is_constant and len(t.shape or ()) > 1 for t in operator.reads())
 
 
 def observer_named(text: str) -> tuple[str, dict[str, float]]:

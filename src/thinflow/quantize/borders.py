@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from thinflow.quantize.kernels import Kernels, Operator, is_float
-from thinflow.quantize.ranges import Parameters
+from thinflow.quantize.ranges import Assignment, Parameters, constant_range, parameters_for
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.weights import LayerScales, layer_scales
 from thinflow.tflite.model import Subgraph, Tensor
@@ -48,3 +49,31 @@ def is_of_grid(codes: Tensor, parameters: Parameters | None) -> bool:
         return False
     own = grid.scale.tolist(), grid.zero_point.tolist()
     return own == ([float(np.float32(parameters.scale))], [parameters.zero_point])
+
+
+def why_scales_apart(operator: Operator, kernels: Kernels, assignment: Assignment) -> str:
+    """The reason why a kernel does not take the scales around an operator; "" if it does.
+
+    Those who compare or add end the process where it is so.
+    """
+    kernel = kernels.table[operator.code]
+    if kernel.scale_limit == math.inf and kernel.sum_bits is None:
+        return ""  # nobody asks
+    largest = _largest_scale(operator, kernels, assignment)
+    if largest >= kernel.scale_limit:
+        return "LiteRT compares integers only if their scales are below 1"
+    y = operator.outputs[0]
+    # A sum is rescaled from twice the coarser scale, shifted by so many bits, by a factor below 1.
+    if kernel.sum_bits is not None and 2 * largest >= (1 << kernel.sum_bits) * assignment.of[y].scale:
+        return "its output needs much finer steps than its inputs have"
+    return ""
+
+
+def _largest_scale(operator: Operator, kernels: Kernels, assignment: Assignment) -> float:
+    """The largest scale among the float inputs of an operator; a constant zero has 1."""
+    read = kernels.data_inputs(operator)
+    constants = [
+        parameters_for(constant_range(x), arithmetic=kernels.arithmetic) for x in read if x.is_constant
+    ]
+    others = [assignment.of[x] for x in read if not x.is_constant]
+    return max((p.scale for p in constants + others), default=0.0)

@@ -7,7 +7,6 @@ QUANTIZE and DEQUANTIZE stand only where an integer region borders on floats, on
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,13 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT8, INT32, UINT8
-from thinflow.quantize.borders import integer_borders, is_crossing, is_of_grid, layer_scales_for
+from thinflow.quantize.borders import (
+    integer_borders,
+    is_crossing,
+    is_of_grid,
+    layer_scales_for,
+    why_scales_apart,
+)
 from thinflow.quantize.kernels import Fixed, Kernels, Weighted, is_float
 from thinflow.quantize.kernels.litert import BY_SCHEME
 from thinflow.quantize.merged_columns import with_merged_columns
@@ -108,8 +113,8 @@ def _settle(
                 # The kernels requantize sums with this factor, which has an upper end.
                 if s_x * float(scales.max(initial=0)) / s_y >= kernels.largest_factor:
                     forced[operator] = "its output needs much finer steps than its inputs have"
-            elif kernel.scale_limit <= _largest_scale(operator, kernels, assignment):
-                forced[operator] = "LiteRT compares integers only if their scales are below 1"
+            elif why := why_scales_apart(operator, kernels, assignment):
+                forced[operator] = why
         if len(forced) == before:
             return placement, assignment
 
@@ -117,18 +122,6 @@ def _settle(
 def _is_finer(given: Range | None, fixed: Fixed, kernels: Kernels) -> bool:
     """True if a file's own grid has smaller steps than the one that a kernel insists on."""
     return given is not None and parameters_for(given, "", kernels.arithmetic).scale < 0.99 * fixed.scale
-
-
-def _largest_scale(operator: Operator, kernels: Kernels, assignment: Assignment) -> float:
-    """The largest scale among the float inputs of an operator; a constant zero has 1."""
-    if kernels.table[operator.code].scale_limit == math.inf:
-        return 0.0  # nobody asks
-    read = kernels.data_inputs(operator)
-    constants = [
-        parameters_for(constant_range(x), arithmetic=kernels.arithmetic) for x in read if x.is_constant
-    ]
-    others = [assignment.of[x] for x in read if not x.is_constant]
-    return max((p.scale for p in constants + others), default=0.0)
 
 
 def _edge_scales(operator: Operator, numbers: Weighted, assignment: Assignment) -> tuple[float, float]:

@@ -88,6 +88,7 @@ class Kernel(NamedTuple):
         gives_floats: it can also give floats, straight from its 32-bit sums.
         moves_integers: it takes and gives quantized values as they are, without a pair around it.
         scale_limit: scales of its inputs must be below it.
+        sum_bits: of sums of rescaled inputs, by which these are shifted; None for what adds none.
         options: that its integer form must have.
     """
 
@@ -101,6 +102,7 @@ class Kernel(NamedTuple):
     gives_floats: bool = False
     moves_integers: bool = False
     scale_limit: float = math.inf
+    sum_bits: int | None = None
     options: tuple[tuple[str, Any], ...] = ()
 
 

@@ -43,7 +43,9 @@ _ROWS: dict[str, Kernel] = {
     "DEPTHWISE_CONV_2D": Kernel(Weighted(0, 1, 2, 3), is_heavy=True),
     "TRANSPOSE_CONV": Kernel(Weighted(2, 1, 3, 0), is_heavy=True),
     "BATCH_MATMUL": Kernel(is_heavy=True),
-    "ADD SUB MUL MEAN SUM": _FREE,
+    "MUL MEAN SUM": _FREE,
+    # ADD and SUB shift operands by 20 bits before they rescale them to a common unit, those of int16 by 15.
+    "ADD SUB": Kernel(sum_bits=20),
     "RELU RELU6 RELU_N1_TO_1": Kernel(is_clamp=True),
     "LEAKY_RELU PRELU ELU HARD_SWISH GELU ABS": _FREE,
     # The comparing kernels end the process if a scale is 1 or more.
@@ -62,7 +64,7 @@ _ROWS: dict[str, Kernel] = {
 _INT16_ROWS: dict[str, Kernel] = {
     **_ROWS,
     # The schema's default is true, which asks for scales that are powers of two.
-    "ADD SUB": Kernel(options=(("pot_scale_int16", False),)),
+    "ADD SUB": Kernel(options=(("pot_scale_int16", False),), sum_bits=15),
     # -1..1 with 15 bits behind the point (Q0.15).
     "LOGISTIC SOFTMAX TANH": Kernel(fixed=Fixed(1 / 32768, 0)),
 }
@@ -78,9 +80,11 @@ CLAMPS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1
 
 _WIDE = "its results span more orders of magnitude than 8 bits hold"
 _WRONG = "LiteRT's int8 kernel for it ignores scale and zero point"
+_INSIDE = "the ranges inside of a fused LSTM are not measured, so that it stays float"
 _NOT_INT8: dict[str, str] = {
     **dict.fromkeys(("RSQRT", "SQRT", "EXP", "LOG", "POW", "DIV", "REDUCE_PROD"), _WIDE),
     "SQUARED_DIFFERENCE": "squares of small differences vanish in 8 bits",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _INSIDE,
     **dict.fromkeys(("NEG", "SCATTER_ND", "CAST"), _WRONG),
     **dict.fromkeys(("EQUAL", "NOT_EQUAL"), "rounded numbers are equal where the numbers are not"),
 }
@@ -90,6 +94,7 @@ _NOT_INT16: dict[str, str] = {
         ("RSQRT", "SQRT", "EXP", "LOG", "POW", "DIV", "REDUCE_PROD"), _WIDE.replace("8 bits", "16 bits")
     ),
     "PRELU": "LiteRT's int16 kernel for it ignores scales",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _INSIDE,
 }
 
 
@@ -98,8 +103,10 @@ class LiteRTKernels(Kernels):
 
     def why_form(self, operator: Operator) -> str:
         tensors: list[Any] = [t for t in (*operator.inputs, *operator.outputs) if t is not None]
-        if any(t.is_variable for t in tensors) or schema.SUBGRAPH_OPTIONS & operator.options.keys():
-            return "it keeps state between runs or calls another subgraph"
+        if any(t.is_variable for t in tensors):
+            return "it reads or writes state that stays float"
+        if schema.SUBGRAPH_OPTIONS & operator.options.keys():
+            return "it calls another subgraph"
         fused = _fused(operator)
         if fused != "NONE" and fused not in CLAMPS:
             return f"LiteRT's {self.name} kernels cannot fuse {fused}"
