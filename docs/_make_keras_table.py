@@ -48,6 +48,8 @@ thinflow convert model.h5 model.tflite
       return c.emit("Mul", c[0], 0.5)
   ```
 
+- Recurrent layers with `stateful=True` and a fixed batch keep their state from run to run where you ask for
+  it (`--state keep`; `.tflite` files do), or it becomes inputs and outputs (`--state inputs`).
 - Models of mixed precision are computed in float32. Quantized Keras models (`model.quantize`) are
   refused: save them before.
 - Subclassed models hold Python code and no description: export them with their framework

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from thinflow.errors import FormatError
@@ -14,6 +15,19 @@ from thinflow.keras.nodes import Nodes
 from thinflow.keras.options import DAMAGED, compute_type
 from thinflow.keras.writer import Writer, element_type, typed
 from thinflow.typing import Array
+
+
+@dataclass
+class Kept:
+    """A variable that runs change.
+
+    Attributes:
+        handle: its handle.
+        now: what it holds by now.
+    """
+
+    handle: Value
+    now: Value
 
 
 class Model(Protocol):
@@ -38,6 +52,9 @@ class Model(Protocol):
     @property
     def has_flipped_kernels(self) -> bool:
         """True if kernels of convolutions are stored turned around, as Theano wanted them."""
+
+    def kept(self, first: Value, name: str) -> Kept:
+        """A variable of the layer that is being built, which the next run finds as this one leaves it."""
 
     def activate(self, call: Call, x: Value, given: object) -> Value:
         """A value behind the activation that a config names."""

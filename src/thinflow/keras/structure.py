@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from thinflow.errors import FormatError, ThinflowError, UnsupportedOp, closest
+from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Value, paused_gc
 from thinflow.keras import config as configs
 from thinflow.keras.activations import activate
-from thinflow.keras.call import Call
+from thinflow.keras.call import Call, Kept
 from thinflow.keras.config import LayerConfig, ModelConfig, Use
 from thinflow.keras.network import Network, input_specs
 from thinflow.keras.options import compute_type, policy_name
@@ -52,6 +53,7 @@ class Builder:
         self.masks: dict[Value, Value] = {}
         self.facts: dict[str, str] = {}
         self._registry, self._entries, self._weights = registry, entries, weights
+        self._kept: dict[str, Kept] = {}
 
     # --- weights ------------------------------------------------------------------------------------------
 
@@ -66,6 +68,19 @@ class Builder:
     def has_flipped_kernels(self) -> bool:
         """True if kernels of convolutions are stored turned around, as Theano wanted them."""
         return self._weights.is_flipped
+
+    def kept(self, first: Value, name: str) -> Kept:
+        """A variable of the layer that is being built; the same one whenever the layer is used again."""
+        place = f"{self.writer.scope}{name}"
+        if place not in self._kept:
+            kind: dict[str, Attr | None] = {"T": None, "dtype": first.spec.dtype}
+            handle = self.writer.add(
+                "LiteRTVariable", [first], "handle", {**kind, "shared_name": place.encode()}
+            )
+            read = self.writer.add("ReadVariableOp", [handle.output()], name, kind).output()
+            read.spec = first.spec.with_shape(first.spec.shape)
+            self._kept[place] = Kept(handle.output(), read)
+        return self._kept[place]
 
     def activate(self, call: Call, x: Value, given: object) -> Value:
         """A value behind the activation that a config names: the caller's of that name, or Keras's."""
@@ -96,6 +111,9 @@ class Builder:
             taken = value in outputs or value in inputs
             outputs.append(self.writer.add("Identity", [value], "Identity").output() if taken else value)
         graph.outputs = outputs
+        for kept in self._kept.values():
+            kind: dict[str, Attr | None] = {"T": None, "dtype": kept.now.spec.dtype}
+            self.writer.add("AssignVariableOp", [kept.handle, kept.now], "write", kind)
         graph.facts.update(self.facts)
         return graph
 

@@ -1,4 +1,5 @@
-"""State of lifted graphs: variables of .tflite files become constants, or inputs and outputs of the graph.
+"""State of lifted graphs: variables of .tflite files, and of recurrent layers of Keras that keep their state,
+become constants, or inputs and outputs of the graph.
 
 v = read(h);  y = f(x, v);  write(h, g(x, v))     ->     y = f(x, v);  v/next = g(x, v)
 """
@@ -81,6 +82,8 @@ def settle_state(graph: Graph, state: str) -> None:
     variables = _variables(graph)
     if not variables:
         return
+    # Before inputs take them: those of Keras's variables are the names of their reads.
+    names = {id(v): v.name() for v in variables}
     kept: list[_Variable] = []
     why = ""
     try:
@@ -91,14 +94,13 @@ def settle_state(graph: Graph, state: str) -> None:
         if state != AUTO:
             raise
         kept, why = [], error.problem
-    ends = {id(v): _input(graph, v) for v in kept}
+    ends = {id(v): _input(graph, v, names[id(v)]) for v in kept}
     for variable in variables:
         _replace_reads(graph, variable, ends.get(id(variable)))
     # Only now: what is left may be a value that was read.
     _declare(graph, [(v.start, ends[id(v)], v.last()) for v in kept])
-    _tell(
-        graph, [v.name() for v in variables if v.is_kept and v not in kept], [v.name() for v in kept], state
-    )
+    frozen = [names[id(v)] for v in variables if v.is_kept and v not in kept]
+    _tell(graph, frozen, [names[id(v)] for v in kept], state)
     if why:
         tell_unkept(graph, why)
     _take_out(graph, [n for v in variables for n in (*v.writes, *v.reads, *v.handles)])
@@ -125,9 +127,8 @@ def _kept(graph: Graph, variables: Sequence[_Variable]) -> list[_Variable]:
     return [v for v in variables if v.is_kept]
 
 
-def _input(graph: Graph, variable: _Variable) -> Value:
+def _input(graph: Graph, variable: _Variable, name: str) -> Value:
     """The input that stands for what a variable holds before the run."""
-    name = variable.name()
     if name in graph:
         graph.rename(graph.node(name), graph.unique_name(f"{name}/read"))
     start = variable.start

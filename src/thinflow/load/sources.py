@@ -80,7 +80,13 @@ def open_model(
 
     if checkpoint is None and not holds_variables(path):
         with paused_gc():
-            return load(path, tags=tags, signature=signature, **options)
+            graph = load(path, tags=tags, signature=signature, **options)
+            if not graph.vocabulary:
+                from thinflow.load.lifted_state import settle_state
+
+                # Recurrent layers of Keras have variables.
+                settle_state(graph, state)
+            return graph
     names: dict[str, Any] = {"checkpoint": checkpoint, "tags": tags, "signature": signature}
     with paused_gc():
         return _frozen(path, outputs, state, names)

@@ -38,7 +38,7 @@ class VarHandleOp(ResourceOp):
 
 @op("LiteRTVariable")
 class LiteRTVariable(OpDef):
-    """The handle of a variable of a .tflite file, which holds `initial` at first."""
+    """The handle of a variable of a .tflite file or of a Keras layer, which holds `initial` at first."""
 
     traits = Trait.STATEFUL | Trait.RESOURCE
 

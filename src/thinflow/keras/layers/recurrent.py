@@ -9,7 +9,7 @@ import numpy as np
 
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32
-from thinflow.keras.call import Call
+from thinflow.keras.call import Call, Kept
 from thinflow.keras.config import LayerConfig, leaves
 from thinflow.keras.layers.cells import CELLS, Cell, cell_of
 from thinflow.keras.loops import looped
@@ -36,7 +36,10 @@ def run(c: Call, cell: Cell) -> Result:
     if c.flag("go_backwards"):
         x = _backwards(c, x)
         mask = _backwards(c, mask) if mask is not None else None
-    states = _given_states(c, len(cell.sizes)) or [_zeros(c, x, sizes) for sizes in cell.sizes]
+    given = _given_states(c, len(cell.sizes))
+    first = [] if given and not c.flag("stateful") else [_zeros(c, x, sizes) for sizes in cell.sizes]
+    handles = _kept(c, first) if c.flag("stateful") else []
+    states = given or [handle.now for handle in handles] or first
     returns_all = c.flag("return_sequences")
     if mask is None:
         row = states[cell.output].spec if returns_all else None
@@ -47,11 +50,20 @@ def run(c: Call, cell: Cell) -> Result:
     if returns_all:
         y = y if is_time_major else _turned(c, y)
         c.mask_out = c.mask()
-    if c.flag("stateful"):
-        c.builder.facts["stateful"] = (
-            f"the layer '{c.layer.name}' keeps its state between calls in Keras; here each run begins anew"
-        )
+    for handle, value in zip(handles, last, strict=False):
+        handle.now = value
     return [y, *last] if c.flag("return_state") else y
+
+
+def _kept(c: Call, first: Sequence[Value]) -> list[Kept]:
+    """The variables of a layer that keeps its states from run to run; none if it cannot here."""
+    if any(None in c.shape(value) for value in first):
+        c.builder.facts["stateful"] = (
+            f"the layer '{c.layer.name}' keeps its state between calls in Keras; here each run begins anew, "
+            "as its batch is open"
+        )
+        return []
+    return [c.builder.kept(value, f"state_{number}") for number, value in enumerate(first)]
 
 
 def _masked(
