@@ -52,6 +52,8 @@ thinflow convert model.h5 model.tflite
   it (`--state keep`; `.tflite` files do), or it becomes inputs and outputs (`--state inputs`).
 - Models of mixed precision are computed in float32. Quantized Keras models (`model.quantize`) are
   refused: save them before.
+- A SavedModel is computed by its functions; what Keras 2 noted beside them (`keras_metadata.pb`) is told by
+  `inspect`.
 - Subclassed models hold Python code and no description: export them with their framework
   (`model.export("dir")`).
 - HDF5 files are read here, with every size checked; those of newer forms than Keras writes need `pip

@@ -12,6 +12,7 @@ import pytest
 import thinflow
 from tests.load.builders import SIGNATURE, VALUES, W, meta_text, product, write_model
 from thinflow import formats
+from thinflow.cli import main
 from thinflow.errors import FormatError, GraphError, ThinflowError, WriteError
 from thinflow.formats import savedmodel
 from thinflow.formats.checkpoint import open_checkpoint
@@ -189,3 +190,27 @@ def test_a_folder_of_links(folder: Path, tmp_path: Path) -> None:
     shutil.rmtree(folder / "variables")
     with pytest.raises(FormatError, match="has 1 variables, first 'w', and no checkpoint"):
         thinflow.load(folder)
+
+
+def metadata(text: bytes, path: bytes = b"root") -> bytes:
+    """A SavedMetadata of one node."""
+    fields = b"".join(bytes([n << 3 | 2, len(v)]) + v for n, v in ((3, path), (5, text)))
+    return b"\x0a" + bytes([len(fields)]) + fields
+
+
+def test_what_keras_noted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    noted = folder / "keras_metadata.pb"
+    root = b'{"class_name":"Functional","name":"net","keras_version":"2.9.0","config":{"layers":[1,2]}}'
+    noted.write_bytes(metadata(b"{}", b"root.layer-0") + metadata(root))
+    assert thinflow.load(folder).facts == {"producer": "Keras 2.9.0", "model": "Functional 'net', 2 layers"}
+    assert main(["inspect", str(folder)]) == 0
+    assert "made of Functional 'net', 2 layers, by Keras 2.9.0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x0a\x7f", metadata(b"{"), metadata(b"[]"), metadata(b'{"config":3}'), metadata(b"\xff")]
+)
+def test_notes_of_keras_that_cannot_be_read(folder: Path, data: bytes) -> None:
+    (folder / "keras_metadata.pb").write_bytes(data)
+    assert savedmodel.keras_facts(folder) == {}
+    assert thinflow.load(folder).facts.get("model") is None

@@ -41,14 +41,17 @@ def network(generation: int, name: str) -> tuple[Any, list[np.ndarray]]:
     model = getattr(keras.applications, name)(weights=None, input_shape=(size, size, 3), classes=10)
     rng = np.random.default_rng(len(name))
     # With random statistics the numbers of these grow from block to block, until a change of the input by a
-    # millionth changes the answer by a hundredth, and in the largest by all of it: nothing could be compared.
-    # Smaller factors let each block add a little.
+    # millionth changes the answer by a hundredth: nothing could be compared. In the deepest of them they do
+    # so with the statistics that Keras begins with, too; smaller factors let each block add a little, of
+    # which the last layer makes more again.
     is_growing = name.startswith("EfficientNetV2")
     for weight in model.weights:
         path = getattr(weight, "path", weight.name)
         if is_growing:
-            if "gamma" in path:
-                weight.assign(rng.uniform(0.3, 0.6, weight.shape))
+            if name.endswith("L") and "gamma" in path:
+                weight.assign(rng.uniform(0.75, 0.95, weight.shape))
+            elif name.endswith("L") and "predictions" in path and "kernel" in path:
+                weight.assign(300 * np.asarray(weight))
         elif "moving_variance" in path:
             weight.assign(rng.uniform(0.5, 1.5, weight.shape))
         elif any(word in path for word in ("moving_mean", "beta", "bias")):

@@ -52,7 +52,9 @@ def _variables(info: ModelInfo) -> str:
 
 
 def signature_lines(info: ModelInfo) -> Iterator[str]:
-    """The signatures of each graph, with what they take and give."""
+    """What Keras noted, and the signatures of each graph, with what they take and give."""
+    if "model" in info.facts:
+        yield f"made of {info.facts['model']}, by {info.facts.get('producer', 'Keras')}"
     for graph in info.graphs:
         tags = f" of {{{', '.join(graph.tags)}}}" if len(info.graphs) > 1 else ""
         for key, signature in graph.signatures.items():

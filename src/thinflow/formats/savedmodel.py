@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -135,6 +136,7 @@ def _graphs(buffer: memoryview, file: Path, folder: Path) -> list[MetaGraph]:
         if number == _META_GRAPHS_FIELD and kind == LENGTH_DELIMITED:
             graph = metagraph.from_bytes(buffer[start:end], file, folder)
             graph.graph.path = str(folder)
+            graph.graph.facts.update(keras_facts(folder))
             # All graphs of a SavedModel share one checkpoint.
             graph.checkpoint = checkpoint if has_variables else None
             graphs.append(graph)
@@ -143,6 +145,48 @@ def _graphs(buffer: memoryview, file: Path, folder: Path) -> list[MetaGraph]:
     if not graphs:
         raise FormatError("there is no graph in it", hint="export the model again")
     return graphs
+
+
+_KERAS = "keras_metadata.pb"
+_MAX_METADATA = 256 << 20
+_NODES, _PATH, _METADATA = 1, 3, 5
+"""Fields of SavedMetadata and of the SavedObjects in it."""
+
+
+def keras_facts(folder: Path) -> dict[str, str]:
+    """What Keras 2 noted of the model beside its functions; nothing where it did not, or it cannot be read.
+
+    What the model computes is in its functions alone.
+    """
+    path = folder / _KERAS
+    if not path.is_file() or path.stat().st_size > _MAX_METADATA:
+        return {}
+    data = memoryview(path.read_bytes())
+    try:
+        for number, kind, start, end in iter_fields(data, 0, len(data)):
+            if number != _NODES or kind != LENGTH_DELIMITED:
+                continue
+            fields = {
+                n: bytes(data[a:b]) for n, k, a, b in iter_fields(data, start, end) if k == LENGTH_DELIMITED
+            }
+            if fields.get(_PATH) == b"root":
+                return _told(json.loads(fields.get(_METADATA, b"")))
+    except (FormatError, ValueError, RecursionError):
+        # Informative, never needed.
+        return {}
+    return {}
+
+
+def _told(root: object) -> dict[str, str]:
+    if not isinstance(root, dict):
+        return {}
+    kind, name, version, config = (root.get(key) for key in ("class_name", "name", "keras_version", "config"))
+    facts = {"producer": f"Keras {version[:20]}"} if isinstance(version, str) else {}
+    layers = config.get("layers") if isinstance(config, dict) else None
+    if isinstance(kind, str) and isinstance(name, str):
+        count = f", {len(layers)} layers" if isinstance(layers, list) else ""
+        facts["model"] = f"{kind[:40]} '{name[:80]}'{count}"
+    return facts
 
 
 def _check_version(buffer: memoryview, at: int) -> None:

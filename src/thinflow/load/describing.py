@@ -63,6 +63,7 @@ class ModelInfo:
         graphs: in the order of the file.
         checkpoint: where the values are; None without variables, or if they are missing.
         problem: why the checkpoint cannot be read; "" if it can.
+        facts: what Keras noted of the model: topic -> text.
     """
 
     path: str
@@ -72,6 +73,7 @@ class ModelInfo:
     problem: str = ""
     shards: int = 0
     value_bytes: int = field(default=0)
+    facts: dict[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -90,6 +92,7 @@ class ModelInfo:
             "variable_bytes": self.value_bytes,
             "shards": self.shards,
             "problem": self.problem,
+            **({"keras": self.facts} if self.facts else {}),
         }
 
 
@@ -107,6 +110,7 @@ def describe(path: str | os.PathLike[str]) -> ModelInfo | None:
     else:
         return None
     info = ModelInfo(os.fspath(path), kind, [_graph_info(g) for g in graphs])
+    info.facts = dict(graphs[0].graph.facts)
     prefix = next((g.checkpoint for g in graphs if g.checkpoint is not None), None)
     if prefix is not None:
         _look_at(info, prefix)
