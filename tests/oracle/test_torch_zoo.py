@@ -37,6 +37,11 @@ _TRIED = [(n, r) for n, net in ZOO.items() for r in ROADS if _ALL or (net.quick 
 _NEVER = {
     ("LstmForecast", "script"): "PyTorch's exporter knows no projections",
     ("LstmForecast", "eager"): "projections are read in core ATen only",
+    ("LstmForecast", "dynamo"): "the exporter writes a file that ONNX Runtime refuses, too",
+    (
+        "Seq2Seq",
+        "dynamo",
+    ): "the exporter writes another network: ONNX Runtime differs from PyTorch by a fifth",
     ("RetinaNet", "dynamo"): "the exporter forgets the weights of a norm that three pictures share",
 }
 
