@@ -52,6 +52,9 @@ def tarred() -> bytes:
         (zipped("a.npy"), "an .npz file of numpy arrays", "--calibration"),
         (zipped("m/saved_model.pb"), "a zip archive with a SavedModel in it", "unpack"),
         (zipped("readme"), "a zip archive", "unpack"),
+        (zipped("a/m.onnx", "readme"), "a zip archive with a model in it", "unpack it and give a/m.onnx"),
+        (zipped("../m.onnx"), "files that would lie outside of its folder", "do not trust it"),
+        (zipped(), "an empty zip archive", "download or export it again"),
         (
             zipped("config.json", "metadata.json"),
             "a Keras archive without model.weights.h5",
@@ -109,3 +112,12 @@ def test_core_ml_is_not_taken_for_onnx(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="this is a Core ML model") as caught:
         thinflow.load(path)
     assert "does not read Core ML" in caught.value.hint
+
+
+def test_the_oldest_pickles_are_texts(tmp_path: Path) -> None:
+    import pickle
+
+    path = tmp_path / "m.pth"
+    path.write_bytes(pickle.dumps(["a", 1], protocol=0))
+    with pytest.raises(FormatError, match=r"a Python pickle \(PyTorch\?\).*\nhint: export it with PyTorch"):
+        thinflow.load(path)

@@ -98,8 +98,14 @@ def verify(
         outputs=named[1],
         shapes=given,
     )
-    found.notes += [*([why] if why else []), *_part_notes(a, b)]
+    found.notes += [*([why] if why else []), *_part_notes(a, b), *_opened_notes((a, one), (b, other))]
     return found
+
+
+def _opened_notes(*models: tuple[Source, Source]) -> list[str]:
+    """What became of files that were opened for this, and what was assumed; of one file only once."""
+    sources = (m.source for given, m in models if isinstance(m, Graph) and not isinstance(given, Graph))
+    return list(dict.fromkeys(source.line for source in sources if source is not None))
 
 
 def _handing_on(model: Source, other: Source) -> Source:

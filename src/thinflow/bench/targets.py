@@ -349,7 +349,8 @@ def _require_own(engine: str, own: str, suffix: str) -> None:
     if engine != own:
         article = "an" if suffix == ".onnx" else "a"
         raise EngineUnavailable(
-            f"{article} {suffix} file runs on the engine '{own}' only", hint="give the .pb for other engines"
+            f"{article} {suffix} file runs on the engine '{own}' only",
+            hint="convert it for other engines, and give both files: thinflow convert",
         )
     engines.find(engine)
 

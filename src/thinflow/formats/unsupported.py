@@ -68,6 +68,7 @@ _ZIPS: list[tuple[Callable[[str], bool], str, str]] = [
         "give it as --calibration, and the model itself",
     ),
 ]
+_PICKLED = frozenset({".pt", ".pth"})
 _PICTURES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp"})
 _SOUNDS = frozenset({".wav", ".flac", ".mp3", ".ogg"})
 _MODELS = frozenset({".pb", ".pbtxt", ".tflite", ".onnx", ".meta", ".mmpb", ".keras", ".h5", ".hdf5"})
@@ -91,8 +92,11 @@ def refuse(sample: Sample) -> None:
 
 def _kind(sample: Sample) -> tuple[str, str]:
     """The kind of a file, and a hint what to do; empty if nobody can tell."""
-    if sample.head.startswith(b"PK\x03\x04"):
+    if sample.head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _zip_kind(sample.path)
+    # The oldest pickles are texts.
+    if sample.path.suffix in _PICKLED and _text_kind(sample.head)[0]:
+        return "a Python pickle (PyTorch?)", EXPORT_HINT
     for magic, at, what, hint in _MAGIC:
         if sample.head[at : at + len(magic)] == magic:
             return what, hint
@@ -108,10 +112,15 @@ def _zip_kind(path: Path) -> tuple[str, str]:
             names = archive.namelist()
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
         return "a damaged zip archive", "download it again"
+    if any(name.startswith(("/", "\\")) or ".." in name.replace("\\", "/").split("/") for name in names):
+        return "a zip archive with files that would lie outside of its folder", "do not trust it"
     for fits, what, hint in _ZIPS:
         if any(map(fits, names)):
             return what, hint
-    return "a zip archive", _UNPACK
+    models = [name for name in names if _MODELS & set(Path(name).suffixes)]
+    if models:
+        return "a zip archive with a model in it", f"unpack it and give {models[0]}"
+    return ("a zip archive", _UNPACK) if names else ("an empty zip archive", "download or export it again")
 
 
 def _text_kind(head: bytes) -> tuple[str, str]:
