@@ -233,3 +233,13 @@ def inputs_of(model: Any, rng: np.random.Generator) -> list[np.ndarray]:
             values[:, -2:] = 0
         found.append(values)
     return found
+
+
+@structure("embedding and back", (3,))
+def reversible(k: Any, generation: int) -> Any:
+    tied = k.layers.ReversibleEmbedding(7, 5, logit_soft_cap=2.0)
+    apart = k.layers.ReversibleEmbedding(7, 5, tie_weights=False)
+    x = k.Input((4, 5))
+    places = k.ops.argmax(x, axis=-1)
+    back = apart(k.layers.Dense(5)(x), reverse=True)
+    return k.Model(x, [tied(tied(places), reverse=True), apart(places), back])

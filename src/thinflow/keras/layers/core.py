@@ -5,7 +5,8 @@ from __future__ import annotations
 from thinflow.ir.graph import Value
 from thinflow.ir.types import dtype
 from thinflow.keras.call import Call
-from thinflow.keras.registry import Result, layer
+from thinflow.keras.config import LayerConfig
+from thinflow.keras.registry import Inside, Result, Slot, layer
 
 
 @layer(
@@ -44,6 +45,36 @@ def embedding(c: Call) -> Result:
     if c.flag("mask_zero"):
         c.mask_out = c.emit("NotEqual", c[0], 0)
     return gathered(c, c.const(table, "embeddings"), places)
+
+
+def _reversible_slots(config: LayerConfig, inside: Inside) -> list[Slot]:
+    tied = config.options.get("tie_weights", True)
+    return [Slot("embeddings"), *([] if tied else [Slot("reverse_embeddings")])]
+
+
+@layer(
+    "ReversibleEmbedding",
+    weights=_reversible_slots,
+    masks="own",
+    ignores=("input_length", "input_dim", "mask_zero"),
+)
+def reversible_embedding(c: Call) -> Result:
+    """An embedding, and called with reverse=True the product with its table: x [..., n] -> y [..., m]."""
+    c.read |= {"tie_weights", "reverse_dtype", "logit_soft_cap"}
+    if not c.argument("reverse", 1, False):
+        return embedding(c)
+    if c.get("reverse_dtype") not in (None, "float32"):
+        raise c.refuse(f"its product is of the type {str(c.get('reverse_dtype'))[:40]}")
+    width = c.integer("output_dim")
+    if c.flag("tie_weights", True):
+        table = c.array("embeddings", (c.integer("input_dim"), width)).T
+    else:
+        table = c.array("reverse_embeddings", (width, c.integer("input_dim")))
+    y = c.matmul(c[0], c.const(table, "kernel"))
+    if c.get("logit_soft_cap") is None:
+        return y
+    cap = c.number("logit_soft_cap")
+    return c.emit("Mul", c.emit("Tanh", c.emit("RealDiv", y, cap)), cap)
 
 
 def gathered(c: Call, table: Value, places: Value, axis: int = 0) -> Value:
