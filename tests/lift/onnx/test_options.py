@@ -31,6 +31,8 @@ FILTERS = np.ones((4, 2, 3, 3), np.float32)
         ("MeanVarianceNormalization", {"odd": 1}, "its option 'odd' is 1, which is not known here"),
         ("LpNormalization", {"p": 3}, "its option 'p' is 3"),
         ("LRN", {"size": 0}, "its window has the size 0"),
+        ("Transpose", {"perm": [0, 0, 1]}, r"its order \[0, 0, 1\] is not one of 3 dimensions"),
+        ("Transpose", {"perm": [1, 0]}, r"its order \[1, 0\] is not one of 3 dimensions"),
     ],
 )
 def test_options_of_other_types_and_values(
@@ -106,3 +108,42 @@ def test_floats_of_eight_bits_as_results(tmp_path: Path) -> None:
     path = save(tmp_path / "m.onnx", made, {"x": X * 2.5}, ["y"])
     (found,) = thinflow.run(path, {"x": X * 2.5}, engine="onnxruntime").values()
     assert (found.astype(np.float32) == 2.5).all()
+
+
+@pytest.mark.parametrize(
+    ("op", "second", "options", "said"),
+    [
+        ("Gather", np.array([2]), {}, "it names places that are not among 2"),
+        ("Gather", np.array([[0, -4]]), {"axis": 1}, "it names places that are not among 3"),
+        ("PRelu", np.ones(3, np.float32), {}, r"its slopes of shape \[3\] do not fit"),
+        ("Pad", np.array([0, -4, 0, 0, 0, 0]), {}, "its pads take more away than there is"),
+    ],
+)
+def test_operands_that_contradict_their_sizes(
+    op: str, second: np.ndarray, options: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    path = save(tmp_path / "m.onnx", [node(op, ["x", "c"], ["y"], **options)], {"x": X}, ["y"], {"c": second})
+    with pytest.raises(UnsupportedOp, match=said):
+        lifted(path, {"x": X})
+
+
+def test_a_bias_of_other_channels(tmp_path: Path) -> None:
+    held = {"w": FILTERS, "b": np.ones(3, np.float32)}
+    path = save(tmp_path / "m.onnx", [node("Conv", ["x", "w", "b"], ["y"])], {"x": PICTURE}, ["y"], held)
+    with pytest.raises(UnsupportedOp, match=r"its bias is of shape \[3\] for 4 channels"):
+        lifted(path, {"x": PICTURE})
+
+
+@pytest.mark.parametrize(("domain", "newest"), [("ai.onnx.ml", 5), ("com.microsoft", 1)])
+def test_domains_that_are_too_new(domain: str, newest: int, tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", [node("Relu", ["x"], ["y"])], {"x": X}, ["y"], domains=[domain])
+    made = onnx.load(path)
+    for version, is_known in ((newest, True), (newest + 1, False)):
+        made.opset_import[1].version = version
+        path.write_bytes(made.SerializeToString())
+        if is_known:
+            thinflow.load(path)
+            continue
+        with pytest.raises(UnsupportedOp, match=f"version {version} of {domain}; versions up to") as caught:
+            thinflow.load(path)
+        assert caught.value.hint

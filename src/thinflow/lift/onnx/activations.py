@@ -11,7 +11,7 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import INT64
+from thinflow.ir.types import INT64, Shape
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.values import along, integers, like, opset, rank, text, transposed
 from thinflow.lift.rules import Rule, lifts, same
@@ -92,12 +92,22 @@ def _leaky(c: Call) -> Value:
 def _prelu(c: Call) -> Value:
     """Before version 7 a vector of slopes goes along the channels; since then it is broadcast."""
     slope, alone = c[1], _only(c[1])
+    if opset(c) >= _BROADCASTS and not _fits(slope.spec.shape, c[0].spec.shape):
+        raise UnsupportedOp(f"its slopes of shape {list(slope.spec.shape or ())} do not fit its input")
     # One slope for all, which makes x no larger; above 1 the op would be the smaller of both.
     if alone is not None and 0 <= alone <= 1 and _is_real(c[0]) and rank(c, 1) <= rank(c):
         return c.emit("LeakyRelu", c[0], alpha=alone)
     if opset(c) < _BROADCASTS and rank(c, 1) == 1 and rank(c) > 1 and c.sizes(1) != (1,):
         slope = along(c, slope, 1, rank(c))
     return prelu(c, slope)
+
+
+def _fits(small: Shape, large: Shape) -> bool:
+    """True if the one may be broadcast to the other."""
+    if small is None or large is None:
+        return True
+    pairs = zip(reversed(small), reversed(large), strict=False)
+    return len(small) <= len(large) and all(n in (None, 1, m) or m is None for n, m in pairs)
 
 
 _BROADCASTS = 7

@@ -109,7 +109,9 @@ def _flatten(c: Call) -> Value:
 
 @lifts("onnx.Transpose")
 def _transpose(c: Call) -> Value:
-    order = c.get("perm") or tuple(reversed(range(rank(c))))
+    order = tuple(c.get("perm") or reversed(range(rank(c))))
+    if sorted(order) != list(range(rank(c))):
+        raise UnsupportedOp(f"its order {list(order)} is not one of {rank(c)} dimensions")
     y = transposed(c, c[0], order)
     return c.emit("Identity", y) if y is c[0] else y
 

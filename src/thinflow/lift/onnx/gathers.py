@@ -13,6 +13,7 @@ from thinflow.lift.onnx.sizes import (
     Size,
     counted,
     flat,
+    known_places,
     linear_places,
     product,
     scalar,
@@ -49,10 +50,9 @@ def _gather(c: Call) -> Value:
 
 def _places(c: Call, axis: int) -> Value:
     """The second operand, with places below zero counted from the end of an axis."""
-    content = c.content(c[1])
-    if content is not None and (content >= 0).all():
-        return c[1]
-    return wrapped(c, c[1], size(c, c[0], axis))
+    number = size(c, c[0], axis)
+    content = known_places(c, c[1], number)
+    return c[1] if content is not None and (content >= 0).all() else wrapped(c, c[1], number)
 
 
 @lifts("onnx.GatherElements")

@@ -68,6 +68,9 @@ def _cut(c: Call, table: np.ndarray) -> Value:
     """The operand without what negative pads take away."""
     if not (table < 0).any():
         return c[0]
+    taken = np.minimum(table, 0).sum(1).tolist()
+    if any(n is not None and n + t < 0 for n, t in zip(c[0].spec.shape or (), taken, strict=False)):
+        raise UnsupportedOp("its pads take more away than there is")
     parts = {
         axis: (int(max(-before, 0)), int(behind) if behind < 0 else None, 1)
         for axis, (before, behind) in enumerate(table.tolist())

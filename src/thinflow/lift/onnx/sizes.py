@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT64
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.values import along, bounded, integers, typed
+from thinflow.typing import Array
 
 Size = int | Value
 """A number that is known, or a scalar of int64 that the graph computes."""
@@ -72,9 +74,27 @@ def counted(c: Call, number: Size, step: Size = 1) -> Value:
     return line if step == 1 else c.emit("Mul", line, scalar(c, step))
 
 
-def wrapped(c: Call, places: Value, number: Size | Sequence[int]) -> Value:
-    """Places as int64, those below zero counted from the end of an axis of that size."""
+def known_places(c: Call, places: Value, number: Size | Sequence[int]) -> Array | None:
+    """Places on an axis of that size, or on several; None if they are computed.
+
+    Raises:
+        UnsupportedOp: one is outside of it.
+    """
     content = c.content(places)
+    if content is not None and not isinstance(number, Value):
+        most = np.array(number)
+        if ((content >= most) | (content < -most)).any():
+            raise UnsupportedOp(f"it names places that are not among {most.tolist()}")
+    return content
+
+
+def wrapped(c: Call, places: Value, number: Size | Sequence[int]) -> Value:
+    """Places as int64, those below zero counted from the end of an axis of that size.
+
+    Raises:
+        UnsupportedOp: they are known, and outside of it.
+    """
+    content = known_places(c, places, number)
     if content is not None and (content >= 0).all():
         return integers(c, content.astype(np.int64))
     if content is not None and not isinstance(number, Value):

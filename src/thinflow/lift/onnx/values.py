@@ -52,6 +52,8 @@ def opset(c: Call) -> int:
 
 NEWEST_OPSET = 28
 """The newest version of ONNX's op set whose changes the rules know, that of ONNX 1.23."""
+_NEWEST_OF = {"ai.onnx.ml": 5, "com.microsoft": 1}
+"""The same of other domains."""
 
 
 def require_known_opset(facts: Mapping[str, str]) -> None:
@@ -67,6 +69,15 @@ def require_known_opset(facts: Mapping[str, str]) -> None:
             f"the model asks for version {version} of ONNX's op set; versions up to {NEWEST_OPSET} are known",
             hint=f"export it for version {NEWEST_OPSET} or older",
         )
+    for domain, asked in (
+        e.split(maxsplit=1) for e in facts.get("opset", "").split(",") if len(e.split()) == 2
+    ):
+        newest = _NEWEST_OF.get(domain)
+        if newest is not None and asked.isdecimal() and int(asked) > newest:
+            raise UnsupportedOp(
+                f"the model asks for version {asked} of {domain}; versions up to {newest} are known",
+                hint=f"export it for version {newest} or older",
+            )
 
 
 def rank(c: Call, place: int = 0) -> int:

@@ -240,7 +240,14 @@ def convolution(c: Call, x: Value, w: Value, bias: Value | None) -> Value:
 
 
 def biased(c: Call, y: Value, bias: Value | None) -> Value:
-    """Channels last, with a number added to each channel."""
+    """Channels last, with a number added to each channel.
+
+    Raises:
+        UnsupportedOp: there are other numbers of them.
+    """
+    channels = y.spec.shape[-1:] if y.spec.shape else ()
+    if bias is not None and channels and None not in channels and bias.spec.shape not in (None, channels):
+        raise UnsupportedOp(f"its bias is of shape {list(bias.spec.shape or ())} for {channels[0]} channels")
     return y if bias is None else c.emit("BiasAdd", y, bias, data_format="NHWC")
 
 
