@@ -43,7 +43,12 @@ def test_options_of_other_types_and_values(
         lifted(path, {"x": X})
 
 
-@pytest.mark.parametrize("op", ["Bernoulli", "RandomNormalLike", "RandomUniformLike", "Multinomial"])
+RANDOM = (
+    "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("op", RANDOM)
 def test_random_numbers_are_refused(op: str, tmp_path: Path) -> None:
     path = save(tmp_path / "m.onnx", [node(op, ["x"], ["y"])], {"x": X}, ["y"])
     with pytest.raises(UnsupportedOp, match="it draws random numbers") as caught:
@@ -52,8 +57,9 @@ def test_random_numbers_are_refused(op: str, tmp_path: Path) -> None:
     assert caught.value.hint
 
 
-def test_dictionaries_are_refused(tmp_path: Path) -> None:
-    made = node("ZipMap", ["x"], ["y"], "ai.onnx.ml", classlabels_int64s=[1, 2, 3])
+@pytest.mark.parametrize("op", ["ZipMap", "CastMap", "DictVectorizer"])
+def test_dictionaries_are_refused(op: str, tmp_path: Path) -> None:
+    made = node(op, ["x"], ["y"], "ai.onnx.ml")
     path = save(tmp_path / "m.onnx", [made], {"x": X[0]}, ["y"], domains=["ai.onnx.ml"])
     with pytest.raises(UnsupportedOp, match="it takes or gives dictionaries") as caught:
         thinflow.load(path)
