@@ -20,6 +20,7 @@ from thinflow.ir.source_file import SourceFile
 from thinflow.lift import rules
 from thinflow.lift.lifter import Call
 from thinflow.optimize.source_proof import prove_beside_source
+from thinflow.transforms.quantized.grids import kept_grids
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -200,3 +201,15 @@ def test_the_command_says_it(net: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "origin     m.onnx is ONNX opset 17" in told
     assert "origin     the graph agrees with m.onnx itself" in told
     assert "itself in ONNX Runtime" in (net.parent / "out" / "report.md").read_text()
+
+
+@pytest.mark.parametrize("place", [3, 5, 7, 9])
+def test_a_wrong_scale_inside_of_a_quantized_model_is_no_rounding(place: int, shared: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    graph = thinflow.load(shared / "zoo" / "tflite" / "mlperf_ad01_int8.tflite")
+    assert prove_beside_source(graph).relative == 0
+    marked = list(kept_grids(graph))[place]
+    for end in ("min", "max"):
+        marked.attrs[end] = marked.get(end, 0.0) / 2
+    with pytest.raises(VerificationError, match="gives other answers than mlperf_ad01_int8"):
+        prove_beside_source(graph)

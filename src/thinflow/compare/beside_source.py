@@ -280,7 +280,9 @@ class _Pair:
         gap = difference(expected, answer)
         step = max(grid.scale) if grid is not None else 0.0
         # Half a step more, for the real numbers are rounded themselves.
-        ok = gap.relative <= tolerance or bool(step and gap.largest <= (STEPS + 0.5) * step)
+        near = (STEPS + 0.5) * step
+        is_near = bool(step) and gap.largest <= near
+        ok = is_near or (gap.relative <= tolerance and not (step and _many_beyond(expected, answer, near)))
         return Apart(gap.relative, ok, file_name(own), gap)
 
     def _first(self, answers: _Answers, fed: Mapping[str, Array], tolerance: float) -> Divergence | None:
@@ -296,6 +298,19 @@ class _Pair:
             if (found := first_divergence(layers, tolerance)) is not None:
                 return found
         return None
+
+
+def _many_beyond(expected: Array, found: Array, distance: float) -> bool:
+    """True if more than a few elements are farther apart: roundings that add up lead single ones astray."""
+    if expected.shape != found.shape or not expected.size:
+        return False
+    beyond = np.abs(expected.astype(np.float64) - found) > distance
+    return bool(np.count_nonzero(beyond) > max(1, _FEW * expected.size))
+
+
+_FEW = 0.1
+"""Of the elements. Of nine real networks of eight bits, the graphs of eight give just LiteRT's codes; that of
+a MobileNet is up to 4 codes off in one element of a thousand. A wrong scale moves most."""
 
 
 def _takes_codes(value: Value) -> bool:
