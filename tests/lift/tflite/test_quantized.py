@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import thinflow
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import BOOL, FLOAT, INT8, INT32, UINT8, DType, dtype
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 from thinflow.tflite.writer import to_bytes
@@ -158,6 +159,31 @@ def test_a_bias_without_a_scale_has_that_of_the_products(tmp_path: Path) -> None
     (tmp_path / "m.tflite").write_bytes(to_bytes(Program([Subgraph([x], [y], steps)])))
     found = thinflow.run(tmp_path / "m.tflite", {"x": np.int8([[4, 8]])}, engine="reference")
     assert found["y"].tolist() == [[14]]  # (0.5 * 2 + 1 * 4 + 16 * 0.125) / 0.5
+
+
+def rescaling(source: DType, target: DType) -> bytes:
+    """codes of int32 or int16 given another scale."""
+    x = Tensor("x", (1, 8), source, quantization=grid(2.0**-22))
+    y = Tensor("y", (1, 8), target, quantization=grid(2.0**-10))
+    return to_bytes(Program([Subgraph([x], [y], [Operator("QUANTIZE", [x], [y])])]))
+
+
+@pytest.mark.parametrize("kind", ["int16", "int8"])
+def test_sums_of_int32_are_rescaled(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(rescaling(INT32, dtype(kind)))
+    feed = {"x": np.int32([[0, 1, 5000, -70000, 123456, -400000, 2**31 - 1, -(2**31)]])}
+    (expected,) = thinflow.Session(path).run(["y"], feed)
+    for graph in (path, thinflow.load(path)):
+        (found,) = thinflow.Session(graph, "reference").run(["y"], feed)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_codes_of_int32_are_not_made(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(rescaling(dtype("int16"), INT32))
+    with pytest.raises(UnsupportedOp, match="it makes codes of int32"):
+        thinflow.load(path)
 
 
 def test_comparisons_give_plain_booleans(tmp_path: Path) -> None:

@@ -12,10 +12,13 @@ from thinflow.ir.types import DType, dtype
 from thinflow.lift.grids import Grid, codes, real
 from thinflow.lift.lifter import Call
 
-# Types whose integers stand for real numbers wherever a scale is stated; int32 does so as a bias only.
+# Types whose integers stand for real numbers wherever a scale is stated; int32 does so as a bias, and where
+# it is rescaled.
 _QUANTIZED = frozenset(map(dtype, ("int8", "uint8", "int16", "int4")))
 _SUMS = frozenset(map(dtype, ("int32", "int64")))
 """Types of biases: with the scale of the products that they are added to."""
+_RESCALE = "tfl.QUANTIZE"
+"""The op that takes codes of int32 apart from biases: it gives them another scale."""
 _BIASED = {"tfl.CONV_2D": 2, "tfl.DEPTHWISE_CONV_2D": 2, "tfl.FULLY_CONNECTED": 2, "tfl.TRANSPOSE_CONV": 3}
 """Op -> the operand that is its bias."""
 _FACTORS = {"tfl.TRANSPOSE_CONV": (2, 1)}
@@ -53,9 +56,12 @@ def _real(call: Call, place: int, source: Value, x: Value) -> Value:
     params = params_of(source)
     if source.dtype in _SUMS:
         # Other tensors of int32 are indices or sizes.
-        if _BIASED.get(call.node.op) != place or not _has_quantized_input(call):
+        if call.node.op == _RESCALE:
+            pass
+        elif _BIASED.get(call.node.op) != place or not _has_quantized_input(call):
             return x
-        params = params or _params_of_products(call)
+        else:
+            params = params or _params_of_products(call)
     if params is None or source.dtype is None or source.dtype not in _QUANTIZED | _SUMS:
         return x
     tensor = source.node.tensor
@@ -91,6 +97,9 @@ def rounded_results(call: Call, results: list[Value]) -> list[Value]:
 
 def _quantized(call: Call, y: Value, target: Value) -> Value:
     params, kind = params_of(target), target.dtype
+    if call.node.op == _RESCALE and kind in _SUMS:
+        # Real numbers of float32 cannot say the greatest of them.
+        raise UnsupportedOp(f"it makes codes of {kind}")
     # A result that has the quantized type already was moved, not computed.
     if params is None or kind is None or kind not in _QUANTIZED or y.dtype is kind:
         return y
