@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
-from thinflow.compare.differences import difference, first_beyond, layer_of, steepest
+import thinflow
+from thinflow.compare.differences import difference, first_beyond, layer_of, size_of, steepest
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.types import FLOAT
 
 ENDS = ("a", "Relu", "b", "tfl.RELU")
 
@@ -52,3 +56,17 @@ def test_an_imaginary_part_counts_on_either_side() -> None:
     real, other = np.ones(2, np.float32), np.array([1, 1 + 2j], np.complex64)
     assert difference(real, other).largest == 2
     assert difference(other, real).largest == 2
+
+
+def test_a_logistic_function_is_as_exact_as_1() -> None:
+    graph = thinflow.Graph()
+    x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((1, 2))}).output()
+    y = graph.add("Sigmoid", [x], "y", attrs={"T": FLOAT}).output()
+    z = graph.add("Identity", [y], "z", attrs={"T": FLOAT}).output()
+    assert [size_of(v) for v in (x, y, z)] == [0.0, 1e-3, 1e-3]
+    tiny, none = np.float32([2e-8, 1e-9]), np.float32([9e-8, 0])
+    assert difference(tiny, none).relative > 1
+    assert difference(tiny, none, size_of(z)).relative < 1e-3
+    # What is wrong by more than rounding stays wrong.
+    assert difference(np.float32([2e-6]), np.float32([0]), size_of(z)).relative > 1e-3
+    assert difference(np.float32([0.5]), np.float32([0.4]), size_of(z)).relative == pytest.approx(0.2)

@@ -13,7 +13,7 @@ import numpy as np
 
 from thinflow import formats
 from thinflow.analysis.foreign_quant_params import TensorParams, params_of
-from thinflow.compare.differences import Difference, difference
+from thinflow.compare.differences import Difference, difference, size_of
 from thinflow.compare.inner_values import first_divergence, inner_differences
 from thinflow.compare.match_io import order_between, plain
 from thinflow.compare.side_by_side import nearest_codes, placed, session_inputs
@@ -277,7 +277,7 @@ class _Pair:
         if answer.shape != expected.shape and answer.size == expected.size:
             order = order_between(expected.shape, answer.shape)
             answer = answer.reshape(expected.shape) if order is None else answer.transpose(order)
-        gap = difference(expected, answer)
+        gap = difference(expected, answer, size_of(value))
         step = max(grid.scale) if grid is not None else 0.0
         # Half a step more, for the real numbers are rounded themselves.
         near = (STEPS + 0.5) * step

@@ -6,11 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thinflow.ops.traits import Trait, has
 from thinflow.typing import Array
+
+if TYPE_CHECKING:
+    from thinflow.ir.graph import Node, Value
 
 # Some eight units in the last place of float32, whose epsilon is 1.2e-7.
 NO_CHANGE = 1e-6
@@ -35,10 +39,13 @@ class Difference:
     after: Any = None
 
 
-def difference(before: Array, after: Array) -> Difference:
+def difference(before: Array, after: Array, least_size: float = 0.0) -> Difference:
     """The largest difference of two arrays; NaN equals NaN, and infinity the same infinity.
 
     Other shapes: infinite.
+
+    Args:
+        least_size: the difference is relative to this, where all of `before` is smaller; see `size_of`.
     """
     if before.shape != after.shape or (before.dtype.kind in "OSU") != (after.dtype.kind in "OSU"):
         return Difference(math.inf, math.inf, (), f"shape {list(before.shape)}", f"shape {list(after.shape)}")
@@ -66,8 +73,33 @@ def difference(before: Array, after: Array) -> Difference:
     index = _position(gap)
     # Relative to the largest value of the tensor, not to each element: those near
     # zero would differ by any factor.
+    scale = max(scale, least_size)
     relative = 0.0 if largest == 0 else largest / scale if scale > 0 else math.inf
     return Difference(largest, relative, index, before[index], after[index])
+
+
+def size_of(value: Value) -> float:
+    """The size that differences of a value are relative to at least; 0 if its own numbers say it.
+
+    Probabilities by a logistic function: ONNX Runtime's has an error of units in the last place of 1, and says
+    0 below -18, which is nothing near 1 and everything where a detector sees no object at all.
+    """
+    return _LEAST_PROBABILITY if computed_by(value).op == _LOGISTIC else 0.0
+
+
+def computed_by(value: Value) -> Node:
+    """The node that computed the elements of a value: those behind it at most moved them about."""
+    node = value.node
+    while node.inputs and (has(node.op, _MOVES) or node.op in _CUTS):
+        node = node.inputs[0].node
+    return node
+
+
+_MOVES = Trait.PASSES_THROUGH | Trait.RESHAPE
+_CUTS = ("Transpose", "Slice", "StridedSlice")
+_LOGISTIC = "Sigmoid"
+# A thousandth of it, the usual tolerance, is eight units in the last place of 1.
+_LEAST_PROBABILITY = 1e-3
 
 
 def _gap_of_oddities(a: Array, b: Array, gap: Array) -> Array:

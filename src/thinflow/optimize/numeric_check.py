@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from thinflow.analysis.precision import usual_tolerance
-from thinflow.compare.differences import difference
+from thinflow.compare.differences import computed_by, difference, size_of
 from thinflow.engines._child import TIMEOUT_SECONDS, run_file
 from thinflow.errors import FeedError, UnsupportedOp, VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Node, Value
-from thinflow.ops.traits import Trait, has
 from thinflow.optimize.converted import ConvertedModel, batch_failure, core_feeds, core_results, several
 from thinflow.optimize.core import Core
 from thinflow.optimize.coverage import coverage_of
@@ -29,7 +28,6 @@ FLOAT_TOLERANCE = 1e-3
 """The distance a runtime's float answer may have from the interpreter's, relative to the largest value."""
 CODES_TOLERANCE = 0.25
 """The same for graphs with eight-bit codes, whose roundings add up. Other samples are farther away."""
-_MOVES = Trait.PASSES_THROUGH | Trait.RESHAPE
 _DETECTION = "TFLite_Detection_PostProcess"
 # The outputs of this custom op are boxes, classes, scores and the number of detections, in this order.
 _DETECTION_COUNT = 3
@@ -158,7 +156,8 @@ def farthest(
     for value, answer in zip(core.outputs if values is None else values, found, strict=True):
         a = expected[value]
         b = unwrap_angles(value, a, model.as_expected(answer, a))
-        apart = difference(*(valid_detections(array, value, counts) for array in (a, b)))
+        both = (valid_detections(array, value, counts) for array in (a, b))
+        apart = difference(*both, size_of(value))
         if not is_repeatable(value, core.inputs):  # no two runtimes draw the same numbers
             continue
         if apart.relative > tolerance:
@@ -176,13 +175,7 @@ def is_angle(value: Value) -> bool:
 
     Of a direction on the negative real axis one runtime says -pi and another pi, by the sign of a zero.
     """
-    while value.node.inputs and _moves_elements(value.node):
-        value = value.node.inputs[0]
-    return value.node.op in ("Angle", "Atan2")
-
-
-def _moves_elements(node: Node) -> bool:
-    return has(node.op, _MOVES) or node.op in ("Transpose", "Slice", "StridedSlice")
+    return computed_by(value).op in ("Angle", "Atan2")
 
 
 def unwrap_angles(value: Value, expected: Array, found: Array) -> Array:
