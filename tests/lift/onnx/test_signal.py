@@ -60,6 +60,13 @@ def test_short_transforms(tmp_path: Path, parts: int, onesided: int, window: boo
         case.check(tmp_path, tolerance=1e-4)
 
 
+@pytest.mark.parametrize("open_axes", [(), (0, 1)])
+def test_real_signals_without_parts(tmp_path: Path, open_axes: Any) -> None:
+    x = np.random.default_rng(3).standard_normal((2, 37)).astype(np.float32)
+    case = Single("STFT", [x], [number(5), np.hanning(8).astype(np.float32)], {}, opset=17, open_axes=open_axes)
+    case.check(tmp_path, tolerance=1e-4)
+
+
 @pytest.mark.parametrize("bands", [3, 8, 20])
 @pytest.mark.parametrize(("length", "rate"), [(16, 8192), (256, 16000), (33, 8000)])
 @pytest.mark.parametrize(("low", "high"), [(0, 4000), (125, 3800)])
@@ -79,7 +86,7 @@ def test_mel_bands(tmp_path: Path, bands: int, length: int, rate: int, low: floa
         ("DFT", np.ones((1, 4, 3)), [], {}, "whether its numbers are complex is not known"),
         ("DFT", np.ones((1, 4, 1)), [None, number(2)], {}, "its axis is 2 where there are 3, the last for"),
         ("DFT", np.ones((1, 4, 1)), [number(1 << 40)], {}, "it asks for 1099511627776 elements"),
-        ("STFT", np.ones((4, 1)), [number(1)], {}, "its signal is not"),
+        ("STFT", np.ones(4), [number(1)], {}, "its signal is not"),
         ("STFT", np.ones((1, 4, 1)), [number(0), None, number(2)], {}, "the length of its frames"),
     ],
 )

@@ -129,8 +129,11 @@ def _both(c: Call, y: Value, kind: DType | None) -> Value:
 
 @lifts("onnx.STFT")
 def _stft(c: Call) -> Value:
-    """[batch, n, 1 or 2] -> [batch, frames, frequencies, 2]."""
-    if rank(c) != 3:
+    """[batch, n, 1 or 2] or, of real numbers, [batch, n] -> [batch, frames, frequencies, 2]."""
+    if rank(c) == 2:
+        # PyTorch's exporter writes it so, and ONNX Runtime takes it.
+        c.xs[0] = c.emit("ExpandDims", c[0], c.constant(-1))
+    elif rank(c) != 3:
         raise UnsupportedOp("its signal is not [batch, length, parts]")
     step, whole = _number(c, 1), size(c, c[0], 1)
     window = c[2] if c.has(2) else None
