@@ -13,9 +13,12 @@ from thinflow import formats
 from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.cli import main
 from thinflow.errors import VerificationError
+from thinflow.ir.types import INT8, INT32
 from thinflow.lift.grids import grid_of
 from thinflow.optimize import kept_grids
 from thinflow.quantize.recipe import Decision, Quantized
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 from thinflow.transforms.quantized.grids import kept_grids as kept_grids_of
 
 pytest.importorskip("ai_edge_litert")
@@ -209,3 +212,30 @@ def test_a_fused_lstm_that_stays_float_is_told_first(
 def test_sixteen_bits_of_an_lstm_that_begins_with_zeros(shared: Path, tmp_path: Path) -> None:
     source = shared / "zoo" / "onnx" / "lstm_vae_encoder.onnx"
     assert main(["quantize", str(source), str(tmp_path / "m.tflite"), "--scheme", "int16x8"]) == 0
+
+
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
+@pytest.mark.parametrize("clamp", ["RELU", "RELU6"])
+def test_grids_wider_than_a_clamp(clamp: str, suffix: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+
+    def grid(*scales: float) -> Quantization:
+        return Quantization(np.float32(scales), np.zeros(len(scales), np.int64))
+
+    x = Tensor("x", (1, 6, 6, 4), INT8, quantization=grid(0.1))
+    w = Tensor("w", (8, 3, 3, 4), INT8, rng.integers(-99, 99, (8, 3, 3, 4), np.int8), quantization=grid(0.004))
+    b = Tensor("b", (8,), INT32, rng.integers(-900, 900, 8, np.int32), quantization=grid(0.0004))
+    # From -6.4 to 6.35, as training chose it before the clamp.
+    y = Tensor("y", (1, 6, 6, 8), INT8, quantization=grid(0.05))
+    z = Tensor("z", (1, 6, 6, 8), INT8, quantization=grid(0.05))
+    near = {"padding": "SAME", "stride_w": 1, "stride_h": 1, "fused_activation_function": clamp}
+    pool = {"padding": "SAME", "stride_w": 1, "stride_h": 1, "filter_width": 2, "filter_height": 2}
+    steps = [Operator("CONV_2D", [x, w, b], [y], near), Operator("AVERAGE_POOL_2D", [y], [z], pool)]
+    source, target = tmp_path / "s.tflite", tmp_path / f"m{suffix}"
+    source.write_bytes(to_bytes(Program([Subgraph([x], [z], steps)])))
+    feed = {"x": rng.integers(-128, 127, (1, 6, 6, 4), np.int8, endpoint=True)}
+    (expected,) = thinflow.run(source, feed).values()
+    assert expected.min() >= 0
+    thinflow.convert(thinflow.load(source), target)
+    (found,) = thinflow.run(target, feed).values()
+    assert np.abs(found.astype(int) - expected).max() <= 1

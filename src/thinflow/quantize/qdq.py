@@ -27,6 +27,7 @@ from thinflow.quantize.ranges import (
     assign,
     constant_range,
     parameters_for,
+    passes_limits,
 )
 from thinflow.quantize.recipe import PLAIN, Decision, QdqOptions, Quantized, Recipe, check_recipe
 from thinflow.quantize.weights import (
@@ -113,7 +114,7 @@ class _Rewriter:
             x = self.assignment.absorbed[operator.outputs[0]]
             # Its input was quantized to the clamp's own range, so the integers are clamped already.
             self._integers[operator.outputs[0]] = self._integers[x]
-        elif KERNELS.table[operator.code].is_clamp:
+        elif KERNELS.table[operator.code].is_clamp and not self._passes_limits(operator):
             x = KERNELS.data_inputs(operator)[0]
             # Quantizing to the range that a clamp leaves is the clamp.
             self._write(operator.outputs[0], x if x in self._floats else self._as_read(x), operator)
@@ -121,6 +122,10 @@ class _Rewriter:
             self._add_on_integers(operator)
         else:
             self._add_integer(operator)
+
+    def _passes_limits(self, clamp: Operator) -> bool:
+        given = self._trained.get(clamp.outputs[0])
+        return given is not None and passes_limits(clamp, KERNELS, given)
 
     # ---------------------------------------------------------------------------------------------- operators
 

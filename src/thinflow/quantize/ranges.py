@@ -112,6 +112,21 @@ def constant_range(tensor: Tensor) -> Range:
     )
 
 
+def passes_limits(clamp: Any, kernels: Kernels, given: Range) -> bool:
+    """True if the numbers of a grid reach beyond what a clamp lets through: then quantizing to it is no clamp.
+
+    Training chooses such grids where it observed numbers before the clamp. Half a step rounds to the limit.
+    """
+    limits = kernels.clamp(clamp)
+    if limits is None:
+        return False
+    half = (given.high - given.low) / (2 * (_CODES - 1))
+    return given.low < limits[0] - half or given.high > limits[1] + half
+
+
+_CODES = 256
+
+
 @brief_repr
 @dataclass
 class Assignment:
@@ -221,6 +236,8 @@ class _Assigner:
                 continue
             x, y = kernels.data_inputs(operator)[0], operator.outputs[0]
             if near.readers[x] != [operator] or x in near.fetched or x not in alone:
+                continue
+            if y in self.imported and passes_limits(operator, kernels, self.imported[y]):
                 continue
             # A fixed output cannot take another range, even if only the clamp reads it.
             writer = self.writers.get(x)
