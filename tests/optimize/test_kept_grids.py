@@ -223,7 +223,9 @@ def test_grids_wider_than_a_clamp(clamp: str, suffix: str, tmp_path: Path) -> No
         return Quantization(np.float32(scales), np.zeros(len(scales), np.int64))
 
     x = Tensor("x", (1, 6, 6, 4), INT8, quantization=grid(0.1))
-    w = Tensor("w", (8, 3, 3, 4), INT8, rng.integers(-99, 99, (8, 3, 3, 4), np.int8), quantization=grid(0.004))
+    w = Tensor(
+        "w", (8, 3, 3, 4), INT8, rng.integers(-99, 99, (8, 3, 3, 4), np.int8), quantization=grid(0.004)
+    )
     b = Tensor("b", (8,), INT32, rng.integers(-900, 900, 8, np.int32), quantization=grid(0.0004))
     # From -6.4 to 6.35, as training chose it before the clamp.
     y = Tensor("y", (1, 6, 6, 8), INT8, quantization=grid(0.05))

@@ -81,8 +81,8 @@ def difference(before: Array, after: Array, least_size: float = 0.0) -> Differen
 def size_of(value: Value) -> float:
     """The size that differences of a value are relative to at least; 0 if its own numbers say it.
 
-    Probabilities by a logistic function: ONNX Runtime's has an error of units in the last place of 1, and says
-    0 below -18, which is nothing near 1 and everything where a detector sees no object at all.
+    Probabilities by a logistic function: ONNX Runtime's has an error of units in the last place of 1, and
+    says 0 below -18, which is nothing near 1 and everything where a detector sees no object at all.
     """
     return _LEAST_PROBABILITY if computed_by(value).op == _LOGISTIC else 0.0
 

@@ -21,6 +21,7 @@ from thinflow.ir.vocabulary import Vocabulary, vocabulary_named
 from thinflow.lift import lift
 from thinflow.load.batches import rebatch
 from thinflow.synthetic import override_shapes
+from thinflow.tflite.blockwise import LOSS
 
 Names = Sequence[str] | str
 Shapes = Mapping[str, Sequence[int | None]]
@@ -82,7 +83,10 @@ def in_tensorflow(
 def source_of(graph: Graph, vocabulary: Vocabulary) -> SourceFile:
     """The record of the file that a graph was read from."""
     facts = graph.facts
-    has_codes = any(params_of(v) is not None for node in graph for v in node.outputs)
+    # With weights in blocks LiteRT rounds what they are multiplied with, though nothing in the file says so.
+    has_codes = any(params_of(v) is not None for node in graph for v in node.outputs) or LOSS in facts.get(
+        "left out", ""
+    )
     words = [vocabulary.label]
     if "opset" in facts:
         words.append(f"opset {facts['opset']}")

@@ -113,7 +113,7 @@ def constant_range(tensor: Tensor) -> Range:
 
 
 def passes_limits(clamp: Any, kernels: Kernels, given: Range) -> bool:
-    """True if the numbers of a grid reach beyond what a clamp lets through: then quantizing to it is no clamp.
+    """True if a grid reaches beyond what a clamp lets through: then quantizing to it is no clamp.
 
     Training chooses such grids where it observed numbers before the clamp. Half a step rounds to the limit.
     """

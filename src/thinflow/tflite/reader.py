@@ -10,7 +10,7 @@ import numpy as np
 
 from thinflow.errors import FormatError
 from thinflow.ir.types import STRING, dtype
-from thinflow.tflite import schema
+from thinflow.tflite import blockwise, schema
 from thinflow.tflite.model import (
     Operator,
     Program,
@@ -46,6 +46,7 @@ class _Keeper:
         self.elsewhere: dict[int, Table] = {}
         self.groups: list[str] = []
         self._room = MOST_ELEMENTS
+        self._blocks: list[tuple[Tensor, blockwise.Blocks]] = []
 
     def lose(self, what: str) -> None:
         """Note that something is left out.
@@ -68,6 +69,22 @@ class _Keeper:
         if not element.itemsize or element.name in schema.PACKED_BITS or len(raw) % element.itemsize:
             raise FormatError(f"sparse weights of type {element} cannot be read")
         return densified(np.frombuffer(raw, element.numpy()), shape, read_sparsity(parameters))
+
+    def note_blocks(self, tensor: Tensor, quantization: Table | None) -> None:
+        """Note that a tensor has scales for blocks, which may be in a tensor behind it."""
+        if quantization is None or quantization.scalar(4, "u8") != blockwise.DETAILS:
+            return
+        self._room -= math.prod(n or 0 for n in tensor.shape or ())
+        details = quantization.table(5)
+        if self._room < 0 or details is None:
+            raise FormatError("weights with scales for blocks are too large to be read, or have none")
+        self._blocks.append((tensor, blockwise.read_blocks(details)))
+
+    def spread_blocks(self, tensors: list[Tensor]) -> None:
+        """Put real numbers in the place of codes with scales for blocks."""
+        for tensor, blocks in self._blocks:
+            blockwise.spread(tensor, blocks, tensors)
+        self._blocks.clear()
 
     def external(self, number: int) -> memoryview | None:
         """The bytes of a buffer in another file; None if they are packed, or no other file may be opened."""
@@ -114,6 +131,7 @@ def read_program(
     for number, table in enumerate(model.tables(2)):
         try:
             tensors = [_read_tensor(t, buffers, constants, keeper) for t in table.tables(0)]
+            keeper.spread_blocks(tensors)
             subgraphs.append(_read_subgraph(table, tensors, codes, model, keeper))
         except FormatError as e:
             raise e.at(f"subgraph {number}") from e
@@ -201,6 +219,7 @@ def _read_tensor(
                     table.charge(raw)
                 constants[key] = _read_constant(raw, tensor)
             tensor.data = constants[key]
+        keeper.note_blocks(tensor, table.table(4))
     except FormatError as e:
         raise e.at(f"tensor '{name}'") from e
     return tensor
@@ -235,8 +254,11 @@ def _read_quantization(table: Table | None, keeper: _Keeper) -> Quantization | N
     if table is None:
         return None
     # The type of the union `details`.
-    if table.scalar(4, "u8"):
-        keeper.lose("custom or blockwise quantization is not supported")
+    details = table.scalar(4, "u8")
+    if details == blockwise.DETAILS:
+        keeper.lose(blockwise.LOSS)
+    elif details:
+        keeper.lose("custom quantization is not supported")
     # Slots of QuantizationParameters: min, max, scale, zero_point, the union `details` in two, axis.
     low, high, scale = (table.numbers(slot, "f32") for slot in (0, 1, 2))
     # Some writers leave an empty table at every tensor.

@@ -63,7 +63,9 @@ def test_short_transforms(tmp_path: Path, parts: int, onesided: int, window: boo
 @pytest.mark.parametrize("open_axes", [(), (0, 1)])
 def test_real_signals_without_parts(tmp_path: Path, open_axes: Any) -> None:
     x = np.random.default_rng(3).standard_normal((2, 37)).astype(np.float32)
-    case = Single("STFT", [x], [number(5), np.hanning(8).astype(np.float32)], {}, opset=17, open_axes=open_axes)
+    case = Single(
+        "STFT", [x], [number(5), np.hanning(8).astype(np.float32)], {}, opset=17, open_axes=open_axes
+    )
     case.check(tmp_path, tolerance=1e-4)
 
 
