@@ -66,7 +66,8 @@ def test_a_logistic_function_is_as_exact_as_1() -> None:
     assert [size_of(v) for v in (x, y, z)] == [0.0, 1e-3, 1e-3]
     tiny, none = np.float32([2e-8, 1e-9]), np.float32([9e-8, 0])
     assert difference(tiny, none).relative > 1
-    assert difference(tiny, none, size_of(z)).relative < 1e-3
+    assert difference(tiny, none, least_size=size_of(z)).relative < 1e-3
     # What is wrong by more than rounding stays wrong.
-    assert difference(np.float32([2e-6]), np.float32([0]), size_of(z)).relative > 1e-3
-    assert difference(np.float32([0.5]), np.float32([0.4]), size_of(z)).relative == pytest.approx(0.2)
+    assert difference(np.float32([2e-6]), np.float32([0]), least_size=size_of(z)).relative > 1e-3
+    half = difference(np.float32([0.5]), np.float32([0.4]), least_size=size_of(z))
+    assert half.relative == pytest.approx(0.2)

@@ -277,7 +277,7 @@ class _Pair:
         if answer.shape != expected.shape and answer.size == expected.size:
             order = order_between(expected.shape, answer.shape)
             answer = answer.reshape(expected.shape) if order is None else answer.transpose(order)
-        gap = difference(expected, answer, size_of(value))
+        gap = difference(expected, answer, least_size=size_of(value))
         step = max(grid.scale) if grid is not None else 0.0
         # Half a step more, for the real numbers are rounded themselves.
         near = (STEPS + 0.5) * step

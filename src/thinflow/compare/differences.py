@@ -39,7 +39,7 @@ class Difference:
     after: Any = None
 
 
-def difference(before: Array, after: Array, least_size: float = 0.0) -> Difference:
+def difference(before: Array, after: Array, *, least_size: float = 0.0) -> Difference:
     """The largest difference of two arrays; NaN equals NaN, and infinity the same infinity.
 
     Other shapes: infinite.
@@ -90,13 +90,12 @@ def size_of(value: Value) -> float:
 def computed_by(value: Value) -> Node:
     """The node that computed the elements of a value: those behind it at most moved them about."""
     node = value.node
-    while node.inputs and (has(node.op, _MOVES) or node.op in _CUTS):
+    while node.inputs and has(node.op, _MOVES):
         node = node.inputs[0].node
     return node
 
 
-_MOVES = Trait.PASSES_THROUGH | Trait.RESHAPE
-_CUTS = ("Transpose", "Slice", "StridedSlice")
+_MOVES = Trait.PASSES_THROUGH | Trait.RESHAPE | Trait.REARRANGES
 _LOGISTIC = "Sigmoid"
 # A thousandth of it, the usual tolerance, is eight units in the last place of 1.
 _LEAST_PROBABILITY = 1e-3

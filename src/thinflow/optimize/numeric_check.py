@@ -157,7 +157,7 @@ def farthest(
         a = expected[value]
         b = unwrap_angles(value, a, model.as_expected(answer, a))
         both = (valid_detections(array, value, counts) for array in (a, b))
-        apart = difference(*both, size_of(value))
+        apart = difference(*both, least_size=size_of(value))
         if not is_repeatable(value, core.inputs):  # no two runtimes draw the same numbers
             continue
         if apart.relative > tolerance:
