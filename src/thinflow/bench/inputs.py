@@ -15,7 +15,7 @@ from thinflow.errors import FeedError, ThinflowError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.load.fitting_sizes import fitting_sizes
-from thinflow.load.lifted import give_sizes
+from thinflow.load.lifted import give_sizes, in_tensorflow
 from thinflow.synthetic import amounts_for, concrete_shape, likely_shape, synthetic_array
 from thinflow.typing import Array
 
@@ -215,9 +215,11 @@ def _settle(graph: Graph, shapes: Shapes) -> bool:
     """Settle sizes that go by a name, and such that are open beyond the batch; whether there are any."""
     sizes = size_names(graph.inputs)
     given = {n: s for n, s in shapes.items() if n in sizes or n in {v.name for v in graph.inputs}}
-    give_sizes(graph, given)
+    if given:
+        give_sizes(graph, given)
     fitting = fitting_sizes(graph)
-    give_sizes(graph, fitting)
+    if fitting:
+        give_sizes(graph, fitting)
     return bool(fitting) or any(n in sizes for n in given)
 
 
@@ -244,15 +246,12 @@ def _read(path: str | os.PathLike[str], signature: str | None) -> Graph:
 
 def _in_tensorflows_ops(graph: Graph) -> Graph:
     """The graph lifted; as it is where it has an op that TensorFlow's cannot say."""
-    from thinflow.engines.session import Session
-
     try:
-        lifted = Session(graph, "reference").graph
+        lifted = in_tensorflow(graph.clone(), keep_grids=False)
     except ThinflowError:
         return graph
     # Inputs are matched by their order, as lifting may rename them.
-    is_same = lifted is not None and len(lifted.inputs) == len(graph.inputs)
-    return lifted if lifted is not None and is_same else graph
+    return lifted if len(lifted.inputs) == len(graph.inputs) else graph
 
 
 def _takes_any_numbers(value: Value) -> bool:
