@@ -105,6 +105,14 @@ def test_without_verification_nothing_is_compared(net: Path) -> None:
     assert made.proof == "not verified (--no-verify)"
 
 
+def test_an_input_that_nothing_reads_is_fed_to_the_source_alone(net: Path) -> None:
+    model = onnx.load(net)
+    model.graph.input.append(helper.make_tensor_value_info("queue", 1, [1, 1]))
+    onnx.save(model, net)
+    made = convert_verified(net, net.with_name("out.tflite"))
+    assert "agrees with m.onnx itself in ONNX Runtime" in "\n".join([made.proof, *made.notes])
+
+
 def test_a_part_is_compared_with_inner_tensors(net: Path) -> None:
     made = convert_verified(net, net.with_name("a.tflite"), inputs=["conv"], outputs=["inner"])
     assert "it agrees with m.onnx itself" in made.proof
