@@ -68,6 +68,12 @@ class Grid:
         is_usual = self.bits <= 8 or (self.kind.name == "int16" and self.zero_point == 0)
         return low <= self.zero_point <= high and math.isfinite(self.scale) and is_finite and is_usual
 
+    def is_like(self, other: Grid) -> bool:
+        """True if codes mean the same on both."""
+        # A scale that was taken from the ends of a range may be a last bit off.
+        same = math.isclose(self.scale, other.scale, rel_tol=1e-6)
+        return same and (self.zero_point, self.kind) == (other.zero_point, other.kind)
+
     def codes_of(self, numbers: Array) -> Array:
         """The codes nearest to real numbers, ties to even; copies."""
         steps = np.rint(numbers.astype(np.float64) / self.scale) + self.zero_point
@@ -140,10 +146,12 @@ def spelled_codes(call: Call, y: Value, scale: Value, zero: Value | None, grid: 
 def real(call: Call, x: Value, grid: Grid) -> Value:
     """The real numbers of codes; those that they were made of, where that is known."""
     known = call.lifter.behind.get(x)
-    if known is not None:
+    own = None if known is None else grid_of(known.node)
+    # Codes may be read on another grid than they were made on, which gives them another meaning.
+    if known is not None and (own is None or own.is_like(grid)):
         return known
     numbers = _spelled_real(call, x, grid)
-    if keeps(call, numbers, grid):
+    if known is None and keeps(call, numbers, grid):
         # Once for all readers; it rounds nothing, and says what the numbers are.
         call.lifter.behind[x] = numbers = on_grid(call, numbers, grid)
     return numbers
@@ -196,7 +204,9 @@ def sweep_codes(lifter: Lifter) -> None:
     """Take out codes that nobody reads; the real numbers behind them get their name. O(codes)."""
     graph = lifter.graph
     for made, rounded in lifter.behind.items():
-        chain = _chain(made, rounded.node.inputs[0]) if made not in graph.outputs else []
+        # Codes that codes were made of may be gone with these.
+        is_here = made.node.graph is graph and rounded.node.graph is graph
+        chain = _chain(made, rounded.node.inputs[0]) if is_here and made not in graph.outputs else []
         if not chain:
             continue
         name, constants = (

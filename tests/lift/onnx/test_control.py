@@ -296,3 +296,31 @@ def test_a_recurrent_layer_and_a_sum_of_parts_behind_a_branch_of_unknown_rank(tm
     feed = {"x": rng.standard_normal((1, 1, 3)).astype(np.float32), "p": np.array(True)}
     path = save(tmp_path / "m.onnx", nodes, feed, ["y", "z"], {**weights, "axis": np.array([0])}, opset=17)
     agree(runtime(path, feed), lifted(path, feed))
+
+
+def test_codes_in_a_loop_that_are_read_on_two_grids(tmp_path: Path) -> None:
+    """What is written on one grid means other numbers on another; codes made of codes go with these."""
+    constants = {"fine": np.float32(0.02), "coarse": np.float32(0.05), "zero": np.int8(0)}
+    steps = [
+        node("DequantizeLinear", ["s", "fine", "zero"], ["state"]),
+        node("DequantizeLinear", ["q", "fine", "zero"], ["given"]),
+        node("Add", ["state", "given"], ["sum"]),
+        node("QuantizeLinear", ["sum", "fine", "zero"], ["next"]),
+        node("DequantizeLinear", ["next", "coarse", "zero"], ["read"]),
+        node("QuantizeLinear", ["read", "coarse", "zero"], ["again"]),
+        node("Identity", ["again"], ["out"]),
+    ]
+    codes = [
+        [(name, onnx.TensorProto.INT8, [4]) for name in names] for names in (("s", "q"), ("next", "out"))
+    ]
+    nodes = [
+        node("QuantizeLinear", ["x", "fine", "zero"], ["codes"]),
+        node("Scan", ["start", "codes"], ["end", "all"], body=body(steps, *codes), num_scan_inputs=1),
+        node("DequantizeLinear", ["all", "coarse", "zero"], ["y"]),
+    ]
+    constants["start"] = np.zeros(4, np.int8)
+    path = save(tmp_path / "m.onnx", nodes, {"x": X}, ["y"], {k: np.asarray(v) for k, v in constants.items()})
+    expected = runtime(path, {"x": X})
+    agree(expected, lifted(path, {"x": X}))
+    thinflow.save(graph_of(path), tmp_path / "o.tflite")
+    agree(expected, list(thinflow.run(tmp_path / "o.tflite", {"x": X}).values()))

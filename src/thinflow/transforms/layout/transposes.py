@@ -88,7 +88,9 @@ class Sinker:
         # A constant can be changed for one plan alone.
         taken: set[Node] = set(assignment.ways)
         for node, way in assignment.ways.items():
-            if not any(fold.node in taken for fold in way.plan.folds):
+            # One that only told sizes may be gone with what another had of it.
+            is_here = node.graph is self.graph
+            if is_here and not any(fold.node in taken for fold in way.plan.folds):
                 taken.update(fold.node for fold in way.plan.folds)
                 self._take(node, way)
         self.join()
