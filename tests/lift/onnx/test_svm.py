@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.lift.onnx.machine_learning import ML, check, single
 from tests.lift.onnx.single import Single
-from tests.lift.onnx.test_ml import ML, check, single
 from thinflow.errors import UnsupportedOp
 
 pytest.importorskip("onnxruntime")
