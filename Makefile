@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := -m pip --disable-pip-version-check install --quiet
 DEMO   := build/demo
 
-.PHONY: help demo test mutants lint format bench oracle eras oracle-venv clean
+.PHONY: help demo test mutants lint format bench oracle eras oracle-venv oracle-torch clean
 .DELETE_ON_ERROR:
 
 help:
@@ -77,6 +77,13 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
 oracle-venv: $(ORACLE)/.made
+
+# PyTorch for those tests that compare with it; without it they are skipped. Say TORCH= for another build of it.
+TORCH ?= torch==2.13.0 onnxscript
+oracle-torch: $(ORACLE)/.torch
+$(ORACLE)/.torch: $(ORACLE)/.made
+	$(ORACLE)/bin/python $(PIP) $(TORCH)
+	@touch $@
 
 # TensorFlow warns while it is imported; -W keeps those warnings from being errors as they are elsewhere.
 oracle: $(ORACLE)/.made
