@@ -109,7 +109,10 @@ class LiteRTIntegerLSTM(OpDef):
         factors: tuple[int, ...] = (),
         ends: tuple[int, ...] = (),
         time_major: bool = True,
+        scales: tuple[float, ...] = (),
+        zeros: tuple[int, ...] = (),
     ) -> tuple[Array, Array, Array]:
+        del scales, zeros  # of the file: factors and arrays say all that is computed
         require(len(arrays) == ARRAYS * len(gates) + 2, "the arrays of its gates are not complete")
         wide = [a.astype(np.int64) for a in arrays]
         made = {

@@ -46,7 +46,9 @@ class LiteRTIntegerSVDF(OpDef):
         rank: int = 1,
         factors: tuple[int, ...] = (),
         zeros: tuple[int, ...] = (),
+        scales: tuple[float, ...] = (),
     ) -> tuple[Array, Array]:
+        del scales  # of the file: factors say all that is computed
         filters, memory = times.shape
         batch = len(x)
         require(
