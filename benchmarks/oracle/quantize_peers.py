@@ -52,20 +52,24 @@ def up_to_logits(path: str):
     return keras.Model(model.input, result)
 
 
-def as_function(model):
-    """The concrete function of a network for one sample."""
+def saved_model(path: str, folder: Path) -> str:
+    """A SavedModel of a network for one sample, which has its variables frozen when it is converted."""
+    import keras
     import tensorflow as tf  # noqa: TID251
 
-    shape = (1, *model.input.shape[1:])
-    call = tf.function(lambda x: model(x, training=False))
-    return call.get_concrete_function(tf.TensorSpec(shape, tf.float32))
+    model, archive = up_to_logits(path), keras.export.ExportArchive()
+    archive.track(model)
+    signature = [tf.TensorSpec((1, *model.input.shape[1:]), tf.float32)]
+    archive.add_endpoint("serve", lambda x: model(x, training=False), signature)
+    archive.write_out(str(folder), verbose=False)
+    return str(folder)
 
 
 def with_tflite_converter(path: str, samples: list[np.ndarray], target: Path, quantize: bool = True) -> Path:
     import tensorflow as tf  # noqa: TID251
 
-    model = up_to_logits(path)
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([as_function(model)], model)
+    folder = saved_model(path, target.with_suffix(".saved"))
+    converter = tf.lite.TFLiteConverter.from_saved_model(folder)
     if quantize:
 
         def calibration() -> Iterator[list[np.ndarray]]:
