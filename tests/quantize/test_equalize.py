@@ -40,12 +40,12 @@ def test_rescaling_changes_no_answer(between: str, act: str) -> None:
     program = chain(between, act)
     (group,) = find_groups(program)
     (writer,) = group.writers
-    assert (writer.origin, group.channels) == ("node0", 12)
+    assert (writer.operator.origin, group.channels) == ("node0", 12)
     factors = np.random.default_rng(1).uniform(0.1, 10, 12)
     feed = samples(program)[0]
     new = rescaled(program, {group: factors})
     assert sqnr(run(program, *feed.values())[0], run(new, *feed.values())[0]) > 100
-    assert not np.array_equal(new.subgraphs[0].operators[0].inputs[1].data, writer.inputs[1].data)
+    assert not np.array_equal(new.subgraphs[0].operators[0].inputs[1].data, writer.constants)
 
 
 @pytest.mark.parametrize(("between", "act"), [("tanh", "NONE"), ("nothing", "RELU6")])
@@ -84,7 +84,7 @@ def test_equalized_layers_reach_equally_far() -> None:
 
 
 def reaches(group: Group) -> tuple[np.ndarray, np.ndarray]:
-    first, second = (np.abs(side[0].inputs[1].data) for side in (group.writers, group.readers))
+    first, second = (np.abs(side[0].constants) for side in (group.writers, group.readers))
     return first.max(axis=(1, 2, 3)), second.max(axis=(0, 1, 2))
 
 
@@ -198,8 +198,8 @@ def attention() -> Program:
 def test_a_group_reaches_as_far_as_its_factors(make, channels: int, writers: list, readers: list) -> None:
     program = make()
     (group,) = find_groups(program)
-    assert [o.code for o in group.writers] == writers
-    assert [o.code for o in group.readers] == readers
+    assert [b.operator.code for b in group.writers] == writers
+    assert [b.operator.code for b in group.readers] == readers
     assert group.channels == channels
     factors = np.random.default_rng(1).uniform(0.1, 10, channels)
     feed = samples(program)[0]

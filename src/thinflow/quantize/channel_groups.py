@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from thinflow.ir.disjoint_sets import DisjointSets
-from thinflow.quantize.kernels import is_float
+from thinflow.quantize.kernels import input_at, is_float
 from thinflow.quantize.weights import memory_key
 from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 from thinflow.typing import Array
@@ -55,6 +55,34 @@ _HOMOGENEOUS = frozenset(("NONE", "RELU"))
 
 
 @dataclass(frozen=True, eq=False)
+class Border:
+    """A layer, or a product with a row of constants: what lies between the factors of two groups.
+
+    Attributes:
+        operator: the layer or product.
+        x: the tensor whose factors go into the constants.
+        number: of the input that holds the constants.
+        constants: weights, or the row.
+        gives, takes: axes of the constants along which the channels of the result, and those of x, lie.
+        repeats: columns of the constants for each channel of x, side by side; 1 but in depthwise layers.
+        added: numbers of the inputs that are added to the result: of a bias, or none.
+    """
+
+    operator: Operator
+    x: Tensor
+    number: int
+    constants: Array
+    gives: int
+    takes: int
+    repeats: int = 1
+    added: tuple[int, ...] = ()
+
+    @property
+    def y(self) -> Tensor:
+        return self.operator.outputs[0]
+
+
+@dataclass(frozen=True, eq=False)
 class Group:
     """Tensors that share their factors.
 
@@ -62,20 +90,25 @@ class Group:
         channels: number of factors. The last size of a tensor is that, or a multiple if factors repeat in it,
             as behind a flattened picture.
         tensors: in the order they are made.
-        writers, readers: layers, and products with a constant, that border on it.
-        watched: those of the tensors whose sizes matter: what layers give and take.
+        writers, readers: what borders on it.
     """
 
     channels: int
     tensors: tuple[Tensor, ...]
-    writers: tuple[Operator, ...]
-    readers: tuple[Operator, ...]
-    watched: tuple[Tensor, ...]
+    writers: tuple[Border, ...]
+    readers: tuple[Border, ...]
 
     @property
     def into_depthwise(self) -> bool:
         """True if each channel is read with a weight scale of its own alone."""
-        return all(o.code == "DEPTHWISE_CONV_2D" for o in self.readers)
+        return all(b.operator.code == "DEPTHWISE_CONV_2D" for b in self.readers)
+
+    @property
+    def watched(self) -> list[Tensor]:
+        """The tensors whose sizes matter: what layers give, and what is read."""
+        # What a product with a row of constants gives may be a mere factor, as in a norm.
+        given = [b.y for b in self.writers if b.operator.code in LAYERS]
+        return list(dict.fromkeys([*given, *(b.x for b in self.readers)]))
 
 
 def find_groups(program: Program) -> list[Group]:
@@ -89,7 +122,7 @@ class _Search:
     def __init__(self, main: Subgraph) -> None:
         self.main = main
         self.sets: DisjointSets[Tensor] = DisjointSets()
-        self.bound: set[Tensor] = set()
+        self._bound: set[Tensor] = set()  # those that stand for the sets of bound tensors
         self._shared = _shared_constants(main)
         self._products: list[Operator] = []
         self._bind(*main.inputs, *main.outputs)
@@ -105,7 +138,7 @@ class _Search:
 
     def _bind(self, *tensors: Tensor) -> None:
         """Note tensors whose numbers must stay what they are."""
-        self.bound.update(t for t in tensors if is_float(t) and not t.is_constant)
+        self._bound.update(self.sets.find(t) for t in tensors if is_float(t) and not t.is_constant)
 
     def _tie(self, *tensors: Tensor) -> bool:
         """Let tensors share factors; False if their last sizes do not allow that."""
@@ -114,8 +147,14 @@ class _Search:
         # the smaller repeat in the larger.
         if any(not n for n in sizes) or any(max(sizes) % n for n in sizes):
             return False
+        is_bound = any(self._is_bound(t) for t in tensors)
         self.sets.join(tensors)
+        if is_bound:
+            self._bound.add(self.sets.find(tensors[0]))
         return True
+
+    def _is_bound(self, tensor: Tensor) -> bool:
+        return self.sets.find(tensor) in self._bound
 
     def _carries(self, operator: Operator) -> bool:
         """Note what an operator does with factors; False if nothing is known of it."""
@@ -123,23 +162,18 @@ class _Search:
             return False
         if operator.code in LAYERS:
             return self._layer(operator)
-        fused = operator.options.get("fused_activation_function", "NONE")
         rule = _RULES.get(operator.code)
-        return rule is not None and fused in _HOMOGENEOUS and rule(self, operator)
+        return rule is not None and _is_homogeneous(operator) and rule(self, operator)
 
     def _layer(self, operator: Operator) -> bool:
-        weights = layer_weights(operator)
-        if weights is None or self._is_shared(operator):
+        border = border_of(operator)
+        if border is None or self._is_shared(operator):
             return False
-        layout, (y,) = LAYERS[operator.code], operator.outputs
-        x = operator.inputs[layout.x]
-        takes = weights.shape[layout.takes] // multiplier(operator)
         # A layer of several groups has fewer columns than its input has channels.
-        if x is None or x.is_constant or _last(x) != takes:
-            self._bind(*(t for t in (x,) if t is not None))
-        fused = operator.options.get("fused_activation_function", "NONE")
-        if fused not in _HOMOGENEOUS or _last(y) != weights.shape[layout.gives]:
-            self._bind(y)
+        if _last(border.x) * border.repeats != border.constants.shape[border.takes]:
+            self._bind(border.x)
+        if not _is_homogeneous(operator) or _last(border.y) != border.constants.shape[border.gives]:
+            self._bind(border.y)
         return True
 
     def _is_shared(self, operator: Operator) -> bool:
@@ -213,7 +247,7 @@ class _Search:
             return False
         if np.asarray(constants[0].array()).size == 1:
             return self._tie(computed[0], y)
-        return product_row(operator) is not None and not self._is_shared(operator)
+        return border_of(operator) is not None and not self._is_shared(operator)
 
     def matrices(self, operator: Operator) -> bool:
         """A product of matrices that are computed: columns of the second are columns of the result."""
@@ -225,48 +259,47 @@ class _Search:
 
     def _settle_products(self) -> None:
         """Let one side of each product carry its factors on, and the other have none."""
-        left = list(self._products)
+        left = self._products
         while left:
-            # Where one side is bound anyway, the other may go on; else the first of them is bound, once.
-            known = [o for o in left if any(self._is_bound(t) for t in o.reads())]
-            operator = known[0] if known else left[0]
-            left.remove(operator)
-            x, other = operator.reads()
-            if not self._is_bound(x) and self._is_bound(other):
-                x, other = other, x
-            self._bind(x)
-            # A narrow side is spread over the channels: it cannot carry factors of its own.
-            y = operator.outputs[0]
-            if x is other or _last(other) != _last(y) or not self._tie(other, y):
-                self._bind(other, y)
+            # Where one side is bound anyway, the other may go on; only if none is, one is bound for that.
+            waiting = [o for o in left if not self._settle(o)]
+            if len(waiting) == len(left):
+                self._bind(_first(waiting[0]))
+            left = waiting
 
-    def _is_bound(self, tensor: Tensor) -> bool:
-        root = self.sets.find(tensor)
-        return any(self.sets.find(t) is root for t in self.bound)
+    def _settle(self, product: Operator) -> bool:
+        """Settle a product of which one side is bound; False if none is."""
+        x, other = product.reads()
+        if not self._is_bound(x):
+            x, other = other, x
+        if not self._is_bound(x):
+            return False
+        # A narrow side is spread over the channels: it cannot carry factors of its own.
+        y = product.outputs[0]
+        if x is other or _last(other) != _last(y) or not self._tie(other, y):
+            self._bind(other, y)
+        return True
 
     # ---------------------------------------------------------------------------------------- what is found
 
     def groups(self) -> list[Group]:
-        bound = {self.sets.find(t) for t in self.bound}
-        borders = [o for o in self.main.operators if o.code in LAYERS or product_row(o) is not None]
+        writers: dict[Tensor, list[Border]] = {}
+        readers: dict[Tensor, list[Border]] = {}
+        for border in filter(None, map(border_of, self.main.operators)):
+            writers.setdefault(self.sets.find(border.y), []).append(border)
+            readers.setdefault(self.sets.find(border.x), []).append(border)
         found = []
         for members in self.sets.sets():
-            if self.sets.find(members[0]) in bound:
-                continue
-            inside = set(members)
-            writers = tuple(o for o in borders if o.outputs[0] in inside)
-            readers = tuple(o for o in borders if scaled_input(o) in inside)
-            channels = math.gcd(*(_last(t) for t in members))
-            if writers and readers and channels > 1:
-                found.append(Group(channels, tuple(members), writers, readers, _watched(writers, readers)))
+            root = self.sets.find(members[0])
+            channels = math.gcd(*map(_last, members))
+            if channels > 1 and root not in self._bound and root in writers and root in readers:
+                found.append(Group(channels, tuple(members), tuple(writers[root]), tuple(readers[root])))
         return found
 
 
-def _watched(writers: Sequence[Operator], readers: Sequence[Operator]) -> tuple[Tensor, ...]:
-    """What layers give, and what is read; what products with a constant give may be a mere factor."""
-    given = [o.outputs[0] for o in writers if o.code in LAYERS]
-    taken = [t for o in readers if (t := scaled_input(o)) is not None]
-    return tuple(dict.fromkeys([*given, *taken]))
+def _is_homogeneous(operator: Operator) -> bool:
+    """True if nothing is fused into an operator that would cut at a limit."""
+    return operator.options.get("fused_activation_function", "NONE") in _HOMOGENEOUS
 
 
 def _first(operator: Operator) -> Tensor:
@@ -310,54 +343,41 @@ _RULES: dict[str, _Rule] = {
 # ---------------------------------------------------------------------------------- operators at the border
 
 
-def layer_weights(operator: Operator) -> Array | None:
-    """Float weights of a layer with a constant bias or none; None for other operators."""
+def border_of(operator: Operator) -> Border | None:
+    """What an operator with constants is between groups; None if it carries factors on, or can take none."""
+    return _product(operator) if operator.code == "MUL" else _layer(operator)
+
+
+def _layer(operator: Operator) -> Border | None:
     layout = LAYERS.get(operator.code)
     if layout is None:
         return None
-    inputs = [*operator.inputs, None]
-    tensor, bias = inputs[layout.weights], inputs[min(layout.bias, len(inputs) - 1)]
-    if tensor is None or not tensor.is_constant or not is_float(tensor):
+    x, weights = operator.inputs[layout.x], operator.inputs[layout.weights]
+    bias = input_at(operator, layout.bias)
+    if x is None or x.is_constant or weights is None or not weights.is_constant or not is_float(weights):
         return None
     if bias is not None and not (bias.is_constant and is_float(bias)):
         return None
-    data = np.asarray(tensor.array())
-    return data if data.ndim == layout.rank else None
-
-
-def product_row(operator: Operator) -> int | None:
-    """The number of the input of a MUL that is a row of constants, one a channel; None if there is none."""
-    if (
-        operator.code != "MUL"
-        or operator.options.get("fused_activation_function", "NONE") not in _HOMOGENEOUS
-    ):
+    data = np.asarray(weights.array())
+    if data.ndim != layout.rank:
         return None
-    for number, tensor in enumerate(operator.inputs):
-        other = operator.inputs[1 - number]
-        if tensor is None or other is None or not tensor.is_constant or other.is_constant:
-            continue
-        row = np.asarray(tensor.array())
-        # A row of one channel each is made by other operands, too: [N, 1] times a row gives channels.
-        if row.ndim and row.size > 1 and row.shape[-1] == _last(operator.outputs[0]) and is_float(tensor):
-            return number
-    return None
-
-
-def scaled_input(operator: Operator) -> Tensor | None:
-    """The tensor whose factors go into an operator's constants."""
-    layout = LAYERS.get(operator.code)
-    if layout is not None:
-        return operator.inputs[layout.x]
-    row = product_row(operator)
-    return None if row is None else operator.inputs[1 - row]
-
-
-def multiplier(operator: Operator) -> int:
-    """Output channels per input channel of a depthwise layer; 1 for others."""
-    if operator.code != "DEPTHWISE_CONV_2D":
-        return 1
     # 0 is the schema's default, which a file has that does not state it.
-    return int(operator.options.get("depth_multiplier", 1)) or 1
+    times = int(operator.options.get("depth_multiplier", 1)) or 1
+    repeats = times if operator.code == "DEPTHWISE_CONV_2D" else 1
+    added = () if bias is None else (layout.bias,)
+    return Border(operator, x, layout.weights, data, layout.gives, layout.takes, repeats, added)
+
+
+def _product(operator: Operator) -> Border | None:
+    for number, row in enumerate(operator.inputs):
+        x = operator.inputs[1 - number]
+        if row is None or x is None or not row.is_constant or x.is_constant or not is_float(row):
+            continue
+        data = np.asarray(row.array())
+        # x may be narrower, [N, 1]: it is spread over the channels, and has no factors of its own.
+        if data.ndim and data.size > 1 and data.shape[-1] == _last(operator.outputs[0]):
+            return Border(operator, x, number, data, data.ndim - 1, data.ndim - 1)
+    return None
 
 
 def constants_to_divide(operator: Operator) -> Iterator[int]:

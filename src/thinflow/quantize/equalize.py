@@ -8,20 +8,12 @@ Cross-layer equalization (Nagel et al., ICCV 2019) chooses s from the weights, s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from thinflow.quantize.channel_groups import (
-    LAYERS,
-    Group,
-    constants_to_divide,
-    layer_weights,
-    multiplier,
-    product_row,
-    scaled_input,
-)
+from thinflow.quantize.channel_groups import Border, Group, border_of, constants_to_divide
 from thinflow.quantize.channels import ChannelStatistics
 from thinflow.tflite.model import Operator, Program, Tensor
 from thinflow.typing import Array
@@ -64,11 +56,7 @@ def smoothing_factors(
 
 def channel_sizes(group: Group, statistics: Mapping[Tensor, ChannelStatistics]) -> Array:
     """float64 [C] of the largest magnitude in each channel of a group's watched tensors."""
-    sizes = np.zeros(group.channels)
-    for tensor in group.watched:
-        if tensor in statistics:
-            sizes = np.maximum(sizes, _folded(statistics[tensor].largest, group.channels))
-    return sizes
+    return _largest((statistics[t].largest for t in group.watched if t in statistics), group.channels)
 
 
 def equalizing_factors(groups: Sequence[Group]) -> list[Array]:
@@ -107,12 +95,8 @@ def _by_tensor(factors: Mapping[Group, Array]) -> Factors:
 
 def _outgoing(group: Group, of: Factors) -> Array:
     """max|W| per channel over the constants that give a group, under factors."""
-    sizes = np.zeros(group.channels)
-    for operator in group.writers:
-        data, gives, _ = _constants(operator)
-        size = _along(np.abs(_scaled(data, operator, of)), gives)
-        sizes = np.maximum(sizes, _folded(size, group.channels))
-    return sizes
+    sizes = [_along(_scaled(border, of), border.gives) for border in group.writers]
+    return _largest(sizes, group.channels)
 
 
 def weight_sizes(group: Group, of: Factors | None = None) -> Array:
@@ -121,25 +105,21 @@ def weight_sizes(group: Group, of: Factors | None = None) -> Array:
     Args:
         of: factors that the weights have, if any.
     """
-    sizes = np.zeros(group.channels)
-    for operator in group.readers:
-        data, _, takes = _constants(operator)
-        size = _along(np.abs(_scaled(data, operator, of or {})), takes)
-        # A depthwise layer has several columns for each input channel, side by side.
-        size = size.reshape(-1, multiplier(operator)).max(axis=1)
-        sizes = np.maximum(sizes, _folded(size, group.channels))
-    return sizes
+    columns = [(_along(_scaled(border, of or {}), border.takes), border.repeats) for border in group.readers]
+    sizes = [size.reshape(-1, repeats).max(axis=1) for size, repeats in columns]
+    return _largest(sizes, group.channels)
 
 
 def _along(data: Array, axis: int) -> Array:
-    """The largest along an axis, as float64."""
+    """float64 largest magnitudes along an axis."""
     others = tuple(i for i in range(data.ndim) if i != axis)
-    return np.asarray(data.max(axis=others), np.float64)
+    return np.asarray(np.abs(data).max(axis=others), np.float64)
 
 
-def _folded(sizes: Array, channels: int) -> Array:
-    """The largest of those that share a factor."""
-    largest: Array = sizes.reshape(-1, channels).max(axis=0)
+def _largest(sizes: Iterable[Array], channels: int) -> Array:
+    """float64 [channels] of the largest of all that share a factor; 0 of nothing."""
+    rows = [np.zeros((1, channels)), *(size.reshape(-1, channels) for size in sizes)]
+    largest: Array = np.concatenate(rows).max(axis=0)
     return largest
 
 
@@ -155,51 +135,30 @@ def rescaled(program: Program, factors: Mapping[Group, Array]) -> Program:
 
 
 def _rescaled(operator: Operator, of: Factors) -> Operator:
-    touched = {t for t in operator.touched() if t in of}
-    if not touched:
+    if not any(t in of for t in operator.touched()):
         return operator
     inputs = list(operator.inputs)
-    divisor = of.get(operator.outputs[0])
-    layout = LAYERS.get(operator.code)
-    if layout is not None or product_row(operator) is not None:
-        number = layout.weights if layout is not None else product_row(operator)
-        assert number is not None
-        # Rounded to float32 once, though two factors may come in.
-        data, _, _ = _constants(operator)
-        inputs[number] = _with_data(inputs[number], _scaled(data.astype(np.float64), operator, of))
-        # Only what divides goes into the bias: behind the taking side all is as before.
-        if layout is not None and divisor is not None and len(inputs) > layout.bias:
-            inputs[layout.bias] = _divided(inputs[layout.bias], divisor)
-    elif divisor is not None:
-        for number in constants_to_divide(operator):
+    border, divisor = border_of(operator), of.get(operator.outputs[0])
+    if border is not None:
+        inputs[border.number] = _with_data(inputs[border.number], _scaled(border, of))
+    if divisor is not None:
+        # Behind the side that takes factors all is as before: only what divides goes into what is added.
+        for number in constants_to_divide(operator) if border is None else border.added:
             inputs[number] = _divided(inputs[number], divisor)
     return replace(operator, inputs=inputs)
 
 
-def _constants(operator: Operator) -> tuple[Array, int, int]:
-    """The weights of a layer, or the row of a product; the axes of output and of input channels."""
-    layout = LAYERS.get(operator.code)
-    if layout is not None:
-        weights = layer_weights(operator)
-        assert weights is not None, "only layers border on groups"
-        return weights, layout.gives, layout.takes
-    number = product_row(operator)
-    assert number is not None, "only products with a row of constants do, besides"
-    row = operator.inputs[number]
-    assert row is not None
-    data = np.asarray(row.array())
-    return data, data.ndim - 1, data.ndim - 1
-
-
-def _scaled(data: Array, operator: Operator, of: Factors) -> Array:
-    """Constants times what the input channels, over what the output channels are divided by."""
-    _, gives, takes = _constants(operator)
-    x = scaled_input(operator)
-    factor, divisor = None if x is None else of.get(x), of.get(operator.outputs[0])
+def _scaled(border: Border, of: Factors) -> Array:
+    """Constants times what the input channels, over what the output channels are divided by; the given ones
+    where neither are.
+    """
+    data, factor, divisor = border.constants, of.get(border.x), of.get(border.y)
     if factor is not None:
-        repeated = np.repeat(_tiled(factor, data.shape[takes] // multiplier(operator)), multiplier(operator))
-        data = data * _on_axis(repeated, takes, data.ndim)
-    return data if divisor is None else data / _on_axis(_tiled(divisor, data.shape[gives]), gives, data.ndim)
+        columns = _tiled(factor, data.shape[border.takes] // border.repeats)
+        data = data * _on_axis(np.repeat(columns, border.repeats), border.takes, data.ndim)
+    if divisor is not None:
+        data = data / _on_axis(_tiled(divisor, data.shape[border.gives]), border.gives, data.ndim)
+    return data
 
 
 def _tiled(factors: Array, size: int) -> Array:
@@ -212,14 +171,14 @@ def _on_axis(factors: Array, axis: int, rank: int) -> Array:
     return factors.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
-def _divided(constant: Tensor | None, divisor: Array) -> Tensor | None:
+def _divided(constant: Tensor | None, divisor: Array) -> Tensor:
     """A bias, or a row of constants, under the factors of what it is added to."""
-    if constant is None:
-        return None
-    data = np.asarray(constant.array(), np.float64)
+    assert constant is not None, "it is there"
+    data = np.asarray(constant.array())
     return _with_data(constant, data / _tiled(divisor, data.shape[-1]))
 
 
 def _with_data(constant: Tensor | None, data: Array) -> Tensor:
     assert constant is not None, "it is there"
+    # Rounded to float32 once, though two factors may have come in: those are float64.
     return replace(constant, data=np.ascontiguousarray(data, np.float32))
