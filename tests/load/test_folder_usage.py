@@ -108,6 +108,11 @@ def keras(path: Path, *layers: dict[str, Any]) -> Path:
     return write_h5(path, sequential(source(32, 32, 3), *layers, pool))
 
 
+NORMALIZATION = layer(
+    "Normalization", "n", axis=[-1], mean=[0.485, 0.456, 0.406], variance=[0.0625, 0.25, 1.0]
+)
+
+
 @pytest.mark.parametrize(
     ("layers", "own", "formula"),
     [
@@ -115,29 +120,12 @@ def keras(path: Path, *layers: dict[str, Any]) -> Path:
         ([layer("Rescaling", "r", scale=1 / 127.5, offset=-1.0)], "(x - 127.5) / 127.5", "x"),
         (
             # As EfficientNet of keras.applications begins.
-            [
-                layer("Rescaling", "r", scale=1 / 255, offset=0.0),
-                layer(
-                    "Normalization",
-                    "n",
-                    axis=[-1],
-                    mean=[0.485, 0.456, 0.406],
-                    variance=[0.0625, 0.25, 1.0],
-                ),
-            ],
+            [layer("Rescaling", "r", scale=1 / 255, offset=0.0), NORMALIZATION],
             "(x - [123.675, 116.28, 103.53]) / [63.75, 127.5, 255]",
             "x",
         ),
         (
-            [
-                layer(
-                    "Normalization",
-                    "n",
-                    axis=[-1],
-                    mean=[0.485, 0.456, 0.406],
-                    variance=[0.0625, 0.25, 1.0],
-                )
-            ],
+            [NORMALIZATION],
             "(x - [0.485, 0.456, 0.406]) / [0.25, 0.5, 1]",
             "x / 255",
         ),

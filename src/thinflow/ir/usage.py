@@ -41,6 +41,18 @@ class Words:
         return f"{count} ({', '.join(self.words[:_SHOWN_WORDS])}{dots})"
 
 
+def word_lines(text: str) -> tuple[str, ...]:
+    """The words of a text that has one a line, without the white space at their ends.
+
+    An empty line is an empty word, as a word's number is that of its line; at the end of the text it is none.
+    """
+    # At \n alone: splitlines also breaks at form feeds and the like, which would shift all words behind.
+    lines = [line.rstrip() for line in text.split("\n")]
+    while lines and not lines[-1]:
+        lines.pop()
+    return tuple(lines)
+
+
 @dataclass(frozen=True)
 class InputUsage:
     """How an input is made.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.usage import GREY, IMAGE, RGB, InputUsage, OutputUsage, Usage, Words
+from thinflow.ir.usage import GREY, IMAGE, RGB, InputUsage, OutputUsage, Usage, Words, word_lines
 
 _METADATA, _MODEL = "metadata.json", "model.json"
 _MOST_BYTES = 1 << 24
@@ -50,12 +50,8 @@ def _with_labels(graph: Graph, lists: Iterator[Words]) -> Usage:
 
 def _asset_lists(folder: Path) -> Iterator[Words]:
     for file in sorted(folder.glob("*label*.txt"))[:_MOST_FILES]:
-        text = _text(file)
-        lines = [line.rstrip() for line in (text or "").split("\n")]
-        while lines and not lines[-1]:
-            lines.pop()
-        if lines:
-            yield Words(f"assets/{file.name}", tuple(lines))
+        if words := word_lines(_text(file) or ""):
+            yield Words(f"assets/{file.name}", words)
 
 
 def _text(file: Path) -> str | None:

@@ -24,6 +24,7 @@ from thinflow.ir.usage import (
     OutputUsage,
     Usage,
     Words,
+    word_lines,
 )
 from thinflow.wire import flatbuffer
 from thinflow.wire.flatbuffer import Table
@@ -205,10 +206,7 @@ class _Reader:
         except UnicodeDecodeError:
             self.problems.append(f"the file '{name}' is no UTF-8 text")
             return None
-        lines = [line.rstrip() for line in text.split("\n")]
-        while lines and not lines[-1]:
-            lines.pop()
-        return tuple(lines) or None
+        return word_lines(text) or None
 
 
 def _content(table: Table) -> tuple[str, str, tuple[int, int] | None, int]:

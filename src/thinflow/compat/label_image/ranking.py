@@ -13,6 +13,7 @@ import numpy as np
 
 from thinflow.engines.session import Session
 from thinflow.errors import FormatError, GraphError
+from thinflow.ir.usage import word_lines
 from thinflow.typing import Array
 
 _PADDING = 16
@@ -149,13 +150,10 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
         ) from e
     except UnicodeDecodeError as e:
         raise FormatError("this is not a text file", os.fspath(path), "give one label a line") from e
-    # At \n alone: splitlines also breaks at form feeds and the like, which would shift all labels behind.
-    labels = [line.rstrip() for line in text.split("\n")]
-    while labels and not labels[-1]:
-        labels.pop()
+    labels = word_lines(text)
     if not labels:
         raise FormatError("there are no labels in it", os.fspath(path), "give one label a line")
-    return labels
+    return list(labels)
 
 
 def files_of(path: str | os.PathLike[str], suffixes: frozenset[str]) -> list[Path]:
