@@ -10,7 +10,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, INT32
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.aten.arithmetic import operand
-from thinflow.lift.onnx.formulas import Size, scalar, size, vector
+from thinflow.lift.onnx.formulas import Size, scalar, size, sizes_of, vector
 from thinflow.lift.onnx.values import bounded
 
 
@@ -33,7 +33,7 @@ def _like(name: str, number: float) -> None:
     @aten(f"{name}_like")
     def rule(a: Arguments) -> Value:
         x = a.term()
-        return _filled(a, [size(x, n) for n in range(len(x.shape))], a.body.constant(number, a.dtype))
+        return _filled(a, sizes_of(x), a.body.constant(number, a.dtype))
 
 
 _of_sizes("zeros", 0)
@@ -51,7 +51,7 @@ def _full(a: Arguments) -> Value:
 def _full_like(a: Arguments) -> Value:
     x = a.term()
     name = "value" if a.has("value") else "fill_value"
-    return _filled(a, [size(x, n) for n in range(len(x.shape))], operand(a, name, a.dtype))
+    return _filled(a, sizes_of(x), operand(a, name, a.dtype))
 
 
 @aten("arange", "arange.start", "arange.start_step")

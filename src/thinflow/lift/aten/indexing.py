@@ -7,7 +7,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, INT32
 from thinflow.lift.aten.arguments import Arguments, aten
-from thinflow.lift.onnx.formulas import product, reshaped, size, vector
+from thinflow.lift.onnx.formulas import product, reshaped, sizes_of, vector
 
 
 def counted(places: Term, count: int | None) -> Term:
@@ -71,7 +71,7 @@ def chosen(a: Arguments, x: Term, mask: Term, first: int) -> Term:
     count = len(mask.shape)
     if not count:
         raise UnsupportedOp("its mask has no axes")
-    sizes = [size(x, n) for n in range(len(x.shape))]
+    sizes = sizes_of(x)
     # As TensorFlow's boolean_mask: one axis in the place of those of the mask.
     flat = reshaped(x, [*sizes[:first], product(sizes[first : first + count]), *sizes[first + count :]])
     places = a.body.term(a.emit("Where", mask.reshape([-1]).value, T=BOOL))
@@ -120,5 +120,5 @@ def _copy(a: Arguments) -> Value:
     source, x = a.cast(a.tensor("src"), a.dtype), a.term()
     if source.spec.shape == x.shape and None not in x.shape:
         return a.emit("Identity", source)
-    sizes = vector(a.body, [size(x, n) for n in range(len(x.shape))])
+    sizes = vector(a.body, sizes_of(x))
     return a.emit("BroadcastTo", source, sizes.value, Tidx=INT32)

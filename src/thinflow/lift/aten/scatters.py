@@ -9,7 +9,7 @@ from thinflow.ir.types import BOOL, INT32, INT64
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.aten.arithmetic import operand
 from thinflow.lift.aten.indexing import counted, is_mask, one_mask
-from thinflow.lift.onnx.formulas import Size, reshaped, size, vector
+from thinflow.lift.onnx.formulas import Size, reshaped, size, sizes_of, vector
 
 
 def _spread(a: Arguments, x: Term, sizes: list[Size]) -> Term:
@@ -72,7 +72,7 @@ def _put_where(a: Arguments, x: Term, mask: Term, first: int, values: Term, *, a
 def _masked_scatter(a: Arguments) -> Value:
     """The first elements of a tensor, one after the other, where a mask is true."""
     x, mask, source = a.term(), a.term("mask"), a.term("source").reshape([-1])
-    sizes = [size(x, n) for n in range(len(x.shape))]
+    sizes = sizes_of(x)
     wide = (mask if mask.shape == x.shape and None not in x.shape else _spread(a, mask, sizes)).reshape([-1])
     numbers = a.emit("Cumsum", wide.cast(INT32).value, a.call.constant(0), exclusive=True)
     # Behind the last true element the count is that of all, which may be one beyond the source.
@@ -93,7 +93,7 @@ def _scatter(a: Arguments) -> Value:
     if how is None or not a.flag("include_self", True):
         raise UnsupportedOp(f"it combines by '{name}' what it is given" + " alone" * (how is not None))
     if kind == "scatter.value":
-        source = _spread(a, operand(a, "value", a.dtype), [size(index, n) for n in range(len(index.shape))])
+        source = _spread(a, operand(a, "value", a.dtype), sizes_of(index))
     else:
         source = _covered(a.term("src"), index)
     options = {} if how == b"none" else {"reduction": how}

@@ -7,7 +7,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, INT32
 from thinflow.lift.aten.arguments import Arguments, aten
-from thinflow.lift.onnx.formulas import Size, reshaped, size, vector
+from thinflow.lift.onnx.formulas import Size, reshaped, size, sizes_of, vector
 from thinflow.lift.onnx.values import bounded
 
 _LIMIT = (1 << 63) - 1
@@ -79,7 +79,7 @@ def _reshape(a: Arguments) -> Value:
 @aten("view_as", "reshape_as")
 def _view_as(a: Arguments) -> Value:
     other = a.term("other")
-    return _resized(a, [size(other, n) for n in range(len(other.shape))])
+    return _resized(a, sizes_of(other))
 
 
 @aten("flatten.using_ints")
@@ -88,14 +88,14 @@ def _flatten(a: Arguments) -> Value:
     if not x.shape:
         return x.reshape([1]).value
     first, last = a.axis("start_dim", 0), a.axis("end_dim", -1)
-    sizes = [size(x, n) for n in range(a.rank)]
+    sizes = sizes_of(x)
     return _resized(a, [*sizes[:first], -1, *sizes[last + 1 :]])
 
 
 @aten("unflatten.int")
 def _unflatten(a: Arguments) -> Value:
     x, axis = a.term(), a.axis()
-    sizes = [size(x, n) for n in range(a.rank)]
+    sizes = sizes_of(x)
     return _resized(a, [*sizes[:axis], *a.sizes("sizes"), *sizes[axis + 1 :]])
 
 
@@ -186,7 +186,7 @@ def _expand(a: Arguments) -> Value:
 @aten("expand_as")
 def _expand_as(a: Arguments) -> Value:
     other = a.term("other")
-    return _expanded(a, [size(other, n) for n in range(len(other.shape))])
+    return _expanded(a, sizes_of(other))
 
 
 def _expanded(a: Arguments, sizes: list[Size]) -> Value:
@@ -222,7 +222,7 @@ def _tiled(a: Arguments, counts: list[Size]) -> Value:
     added = len(counts) - len(x.shape)
     counts = [*(1,) * -added, *counts]
     if added > 0:
-        x = reshaped(x, [*(1,) * added, *(size(x, n) for n in range(len(x.shape)))])
+        x = reshaped(x, [*(1,) * added, *sizes_of(x)])
     return a.emit("Tile", x.value, vector(a.body, counts).value, Tmultiples=INT32)
 
 
@@ -232,7 +232,7 @@ def _repeat_interleave(a: Arguments) -> Value:
     if not a.has("dim"):
         raise UnsupportedOp("it repeats the elements of all axes")
     x, axis, count = a.term(), a.axis(), a.integer("repeats")
-    sizes = [size(x, n) for n in range(a.rank)]
+    sizes = sizes_of(x)
     apart = x.expand_dims(axis + 1)
     tiled = a.emit(
         "Tile", apart.value, a.integers([count if n == axis + 1 else 1 for n in range(a.rank + 1)])

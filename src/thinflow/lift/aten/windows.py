@@ -9,7 +9,7 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT64
 from thinflow.lift.aten.arguments import Arguments, aten
-from thinflow.lift.onnx.formulas import reshaped, size
+from thinflow.lift.onnx.formulas import reshaped, sizes_of
 
 
 def _each(a: Arguments, name: str, count: int, default: int | None) -> tuple[int, ...]:
@@ -227,7 +227,7 @@ def _channel_shuffle(a: Arguments) -> Value:
     depth = x.static_size(1, "the number of its channels")
     if groups < 1 or depth % groups:
         raise UnsupportedOp(f"it has {groups} groups of {depth} channels")
-    sizes = [size(x, n) for n in range(a.rank)]
+    sizes = sizes_of(x)
     apart = reshaped(x, [sizes[0], groups, depth // groups, *sizes[2:]])
     order = (0, 2, 1, *range(3, a.rank + 1))
     return reshaped(apart.transpose(order), sizes).value

@@ -13,7 +13,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT64
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.contrib import by_rule, by_rule_channels_last
-from thinflow.lift.onnx.formulas import Formula, reshaped, size
+from thinflow.lift.onnx.formulas import Formula, reshaped, sizes_of
 from thinflow.lift.onnx.math import matmul
 from thinflow.lift.onnx.quantized import eight_bit_grid, real, rounded
 from thinflow.lift.onnx.recurrent import lstm
@@ -167,7 +167,7 @@ def _gather_blocks(c: Call) -> Value:
     x, scale, zero = (
         body.term(c.constant(np.ascontiguousarray(t))).gather(places, rows + (rows > split)) for t in tables
     )
-    wanted = [size(places, n) for n in range(len(places.shape))]
+    wanted = sizes_of(places)
     y = (x.cast(kind) - zero.cast(kind)) * scale
     return reshaped(y, [*codes.shape[:rows], *wanted, *codes.shape[rows + 1 :]]).value
 

@@ -60,6 +60,11 @@ def size(x: Term, axis: int) -> Size:
     return x.sizes().at(0, axis % len(x.shape)) if known is None else known
 
 
+def sizes_of(x: Term) -> list[Size]:
+    """The sizes of all axes."""
+    return [size(x, n) for n in range(len(x.shape))]
+
+
 def scalar(body: Body, number: Size) -> Term:
     """A size as a term, int32 []."""
     return number if isinstance(number, Term) else body.constant(number, INT32)
