@@ -23,7 +23,7 @@ finite = st.floats(-1e30, 1e30, allow_nan=False)
         (0.0, 6.0, 6 / 255, -128),
         (2.0, 4.0, 4 / 255, -128),  # widened to contain 0
         (-3.0, -1.0, 3 / 255, 127),
-        (0.0, 0.0, 1.0, 0),
+        (0.0, 0.0, 1 / 255, 0),
     ],
 )
 def test_parameters(low: float, high: float, scale: float, zero_point: int) -> None:

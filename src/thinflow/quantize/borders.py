@@ -70,7 +70,7 @@ def why_scales_apart(operator: Operator, kernels: Kernels, assignment: Assignmen
 
 
 def _largest_scale(operator: Operator, kernels: Kernels, assignment: Assignment) -> float:
-    """The largest scale among the float inputs of an operator; a constant zero has 1."""
+    """The largest scale among the float inputs of an operator."""
     read = kernels.data_inputs(operator)
     constants = [
         parameters_for(constant_range(x), arithmetic=kernels.arithmetic) for x in read if x.is_constant

@@ -75,12 +75,12 @@ class Parameters:
 def parameters_for(wanted: Range, reason: str = "observed", arithmetic: Arithmetic = EIGHT) -> Parameters:
     """Parameters whose quantized values span a range; zero is always one of them.
 
-    An empty range gets scale 1, a tiny one is widened: a scale near the smallest float would overflow the
-    kernels' integer factors.
+    An empty range gets the scale of 0..1, a tiny one is widened: a scale near the smallest float would
+    overflow the kernels' integer factors, and one of 1 ends the process in kernels that compare.
     """
     low, high = min(wanted.low, 0.0), max(wanted.high, 0.0)
     if high - low <= 0:
-        return Parameters(1.0, 0, wanted, f"{reason}; it is always 0", arithmetic)
+        return zero_parameters(1 / (arithmetic.high - arithmetic.low), wanted, reason, arithmetic)
     smallest = MIN_WIDTH * max(1.0, abs(high))
     if high - low < smallest:
         # On the side where the numbers are, so that 0 stays in the range.
@@ -93,6 +93,11 @@ def parameters_for(wanted: Range, reason: str = "observed", arithmetic: Arithmet
     # half a step.
     zero_point = int(np.clip(np.rint(arithmetic.low - low / scale), arithmetic.low, arithmetic.high))
     return Parameters(float(np.float32(scale)), zero_point, wanted, reason, arithmetic)
+
+
+def zero_parameters(scale: float, wanted: Range, reason: str, arithmetic: Arithmetic) -> Parameters:
+    """Parameters of what is always 0, for which any scale is exact."""
+    return Parameters(float(np.float32(scale)), 0, wanted, f"{reason}; it is always 0", arithmetic)
 
 
 def fixed_parameters(fixed: Fixed, code: str, arithmetic: Arithmetic = EIGHT) -> Parameters:
@@ -125,6 +130,9 @@ def passes_limits(clamp: Any, kernels: Kernels, given: Range) -> bool:
 
 
 _CODES = 256
+# What is always 0 may have steps finer by so much than those it is computed from. Sums of int16 allow 2^14,
+# and layers whose weights have steps below 1, as all have, 128.
+_COARSER = 64.0
 
 
 @brief_repr
@@ -175,6 +183,7 @@ class _Assigner:
         self.kernels, self.imported = kernels, imported
         self.neighbours = Neighbours(block, placement)
         self.integer = [o for o, why in placement.items() if not why]
+        self._is_integer = set(self.integer)
         self.wanted = dict(observed)
         self.sets: DisjointSets[Any] = DisjointSets()
         self.writers = {t: o for o in self.integer for t in float_outputs(o)}
@@ -187,8 +196,9 @@ class _Assigner:
         # Symmetric integers do not saturate at 0.
         if not kernels.arithmetic.is_symmetric:
             self._absorb_clamps()
-        for members in self.sets.sets():
-            self._settle(members)
+        zeros = [members for members in self.sets.sets() if not self._settle(members)]
+        for members in zeros:
+            self._settle_zeros(members)
         self.result.warnings += self._unequal_sums()
 
     def _limit_ranges(self, placement: Placement) -> None:
@@ -248,10 +258,11 @@ class _Assigner:
                 self.result.absorbed[y] = x
                 self.sets.join([y, x])
 
-    def _settle(self, members: list[Any]) -> None:
+    def _settle(self, members: list[Any]) -> bool:
         """One set of tensors with the same parameters: the smallest range that holds all of them.
 
-        A fixed output rules the set if all of it fits; else it is requantized for the others.
+        A fixed output rules the set if all of it fits; else it is requantized for the others. False, and
+        nothing done, for a set that is always 0: its scale is free, and follows from others'.
         """
         result, kernels = self.result, self.kernels
         # What a clamp cuts off need not be representable.
@@ -262,6 +273,8 @@ class _Assigner:
         given = [self.imported[t] for t in members if t in self.imported]
         union = _union(given or [self.wanted[t] for t in counted])
         fixed = {t: f for t in members if (f := self._fixed(t)) is not None}
+        if not fixed and not given and not union.width:
+            return False
         if not fixed and (tied := self._tied(members)) is not None:
             union, fixed = tied
         elif fixed:
@@ -271,7 +284,7 @@ class _Assigner:
             fits = parameters.range.low - slack <= union.low and union.high <= parameters.range.high + slack
             if len({(p.scale, p.zero_point) for p in fixed.values()}) == 1 and fits:
                 result.of.update(dict.fromkeys(members, parameters))
-                return
+                return True
         alone = "given by the model" if given else "observed"
         reason = f"shared by {len(members)} tensors" if len(members) > 1 else alone
         parameters = parameters_for(union, reason, kernels.arithmetic)
@@ -281,6 +294,30 @@ class _Assigner:
                 result.shared_as[tensor] = parameters
         if not given:
             result.warnings += self._narrow(counted, union)
+        return True
+
+    def _settle_zeros(self, members: list[Any]) -> None:
+        """One set of tensors that are always 0: the scale that suits the kernels around them best.
+
+        Kernels rescale by quotients of scales that are bounded on both sides. So steps are as fine as the
+        finest beside it at its readers, and not much finer than those of what it is computed from.
+        """
+        of, kernels = self.result.of, self.kernels
+
+        def scales(tensors: Sequence[Any]) -> list[float]:
+            return [of[t].scale for t in tensors if t in of]
+
+        writers = [self.writers[t] for t in members if t in self.writers]
+        readers = [o for t in members for o in self.neighbours.readers.get(t, ()) if o in self._is_integer]
+        before = scales([t for o in writers for t in kernels.computed_inputs(o)])
+        beside = scales([t for o in readers for t in (*o.outputs, *kernels.computed_inputs(o))])
+        wanted = self.wanted[members[0]]
+        scale = min(beside or before, default=parameters_for(wanted, arithmetic=kernels.arithmetic).scale)
+        if before:
+            scale = max(scale, max(before) / _COARSER)
+        of.update(
+            dict.fromkeys(members, zero_parameters(scale, wanted, "as others around it", kernels.arithmetic))
+        )
 
     def _tied(self, members: Sequence[Any]) -> tuple[Range, dict[Any, Parameters]] | None:
         """Where a source file has other grids for tensors that a kernel wants in one: the range of what such
@@ -321,7 +358,7 @@ class _Assigner:
         """Sums in which rounding hides one of the two parts."""
         texts = []
         for operator in self.integer:
-            parts = [t for t in float_inputs(operator) if t in self.result.of]
+            parts = [t for t in float_inputs(operator) if t in self.result.of and self.wanted[t].width]
             if operator.code.upper() in {"ADD", "SUB"} and len(parts) == 2:
                 small, large = sorted(parts, key=lambda t: self.result.of[t].scale)
                 ratio = self.result.of[large].scale / self.result.of[small].scale
