@@ -23,7 +23,6 @@ from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import FloatModel, float_model, quantized_model
 from thinflow.optimize.quality import Quality, compare_models, decibels
 from thinflow.optimize.samples import Samples, rebind, samples_for
-from thinflow.optimize.tuning import tuned_model
 from thinflow.quantize.recipe import SCHEMES, Recipe
 
 PAGE = Path(__file__).with_name("quantization.md")
@@ -52,9 +51,9 @@ def contents(model: FloatModel, samples: Samples) -> dict[str, bytes]:
     made = {"float": model.content}
     for scheme in SCHEMES:
         recipe = Recipe(scheme=scheme)
-        made[scheme] = quantized_model(model, samples, recipe=recipe).content
+        made[scheme] = quantized_model(model, samples, recipe=recipe, effort="none").content
         if scheme in TUNED:
-            made[f"{scheme}, tuned"] = tuned_model(model, samples, recipe=recipe).content
+            made[f"{scheme}, best"] = quantized_model(model, samples, recipe=recipe, effort="best").content
     return made
 
 

@@ -49,7 +49,7 @@ def results(folder: Path) -> Iterator[Any]:
     yield thinflow.verify(graph, small)
     yield thinflow.evaluate(graph, {"image": images, "labels": data["labels"][:120]})
     yield thinflow.compare(graph, small)
-    yield api.quantize_to_file(graph, folder / "tuned.tflite", images, tune=True)
+    yield api.quantize_to_file(graph, folder / "tuned.tflite", images, effort="best")
     yield Scaling(np.arange(4000.0), 2.0)
 
 

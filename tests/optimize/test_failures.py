@@ -89,7 +89,7 @@ def test_without_a_smaller_model_float_is_shipped(
         (job, "running_model"),
         (job, "check_model"),
         (litert, "quantized_model"),
-        (onnx, "quantize_program"),
+        (onnx, "smaller_program"),
     ],
 )
 def test_strictly_each_of_them_is_an_error(
@@ -110,7 +110,7 @@ def test_without_onnx_models_the_others_are_there(
     error: ThinflowError, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("onnxruntime")
-    failing(monkeypatch, onnx, "quantize_program", error)
+    failing(monkeypatch, onnx, "smaller_program", error)
     report = thinflow.optimize(model, "out", measure=False, onnx=True)
     assert isinstance(report, OptimizeReport)
     assert any(w.startswith("no ONNX models were written: ") for w in report.warnings)

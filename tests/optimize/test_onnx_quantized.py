@@ -284,7 +284,7 @@ class TestBadInput:
             (["--opset", "12"], "opset 12 cannot be written"),
             (["--activations", "int4"], "activations cannot be int4"),
             (["--scheme", "int16x8"], "scheme 'int16x8' has no ONNX form"),
-            (["--tune"], "tuning and sensitivity are measured with LiteRT"),
+            (["--sensitivity"], "sensitivity is measured with LiteRT"),
             (["--input-type", "int8"], "inputs and outputs of an ONNX model stay float32"),
         ],
     )

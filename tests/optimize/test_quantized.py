@@ -19,7 +19,6 @@ from thinflow.optimize.quantize_job import observer_named, recipe_from
 from thinflow.optimize.samples import Samples, rebind, samples_for
 from thinflow.optimize.sensitivity import sensitivity
 from thinflow.optimize.sqnr import SqnrMeter, before_squashing
-from thinflow.optimize.tuning import HOLD_OUT, WORTH_DB, tuned_model
 from thinflow.quantize.recipe import SCHEMES, Recipe, chosen_recipe
 from thinflow.zoo import digits
 
@@ -128,60 +127,6 @@ def test_observers_as_text() -> None:
         with pytest.raises(ParameterError) as error:
             observer_named(text)
         assert error.value.hint == "write percentile(percent=99.99)"
-
-
-# ------------------------------------------------------------------------------------------------ tuning
-
-
-@pytest.mark.parametrize("scheme", ["int8", "int4_weights"])
-def test_tuning_keeps_only_what_helps(model_and_samples: tuple[FloatModel, Samples], scheme: str) -> None:
-    model, samples = model_and_samples
-    tuned = tuned_model(model, samples, recipe=Recipe(scheme=scheme))
-    first, *others = tuned.trials
-    assert (first.what, first.kept) == ("the plain recipe", True)
-    best = first.sqnr_db
-    for trial in others:
-        assert trial.kept == (trial.sqnr_db >= best + WORTH_DB)
-        best = max(best, trial.sqnr_db) if trial.kept else best
-    expected = ["bias correction"]
-    if scheme == "int8":
-        observers = ["percentile(percent=99.999)", "percentile(percent=99.99)", "mse"]
-        expected = ["smoothing", *(f"observer {o}" for o in observers), *expected]
-    assert [t.what for t in others] == expected
-    assert tuned.calibration.samples == 48
-
-
-def test_the_hold_out_is_not_calibrated_on(
-    model_and_samples: tuple[FloatModel, Samples], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from thinflow.optimize import tuning
-
-    seen: list[int] = []
-    real = tuning.calibrate
-
-    def spy(program, feeds, recipe, **options):
-        seen.append(len(feeds))
-        return real(program, feeds, recipe, **options)
-
-    monkeypatch.setattr(tuning, "calibrate", spy)
-    model, samples = model_and_samples
-    tuned_model(model, samples)
-    assert set(seen[:-1]) == {48 - 48 // HOLD_OUT}
-    assert seen[-1] == 48
-
-
-def test_weights_per_tensor_are_equalized(model_and_samples: tuple[FloatModel, Samples]) -> None:
-    model, samples = model_and_samples
-    tuned = tuned_model(model, samples, recipe=Recipe(per_channel=False))
-    assert tuned.trials[1].what == "cross-layer equalization"
-
-
-def test_made_up_samples_tune_nothing() -> None:
-    graph = digits.build(0)
-    samples = samples_for(graph, None)
-    tuned = tuned_model(float_model(graph, samples), samples)
-    assert not tuned.trials
-    assert tuned.warnings[0] == "nothing was tuned: made-up samples do not show what helps"
 
 
 # ------------------------------------------------------------------------------------------- sensitivity

@@ -87,6 +87,6 @@ def test_other_schemes_do_not_look_at_it() -> None:
 
 
 def test_a_kind_that_does_not_exist() -> None:
-    with pytest.raises(ParameterError, match="columns are 'neon'") as error:
+    with pytest.raises(ParameterError, match="columns cannot be 'neon'") as error:
         Recipe(columns="neon")
     assert error.value.hint == "there are: off, portable, amx"

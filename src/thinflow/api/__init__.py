@@ -44,6 +44,7 @@ from thinflow.api.optimizing import (
     quantization_recipe,
     quantize,
     quantize_to_file,
+    trial_lines,
 )
 from thinflow.api.packing import pack, read_key_file, unpack
 from thinflow.api.reducing import failure, read_arrays, reduce, save_reduction
@@ -139,6 +140,7 @@ __all__ = [
     "transform_names",
     "transform_saved_model",
     "transform_with_ledger",
+    "trial_lines",
     "unpack",
     "variable_bytes",
     "variable_states",

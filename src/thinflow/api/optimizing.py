@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
         scheme: str | None
         recipe: Recipe | None
+        effort: str
+        samples: int | None
+        scaling: Scaling | None
         inputs: Sequence[str] | None
         outputs: Sequence[str] | None
         shapes: Shapes | None
@@ -85,6 +88,7 @@ def optimize(
     verify: bool = True,
     scheme: str | None = None,
     recipe: Recipe | None = None,
+    effort: str = "default",
     onnx: bool = False,
     strict: bool = False,
     progress: Progress | None = None,
@@ -128,6 +132,8 @@ def optimize(
         scheme: a key of `thinflow.quantize.recipe.SCHEMES`: int8 (default), int16x8, dynamic, float16,
             int8_weights or int4_weights.
         recipe: all that can be chosen about quantization, instead of `scheme`.
+        effort: how much is tried to make the smaller models better, judged on samples held out: "none",
+            "fast", "default" or "best".
         onnx: also make both models for ONNX Runtime.
         strict: refuse if a file could hold only a part of the model, or if the eight-bit model or another
             that was asked for cannot be made; nothing is written then.
@@ -173,6 +179,7 @@ def optimize(
         verify=verify,
         scheme=scheme,
         recipe=recipe,
+        effort=effort,
         onnx=onnx,
         strict=strict,
         progress=progress,
@@ -222,6 +229,9 @@ def quantize(
     scheme: str | None = None,
     format: str = "tflite",
     recipe: Recipe | None = None,
+    effort: str = "default",
+    samples: int | None = None,
+    scaling: Scaling | None = None,
     activations: str | None = None,
     reduce_range: bool | None = None,
     opset: int | None = None,
@@ -251,6 +261,12 @@ def quantize(
         scheme: a key of `thinflow.quantize.recipe.SCHEMES`; default "int8". For ONNX "int8" or "float16".
         format: "tflite" or "onnx".
         recipe: all that can be chosen, instead of `scheme`.
+        effort: how much is tried to make it better, judged on samples held out: "none" nothing; "fast" what
+            mends a model that would be wrecked; "default" also what often helps and makes nothing slower;
+            "best" all that there is. What was tried is in the result's `way`.
+        samples: use so many samples only, spread over classes and files; default: all.
+        scaling: (pixel - mean) / std of pictures among the samples, for float inputs; default: as the model's
+            file says, else 0 to 255.
         activations: for ONNX, "uint8" (default) or "int8".
         reduce_range: for ONNX, weights in seven bits, for processors without VNNI; default False.
         opset: for ONNX, version of its op set, 17 (default) to 21.
@@ -268,7 +284,8 @@ def quantize(
 
     Raises:
         PartialModel: only a part could be made, and `strict` forbids that.
-        ParameterError: no such format, scheme, type or opset; or an option of the one format with the other.
+        ParameterError: no such format, scheme, effort, type or opset; or an option of the one format with the
+            other.
         FeedError: the samples do not fit the inputs.
     """
     # Before anything heavy is imported.
@@ -282,6 +299,9 @@ def quantize(
         calibration=calibration,
         scheme=scheme,
         recipe=recipe,
+        effort=effort,
+        samples=samples,
+        scaling=scaling,
         activations=activations,
         reduce_range=reduce_range,
         opset=opset,
@@ -312,6 +332,14 @@ def quantize_to_file(
     own = {f.name for f in fields(QuantizeOptions)}
     names = {name: options.pop(name) for name in [*options] if name not in own}
     return run_job(source, path, QuantizeOptions(calibration=calibration, names=names, **options))
+
+
+def trial_lines(trials: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each of the trials in an account of `quantize_to_file`."""
+    from thinflow.optimize.trials import Trial
+    from thinflow.optimize.trials import trial_lines as lines_of
+
+    return lines_of([Trial(**trial) for trial in trials])
 
 
 def quantization_recipe(**choices: Any) -> Any:

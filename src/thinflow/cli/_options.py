@@ -56,6 +56,16 @@ def add_scaling(p: ArgumentParser) -> None:
     p.add_argument("--std", type=float, help=f"see --mean; default: {said} 1")
 
 
+def add_effort(p: ArgumentParser) -> None:
+    """`--effort`."""
+    p.add_argument(
+        "--effort",
+        default="default",
+        metavar="NAME",
+        help="how much to try for a better model, judged on samples held out: none, fast, default, best",
+    )
+
+
 def add_shape(p: ArgumentParser) -> None:
     """`--shape`."""
     p.add_argument(

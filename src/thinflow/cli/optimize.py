@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from thinflow.cli._console import print_lines
 from thinflow.cli._options import (
+    add_effort,
     add_interface,
     add_json,
     add_layouts,
@@ -34,6 +35,7 @@ def add_arguments(p: ArgumentParser) -> None:
         metavar="NAME",
         help="of the smaller model: int8 (default), int16x8, dynamic, float16, int8_weights, int4_weights",
     )
+    add_effort(p)
     p.add_argument(
         "--calibration",
         metavar="FOLDER|FILE",
@@ -93,6 +95,7 @@ def run(args: Namespace) -> int:
         args.model,
         args.out_dir,
         scheme=args.scheme,
+        effort=args.effort,
         calibration=args.calibration,
         test=args.test,
         labels=args.labels,

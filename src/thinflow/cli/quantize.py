@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._options import (
+    add_effort,
     add_interface,
     add_json,
     add_layouts,
@@ -22,7 +23,7 @@ EXAMPLES = """
   thinflow quantize model.pb model_dyn.tflite --scheme dynamic      # a quarter of it, needs no samples
   thinflow quantize model.pb model_16x8.tflite --scheme int16x8 --calibration samples/
   thinflow quantize model.pb model_int8.onnx --calibration samples/ # for ONNX Runtime
-  thinflow quantize model.pb tuned.tflite --calibration samples/ --tune --test test/
+  thinflow quantize model.pb best.tflite --calibration samples/ --effort best --test test/
   thinflow quantize model.pb out.tflite --calibration samples/ --sensitivity --keep-float 'logits*'
 """
 
@@ -67,10 +68,9 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def _add_choices(p: ArgumentParser) -> None:
+    add_effort(p)
     p.add_argument(
-        "--tune",
-        action="store_true",
-        help="try smoothing, other observers and bias correction; keep what helps on held-out samples",
+        "--tune", dest="effort", action="store_const", const="best", help="the same as --effort best"
     )
     p.add_argument(
         "--sensitivity", action="store_true", help="list the layers by what rounding each alone costs"
@@ -153,7 +153,7 @@ def run(args: Namespace) -> int:
         test=args.test,
         labels=args.labels,
         recipe=recipe,
-        tune=args.tune,
+        effort=args.effort,
         sensitivity=args.sensitivity,
         samples=args.samples,
         scaling=picture_scaling(args.mean, args.std),
@@ -168,6 +168,7 @@ def run(args: Namespace) -> int:
 
 def _lines(args: Namespace, report: dict[str, Any]) -> list[str]:
     """What is printed: size and quality first, the next command last."""
+    from thinflow.api import trial_lines
     from thinflow.cli._console import human_bytes
 
     smaller = report["float_bytes"] / max(report["size_bytes"], 1)
@@ -177,9 +178,7 @@ def _lines(args: Namespace, report: dict[str, Any]) -> list[str]:
     lines += [f"  {line}" for line in (*report["origin"], f"samples: {report['samples']}")]
     if report["tested_on"] != report["samples"]:
         lines.append(f"  judged on: {report['tested_on']}")
-    lines += [
-        f"  {'kept' if t['kept'] else 'left'}: {t['what']}, {t['sqnr_db']:.1f} dB" for t in report["trials"]
-    ]
+    lines += [f"  {line}" for line in trial_lines(report["trials"])]
     lines += [f"  float: {code} {node}: {why}" for code, node, why in report["float_operators"][:SHOWN]]
     lines += [f"  warning: {warning}" for warning in report["warnings"]]
     lines += _sensitivity_lines(report["sensitivity"])

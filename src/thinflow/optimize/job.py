@@ -143,7 +143,7 @@ def _without(
 def _litert_pair(optimized: OptimizedGraph, model: FloatModel) -> LiteRTPair:
     """The float model and the smaller one for LiteRT, judged."""
     job, samples = optimized.job, (optimized.calibration, optimized.evaluation)
-    return LiteRTMaker().pair(
+    return LiteRTMaker(job.options.effort).pair(
         model,
         job.graph,
         *samples,
@@ -169,7 +169,7 @@ def _onnx(optimized: OptimizedGraph) -> tuple[OnnxPair | None, str]:
 
 def _onnx_pair(optimized: OptimizedGraph) -> OnnxPair:
     """The float model, proven, and the smaller one for ONNX Runtime, judged."""
-    job, maker = optimized.job, OnnxMaker()
+    job, maker = optimized.job, OnnxMaker(effort=optimized.job.options.effort)
     # LiteRT's model fixed the batch where it had to; ONNX's may keep it.
     graph = reopened(job.graph, optimized.graph)
     calibration = rebind(job.data, job.graph, graph)

@@ -19,6 +19,7 @@ from thinflow.ir.types import shape_text
 from thinflow.load.frozen import AUTO, tell_unkept
 from thinflow.load.graphs import load_for_inference
 from thinflow.ops.traits import Trait, has
+from thinflow.optimize.climb import require_effort
 from thinflow.optimize.quantized_sources import prove_and_free
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples
 from thinflow.optimize.source_proof import note_proof
@@ -48,6 +49,7 @@ class JobOptions(SampleOptions):
     verify: bool = True
     scheme: str | None = None
     recipe: Recipe | None = None
+    effort: str = "default"
     onnx: bool = False
     strict: bool = False
     state: str = AUTO
@@ -58,7 +60,7 @@ class JobOptions(SampleOptions):
         """Refuse options that nothing can be measured or judged with.
 
         Raises:
-            ParameterError: no list of thread counts, a negative drop, or no such scheme.
+            ParameterError: no list of thread counts, a negative drop, or no such scheme or effort.
         """
         if not self.threads or any(t < 1 for t in self.threads):
             shown = ",".join(map(str, self.threads))
@@ -68,6 +70,7 @@ class JobOptions(SampleOptions):
             drop = f"{self.max_drop:g}"
             raise ParameterError(f"a drop of at most {drop} points makes no sense", hint="give 0 or more")
         chosen_recipe(self.scheme, self.recipe)
+        require_effort(self.effort)
 
     @property
     def chosen_recipe(self) -> Recipe:

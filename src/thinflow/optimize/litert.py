@@ -22,6 +22,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.variables import with_variables
 from thinflow.optimize.batch_sizes import batch_note, fix_batch, is_open, open_else_fixed
+from thinflow.optimize.climb import Goal, smaller_program
 from thinflow.optimize.converted import ConvertedModel, doubled
 from thinflow.optimize.core import Core, find_core, whole_with_texts
 from thinflow.optimize.coverage import WHOLE
@@ -29,11 +30,9 @@ from thinflow.optimize.float_graph import require_numbers, settle_sizes
 from thinflow.optimize.maker import ModelMaker, ModelPair
 from thinflow.optimize.numeric_check import CALLS, check_calls, largest_difference, why_one_batch
 from thinflow.optimize.quantized import QuantizedModel, why_one_smaller_batch, with_float_borders
-from thinflow.optimize.rescaling import with_equal_channels
 from thinflow.optimize.samples import Samples
-from thinflow.quantize.calibrate import Calibration, calibrate
+from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.recipe import Quantized, Recipe
-from thinflow.quantize.schemes import quantize_program
 from thinflow.quantize.trained import without_fake_quants
 from thinflow.tflite.described import described
 from thinflow.tflite.model import Program, Signature, Tensor
@@ -87,10 +86,10 @@ class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
     """Makes LiteRT models.
 
     Attributes:
-        quantizer: what quantizes a float model: `quantized_model`, or `tuned_model`, which searches.
+        effort: how much is tried to make a smaller model better, see `climb.EFFORTS`.
     """
 
-    quantizer: Callable[..., QuantizedModel] | None = None
+    effort: str = "default"
 
     order, suffix = "litert", ".tflite"
     roles, names = ("fp32", "int8"), ("float", "int8")
@@ -110,8 +109,8 @@ class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
     def quantize(
         self, model: FloatModel, samples: Samples, recipe: Recipe, *, progress: Progress | None = None
     ) -> QuantizedModel:
-        make = self.quantizer or quantized_model
-        return checked_batch(model, make(model, samples, recipe=recipe, progress=progress), samples)
+        made = quantized_model(model, samples, recipe=recipe, effort=self.effort, progress=progress)
+        return checked_batch(model, made, samples)
 
     def write(
         self,
@@ -268,6 +267,7 @@ def quantized_model(
     samples: Samples,
     *,
     recipe: Recipe | None = None,
+    effort: str = "default",
     threads: int = 2,
     progress: Progress | None = None,
 ) -> QuantizedModel:
@@ -275,26 +275,24 @@ def quantized_model(
 
     Ranges that the model was trained with (FakeQuant) count more than those of samples.
 
+    Args:
+        effort: how much is tried to make it better, see `climb.EFFORTS`.
+
     Raises:
         FeedError: no samples, or they do not fit.
         ParameterError: the recipe names nodes that the program does not have.
     """
     recipe = recipe or Recipe()
-    calibration = Calibration()
-    program, trained = without_fake_quants(model.program) if recipe.needs_samples else (model.program, {})
-    # Made-up samples show no sizes, and networks that were trained for eight bits have adapted to their own.
-    note = ""
-    if not trained and not samples.synthetic:
-        program, note = with_equal_channels(program, model.feeds(samples), recipe, threads=threads)
-    if recipe.needs_samples:
-        calibration = calibrate(program, model.feeds(samples), recipe, threads=threads, progress=progress)
-        # Trained ranges last, so that they win.
-        calibration.ranges.update(trained)
-    quantized = quantize_program(program, recipe, calibration.ranges)
-    # Samples of which nothing was taken need no warning.
-    doubts = calibration.warnings if quantized.measured else []
-    warnings = [*filter(None, [note]), *doubts, *quantized.warnings]
-    return smaller_model(model, quantized, calibration, warnings)
+    recipe.check_names((o for block in model.program.subgraphs for o in block.operators), "LiteRT")
+    program, stated = without_fake_quants(model.program) if recipe.needs_samples else (model.program, {})
+    goal = Goal(program, stated, threads=threads)
+    made = smaller_program(
+        goal, model.feeds(samples), recipe, effort, made_up=samples.synthetic, progress=progress
+    )
+    return replace(
+        smaller_model(model, made.quantized, made.calibration, made.warnings),
+        way=made.way,
+    )
 
 
 def smaller_model(

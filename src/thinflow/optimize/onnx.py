@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.engines.onnxruntime import ENGINE, Model, complex_of
@@ -22,16 +21,15 @@ from thinflow.onnx.metadata import described
 from thinflow.onnx.program import DEFAULT_OPSET, OPSETS, Program, Tensor, check_opset
 from thinflow.onnx.writer import to_bytes, write_program
 from thinflow.optimize.batch_sizes import fix_batch, open_else_fixed
+from thinflow.optimize.climb import Goal, smaller_program
 from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.core import find_core, whole_with_texts
 from thinflow.optimize.float_graph import settle_sizes
 from thinflow.optimize.maker import ModelMaker
 from thinflow.optimize.quantized import OnnxQuantizedModel, why_one_smaller_batch
 from thinflow.optimize.samples import Samples
-from thinflow.quantize.calibrate import Calibration, calibrate
 from thinflow.quantize.prepare import prepare
 from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe
-from thinflow.quantize.schemes import quantize_program
 from thinflow.typing import Array, Progress
 
 
@@ -70,12 +68,14 @@ class OnnxMaker(ModelMaker[OnnxModel, OnnxQuantizedModel]):
         options: of quantization.
         external_data: whether weights go to a file of their own, PATH.data; default: only if they do not fit.
         threads: of ONNX Runtime.
+        effort: how much is tried to make a smaller model better, see `climb.EFFORTS`.
     """
 
     opset: int | None = None
     options: QdqOptions = field(default_factory=QdqOptions)
     external_data: bool | None = None
     threads: int = 2
+    effort: str = "default"
 
     order, suffix = "onnx", ".onnx"
     roles = names = ("onnx_fp32", "onnx_int8")
@@ -119,21 +119,26 @@ class OnnxMaker(ModelMaker[OnnxModel, OnnxQuantizedModel]):
         """The float model that is quantized, and the smaller one; see `quantize`."""
         opset = self.opset or DEFAULT_OPSET
         if recipe.scheme == "float16":
-            plain = onnx_model(graph, samples, opset=opset, fixed=fixed)
-            quantized, calibration = quantize_program(plain.program, recipe), Calibration()
+            plain, stated = onnx_model(graph, samples, opset=opset, fixed=fixed), {}
         else:
             with range_only(graph):
                 # FakeQuant nodes give ranges here, so they must be lowered to notes and not to arithmetic.
                 plain = onnx_model(graph, samples, opset=opset, fixed=fixed)
-            imported, feeds = prepare(plain.program), plain.feeds(samples)
-            calibration = calibrate(plain.program, feeds, recipe, threads=self.threads, progress=progress)
-            choices: dict[str, Any] = {"options": self.options, "imported": imported}
-            quantized = quantize_program(plain.program, recipe, calibration.ranges, **choices)
+            stated = prepare(plain.program)
+        recipe.check_names((o for block in plain.program.programs() for o in block.operators), "ONNX")
+        made = smaller_program(
+            Goal(plain.program, stated, self.options, self.threads),
+            plain.feeds(samples),
+            recipe,
+            self.effort,
+            made_up=samples.synthetic,
+            progress=progress,
+        )
         # All weights inside, whatever their size: only the number of bytes is wanted.
         float_bytes = write_program(plain.program, inline_limit=1 << 62).size
-        # Samples of which nothing was taken need no warning.
-        warnings = [*(calibration.warnings if quantized.measured else []), *quantized.warnings]
-        return plain, OnnxQuantizedModel(plain.core, quantized, calibration, float_bytes, warnings)
+        return plain, OnnxQuantizedModel(
+            plain.core, made.quantized, made.calibration, float_bytes, made.warnings, made.way
+        )
 
     def write(
         self,

@@ -15,6 +15,7 @@ from thinflow.ir.graph import Graph
 from thinflow.load.frozen import opening_notes, source_notes
 from thinflow.load.graphs import load_for_inference
 from thinflow.onnx.program import DEFAULT_OPSET
+from thinflow.optimize.climb import require_effort
 from thinflow.optimize.float_graph import float_graph, reopened
 from thinflow.optimize.litert import FloatModel, LiteRTMaker
 from thinflow.optimize.maker import M, ModelMaker, Q
@@ -26,7 +27,6 @@ from thinflow.optimize.quantized_sources import prove_and_free
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples, rebind
 from thinflow.optimize.sensitivity import sensitivity
 from thinflow.optimize.source_proof import note_proof
-from thinflow.optimize.tuning import TunedModel, tuned_model
 from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe, chosen_recipe
 from thinflow.typing import Progress
 
@@ -41,7 +41,7 @@ class QuantizeOptions(SampleOptions):
 
     Attributes:
         scheme, recipe: which scheme, or all that can be chosen; one of them, or neither.
-        tune: try what often helps and keep what does, see `tuned_model`.
+        effort: how much is tried to make the model better, a key of `climb.EFFORTS`.
         sensitivity: also measure what each layer loses alone, see `sensitivity`.
         opset, external_data, activations, reduce_range: of ONNX models; see `OnnxMaker` and `QdqOptions`.
         strict: refuse to make a part.
@@ -51,7 +51,7 @@ class QuantizeOptions(SampleOptions):
 
     scheme: str | None = None
     recipe: Recipe | None = None
-    tune: bool = False
+    effort: str = "default"
     sensitivity: bool = False
     opset: int | None = None
     external_data: bool | None = None
@@ -71,17 +71,19 @@ class QuantizeOptions(SampleOptions):
         Raises:
             ParameterError: no such opset, type or scheme, or something that is measured with LiteRT only.
         """
-        if self.tune or self.sensitivity:
+        if self.sensitivity:
             raise ParameterError(
-                "tuning and sensitivity are measured with LiteRT",
-                hint="write a .tflite with them first; what helped there, an observer say, helps here too",
+                "sensitivity is measured with LiteRT",
+                hint="write a .tflite with it first; layers that lose much there do so here, too",
             )
         # None means "not said", so that an option for another runtime can be told from a default.
         options = QdqOptions(self.activations or "uint8", bool(self.reduce_range))
         check_recipe(self.chosen())
         # Fixed here: only float models take a newer opset by themselves.
         opset = DEFAULT_OPSET if self.opset is None else self.opset
-        return OnnxMaker(opset=opset, options=options, external_data=self.external_data)
+        return OnnxMaker(
+            opset=opset, options=options, external_data=self.external_data, effort=self._known_effort()
+        )
 
     def for_litert(self, kind: str, hint: str) -> LiteRTMaker:
         """The maker of LiteRT models that was asked for.
@@ -93,7 +95,12 @@ class QuantizeOptions(SampleOptions):
         wrong = next((name for name in ONNX_ONLY if getattr(self, name) is not None), None)
         if wrong is not None:
             raise ParameterError(f"{wrong} goes with {kind} only", hint=hint)
-        return LiteRTMaker(tuned_model if self.tune else None)
+        return LiteRTMaker(self._known_effort())
+
+    def _known_effort(self) -> str:
+        """The effort, refused before any work is done if there is none of that name."""
+        require_effort(self.effort)
+        return self.effort
 
 
 @dataclass(frozen=True)
@@ -229,7 +236,7 @@ def _quantize_to_file(
     size = maker.write(made, made.coverage.path(path), check=maker.open_file)
     return {
         **_account(inputs, made, quality, options.chosen(), path, size),
-        "trials": [asdict(trial) for trial in made.trials] if isinstance(made, TunedModel) else [],
+        "trials": [asdict(trial) for trial in made.way.trials],
         "sensitivity": [asdict(loss) for loss in losses],
     }
 

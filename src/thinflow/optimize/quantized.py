@@ -26,6 +26,7 @@ from thinflow.optimize.converted import ConvertedModel, batch_failure, several
 from thinflow.optimize.core import Core
 from thinflow.optimize.coverage import Coverage, coverage_of, require_name
 from thinflow.optimize.samples import Samples, note_without_ranges
+from thinflow.optimize.trials import Climb
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.recipe import Quantized
 from thinflow.tflite.described import described
@@ -53,6 +54,7 @@ class SmallerModel(ABC, Generic[P]):
         calibration: empty for schemes that need no samples.
         float_bytes: size of the float file that it was made from.
         warnings: sentences for the reader.
+        way: what was tried to make it better, and the recipe that was best.
     """
 
     core: Core = field(repr=False)
@@ -60,6 +62,7 @@ class SmallerModel(ABC, Generic[P]):
     calibration: Calibration
     float_bytes: int
     warnings: list[str] = field(default_factory=list)
+    way: Climb = field(default_factory=Climb)
 
     runtime: ClassVar[str]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from thinflow._version import __version__
@@ -12,9 +12,9 @@ from thinflow.ir.brief import brief_sentence
 from thinflow.ir.ledger import reasons
 from thinflow.ir.notebook import markdown_html
 from thinflow.optimize.quality import Quality, finite_decibels
+from thinflow.optimize.quantized import QuantizedModel
 from thinflow.optimize.report_text import lines_of, markdown_of
 from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, ratio_of, speed_data, verdict_of
-from thinflow.quantize.recipe import Quantized
 from thinflow.rewrite.runner import Result
 
 
@@ -125,7 +125,7 @@ def _data(results: JobResults) -> dict[str, Any]:
         "latency": results.latency.data() if results.latency is not None else None,
         **({} if pair is None else _pair_speed(pair)),
         "transforms": _transform_data(results.ledger),
-        **({} if pair is None else {"int8": _quantized_data(pair.int8.quantized)}),
+        **({} if pair is None else {"int8": _quantized_data(pair.int8)}),
         "warnings": results.warnings,
         "next": results.next_steps,
     }
@@ -202,9 +202,11 @@ def _transform_data(ledger: Result) -> list[dict[str, Any]]:
     ]
 
 
-def _quantized_data(quantized: Quantized[Any]) -> dict[str, Any]:
-    """The quantization of each tensor, and the operators that stay float."""
+def _quantized_data(model: QuantizedModel) -> dict[str, Any]:
+    """The quantization of each tensor, the operators that stay float, and what was tried."""
+    quantized = model.quantized
     return {
+        "trials": [asdict(trial) for trial in model.way.trials],
         "decisions": [
             {
                 "tensor": d.tensor,

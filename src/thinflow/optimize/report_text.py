@@ -10,6 +10,7 @@ from thinflow.analysis.summary import short_number
 from thinflow.bench.rows import pipes
 from thinflow.errors.plain_text import markdown, markdown_code
 from thinflow.ir.ledger import Entry, reasons
+from thinflow.optimize.trials import trial_table
 from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, verdict_of
 
 if TYPE_CHECKING:
@@ -220,7 +221,14 @@ def _scheme(results: PairResults) -> list[str]:
         *("", f"## Scheme {results.recipe.scheme}", ""),
         f"{len(quantized.decisions)} tensors quantized, {len(floats)} operators stay float.",
         *(f"- {count} × {markdown(why)}" for why, count in reasons),
+        *_tried(results),
     ]
+
+
+def _tried(results: PairResults) -> list[str]:
+    """What was tried to make the smaller model better."""
+    table = trial_table(results.int8.way.trials)
+    return ["", "What was tried, judged on samples that made no ranges:", "", *table] if table else []
 
 
 def _not_fused(left: Mapping[str, Sequence[Entry]]) -> list[str]:

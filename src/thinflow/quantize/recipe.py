@@ -31,6 +31,19 @@ NEEDS_SAMPLES = frozenset(("int8", "int16x8"))
 BORDER_TYPES = {"int8": ("float32", "int8", "uint8"), "int16x8": ("float32", "int16")}
 """Types of inputs and outputs of a model by scheme; float32 alone for the others."""
 
+RESCALING = {
+    "off": "channels stay as they were trained",
+    "unequal": "where one channel is many times the size of the others",
+    "all": "wherever channels can be rescaled without a change of any answer",
+}
+"""Choices for rescaling channels before their numbers are rounded."""
+
+ROUNDING = {
+    "nearest": "each weight to the nearest step",
+    "gptq": "weight by weight, each making up for the errors of those before it",
+}
+"""Choices for the rounding of weights."""
+
 COLUMNS = {
     "off": "never: layers keep the form that accelerators know",
     "portable": "where that is no loss on common processors",
@@ -38,6 +51,12 @@ COLUMNS = {
 }
 """Choices for convolutions of images with few channels, which can read several columns at once, to the same
 result."""
+
+_CHOICES: Mapping[str, Mapping[str, str]] = {
+    "columns": COLUMNS,
+    "rescale": RESCALING,
+    "rounding": ROUNDING,
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +76,9 @@ class Recipe:
         few_samples: below this many calibration samples there is a warning.
         keep_weights: whether weights that lie on a grid already, as those of a quantized file do, stay
             exactly what they are; else the largest of a channel becomes the largest integer.
+        rescale: a key of `RESCALING`.
+        rounding: a key of `ROUNDING`; "gptq" looks at samples whatever the scheme.
+        correct_bias: whether biases make up for the mean error of rounded weights; looks at samples, too.
     """
 
     scheme: str = "int8"
@@ -70,12 +92,18 @@ class Recipe:
     columns: str = "off"
     few_samples: int = 100
     keep_weights: bool = False
+    rescale: str = "off"
+    rounding: str = "nearest"
+    correct_bias: bool = False
 
     def __post_init__(self) -> None:
         require_scheme(self.scheme)
         self._check_borders()
-        if self.columns not in COLUMNS:
-            raise ParameterError(f"columns are '{self.columns}'", hint=f"there are: {', '.join(COLUMNS)}")
+        for field_name, choices in _CHOICES.items():
+            chosen = getattr(self, field_name)
+            if chosen not in choices:
+                hint = closest(chosen, choices) or f"there are: {', '.join(choices)}"
+                raise ParameterError(f"{field_name} cannot be '{chosen}'", hint=hint)
         # Made and dropped: a wrong name or option is refused now, not when samples are about to be walked.
         observers.make(self.observer, self.observer_options)
         for field_name in ("skip_ops", "skip_nodes"):

@@ -1,0 +1,238 @@
+"""The climb to a better smaller model: rung by rung, each judged on samples that made no ranges."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from thinflow.errors import ParameterError, closest
+from thinflow.onnx import program as onnx
+from thinflow.optimize.rungs import Best, Rung, rungs
+from thinflow.optimize.sqnr import Score, SqnrMeter, before_squashing, main_block, recipe_for_part
+from thinflow.optimize.trials import Climb, Trial
+from thinflow.quantize.calibrate import Calibration
+from thinflow.quantize.fit import Fit
+from thinflow.quantize.ranges import Range
+from thinflow.quantize.recipe import QdqOptions, Quantized, Recipe
+from thinflow.quantize.rescale import UNEQUAL, Rescaling
+from thinflow.quantize.runners import Feed
+from thinflow.tflite import model as tflite
+from thinflow.typing import Progress
+
+P = TypeVar("P", bound=tflite.Program | onnx.Program)
+
+HOLD_OUT = 4
+"""Every fourth sample judges; the others make ranges."""
+
+
+class Effort(NamedTuple):
+    """How much is tried.
+
+    Attributes:
+        samples: that are looked at; more are left out, evenly. They are kept in memory: 400 pictures of
+            224x224x3 floats are 240 MB.
+        folds: how many of the four parts of the samples judge in turn.
+        words: of the command line.
+    """
+
+    samples: int
+    folds: int
+    words: str
+
+
+EFFORTS = {
+    "none": Effort(0, 0, "the recipe as it stands, nothing tried"),
+    "fast": Effort(16, 1, "mends what would wreck the model; seconds"),
+    "default": Effort(64, 1, "also what often helps and makes nothing slower; tens of seconds"),
+    "best": Effort(256, 4, "also what rarely helps, judged on all samples in turn; minutes"),
+}
+"""Every effort, from the smallest."""
+
+
+def require_effort(name: str) -> Effort:
+    """The effort of a name.
+
+    Raises:
+        ParameterError: there is none, with the closest name.
+    """
+    if name not in EFFORTS:
+        hint = closest(name, EFFORTS) or f"there are: {', '.join(EFFORTS)}"
+        raise ParameterError(f"there is no effort '{name}'", hint=hint)
+    return EFFORTS[name]
+
+
+@dataclass(frozen=True)
+class Goal(Generic[P]):
+    """What is to become smaller, and by what means; see `Fit`."""
+
+    program: P
+    stated: dict[Any, Range]
+    options: QdqOptions | None = None
+    threads: int = 2
+
+    def fit(self, feeds: Iterable[Feed], few: Sequence[Feed], progress: Progress | None = None) -> Fit[P]:
+        """What samples tell of the program."""
+        return Fit(
+            self.program,
+            feeds,
+            few,
+            stated=self.stated,
+            options=self.options,
+            threads=self.threads,
+            progress=progress,
+        )
+
+
+def climb(
+    goal: Goal[P], feeds: Sequence[Feed], recipe: Recipe, effort: str, progress: Progress | None = None
+) -> Climb:
+    """The best recipe that is found from one on.
+
+    Args:
+        feeds: samples, all of which are held in memory; see `spread`.
+        recipe: what it leaves open is tried.
+
+    Raises:
+        FeedError: a sample does not fit.
+    """
+    if goal.stated:
+        return Climb(recipe, note="ranges that a model was trained with are kept as they are")
+    levels = list(EFFORTS)
+    possible = [r for r in rungs() if levels.index(r.effort) <= levels.index(effort)]
+    tried = [r for r in possible if len(feeds) >= r.fewest]
+    if not tried:
+        return Climb(recipe)
+    made = _Climber(goal, feeds, recipe, EFFORTS[effort].folds, progress).climb(tried)
+    if len(tried) < len(possible):
+        least = max(r.fewest for r in possible)
+        made.note = f"{len(feeds)} samples are too few to tell what else helps; {least} are the least"
+    return made
+
+
+@dataclass(frozen=True)
+class _Fold(Generic[P]):
+    """Samples that fit, and others that judge."""
+
+    fit: Fit[P]
+    meter: SqnrMeter[P]
+
+    def score(self, recipe: Recipe) -> Score:
+        """How near the program of a recipe comes to float on the samples that judge."""
+        # The ranges of the whole program fit: what is left of it holds the very same tensors.
+        part = before_squashing(self.fit.rescaling(recipe).program)
+        made = self.fit.quantized(recipe_for_part(recipe, part), before_squashing)
+        return self.meter.score(made.program)
+
+
+class _Climber(Generic[P]):
+    """The best recipe so far."""
+
+    def __init__(
+        self, goal: Goal[P], feeds: Sequence[Feed], recipe: Recipe, folds: int, progress: Progress | None
+    ) -> None:
+        self._goal, self._feeds, self._progress = goal, feeds, progress
+        self._folds = [self._fold(number) for number in range(folds)]
+        self._best = Best(recipe, self._folds[0].fit)
+        self._trials: list[Trial] = []
+
+    def _fold(self, number: int) -> _Fold[P]:
+        fitting = [feed for i, feed in enumerate(self._feeds) if i % HOLD_OUT != number]
+        names = [t.name for t in main_block(self._goal.program).inputs]
+        judging = [[feed[name] for name in names] for feed in self._feeds[number::HOLD_OUT]]
+        meter = SqnrMeter(before_squashing(self._goal.program), judging, threads=self._goal.threads)
+        return _Fold(self._goal.fit(fitting, fitting), meter)
+
+    def climb(self, tried: Sequence[Rung]) -> Climb:
+        """Try rungs, one after the other."""
+        for number, one in enumerate(tried):
+            if self._progress is not None:
+                self._progress(number, len(tried) + 1, f"trying {one.name.replace('_', ' ')}")
+            for what, recipe in one.candidates(self._best):
+                # What there is to beat: it is judged once it is known that something is to be tried at all.
+                if not self._trials:
+                    self._try("as asked for", self._best.recipe, -math.inf)
+                self._try(what, recipe, self._best.sqnr_db + one.worth_db)
+        return Climb(self._best.recipe, self._trials)
+
+    def _try(self, what: str, recipe: Recipe, least_db: float) -> None:
+        started = time.monotonic()
+        score = reduce(Score.plus, (fold.score(recipe) for fold in self._folds))
+        # Written so that a quality that is no number keeps what was there.
+        is_kept = score.sqnr_db >= least_db
+        if is_kept:
+            self._best.recipe, self._best.sqnr_db = recipe, score.sqnr_db
+        seconds = time.monotonic() - started
+        self._trials.append(Trial(what, score.sqnr_db, is_kept, score.agreement, seconds))
+
+
+@dataclass(frozen=True)
+class Smaller(Generic[P]):
+    """A program in fewer bits, the ranges it has, and the way there."""
+
+    quantized: Quantized[P]
+    calibration: Calibration
+    way: Climb
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences for the reader."""
+        # Samples of which nothing was taken need no warning.
+        doubts = self.calibration.warnings if self.quantized.measured else []
+        return [*filter(None, [self.way.note]), *doubts, *self.quantized.warnings]
+
+
+def smaller_program(
+    goal: Goal[P],
+    feeds: Iterable[Feed],
+    recipe: Recipe,
+    effort: str,
+    *,
+    made_up: bool = False,
+    progress: Progress | None = None,
+) -> Smaller[P]:
+    """The program in fewer bits, by the best recipe that an effort finds from one on.
+
+    Args:
+        feeds: samples, which can be walked several times; all of them make the ranges in the end.
+        made_up: nothing can be told from the samples, and nothing is tried.
+
+    Raises:
+        ParameterError: there is no such effort.
+        FeedError: no samples, or they do not fit.
+    """
+    few = [] if made_up else spread(feeds, require_effort(effort).samples)
+    way = climb(goal, few, recipe, effort, progress)
+    fit = goal.fit(feeds, few, progress)
+    quantized = fit.quantized(way.recipe)
+    if way.recipe.rescale != recipe.rescale:
+        way.note = " ".join(filter(None, [way.note, _rescaling_note(fit.rescaling(way.recipe), way.trials)]))
+    return Smaller(quantized, fit.calibration(way.recipe), way)
+
+
+def _rescaling_note(made: Rescaling[Any], trials: Sequence[Trial]) -> str:
+    """A sentence on channels of very unequal size; "" if there are none."""
+    if made.ratio <= UNEQUAL:
+        return ""
+    before, after = trials[0].sqnr_db, max(t.sqnr_db for t in trials if t.kept)
+    return (
+        f"channels were of very unequal size (at '{made.where}' one is {made.ratio:.0f} times the middle one)"
+        f" and were rescaled in {made.groups} places, which changes no answer in float: {after:.1f} instead"
+        f" of {before:.1f} dB on samples held out"
+    )
+
+
+def spread(feeds: Iterable[Feed], most: int) -> list[Feed]:
+    """At most so many feeds, evenly spread, without knowing how many will come."""
+    kept: list[Feed] = []
+    step = 1
+    for number, feed in enumerate(feeds):
+        if number % step == 0:
+            kept.append(feed)
+            # Half of them go once there are too many, and every other one is taken from then on.
+            if len(kept) > most:
+                kept, step = kept[::2], 2 * step
+    return kept

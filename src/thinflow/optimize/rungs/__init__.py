@@ -1,0 +1,89 @@
+"""Rungs: what may make a smaller model better, tried one after the other on samples held out.
+
+A function becomes a rung by `@rung`, in a module of this folder. It is given the best so far and yields
+recipes that might be better.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from thinflow.quantize.fit import Fit
+from thinflow.quantize.recipe import Recipe
+
+
+class Candidate(NamedTuple):
+    """A recipe that may be better than the best so far.
+
+    Attributes:
+        what: was changed, in words.
+    """
+
+    what: str
+    recipe: Recipe
+
+
+@dataclass
+class Best:
+    """The best so far. A rung sees it change when what it yields is taken.
+
+    Attributes:
+        recipe: of it.
+        fit: what samples that do not judge tell.
+        sqnr_db: on those that do.
+    """
+
+    recipe: Recipe
+    fit: Fit[Any]
+    sqnr_db: float = -math.inf
+
+
+Candidates = Callable[[Best], Iterator[Candidate]]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What is tried, and when.
+
+    Attributes:
+        order: the smaller goes first: what changes ranges goes before what rounds by them.
+        effort: the smallest that tries it, see `climb.EFFORTS`.
+        worth_db: a smaller gain is not taken. More for what makes a model larger or slower.
+        fewest: samples without which nothing is tried.
+        candidates: made one by one, each when that before it has been judged.
+    """
+
+    name: str
+    order: int
+    effort: str
+    worth_db: float
+    fewest: int
+    candidates: Candidates
+
+
+_RUNGS: dict[str, Rung] = {}
+
+
+def rung(
+    *, order: int, effort: str = "default", worth_db: float = 0.1, fewest: int = 8
+) -> Callable[[Candidates], Candidates]:
+    """Decorator that makes a function a rung under its own name; see `Rung`."""
+
+    def register(candidates: Candidates) -> Candidates:
+        name = candidates.__name__
+        _RUNGS[name] = Rung(name, order, effort, worth_db, fewest, candidates)
+        return candidates
+
+    return register
+
+
+def rungs() -> list[Rung]:
+    """All, in order."""
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    return sorted(_RUNGS.values(), key=lambda r: r.order)

@@ -1,0 +1,25 @@
+"""Rescaling of channels, which changes no answer in float."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from thinflow.optimize.rungs import Best, Candidate, rung
+
+
+# Two samples tell that one channel is a hundred times another, and nothing is gained less often by chance.
+@rung(order=10, effort="fast", worth_db=0.3, fewest=2)
+def unequal_channels(best: Best) -> Iterator[Candidate]:
+    """Channels that are many times the size of others, in every scheme."""
+    recipe = replace(best.recipe, rescale="unequal")
+    if best.recipe.rescale == "off" and best.fit.rescaling(recipe).groups:
+        yield Candidate("unequal channels rescaled", recipe)
+
+
+@rung(order=20)
+def all_channels(best: Best) -> Iterator[Candidate]:
+    """All channels, where activations and weights both have eight bits to share."""
+    recipe = replace(best.recipe, rescale="all")
+    if best.recipe.scheme == "int8" and best.recipe.rescale != "all" and best.fit.rescaling(recipe).groups:
+        yield Candidate("smoothing" if recipe.per_channel else "cross-layer equalization", recipe)

@@ -1,0 +1,83 @@
+"""Trials: what was tried to make a smaller model better, what it brought, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from thinflow.ir.brief import brief_repr
+from thinflow.quantize.recipe import PLAIN, Recipe
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One thing that was tried.
+
+    Attributes:
+        what: in words.
+        sqnr_db: of the logits on samples held out, in decibels.
+        kept: whether it was better than the best before it by as much as it has to be.
+        agreement: share of top answers that are as in float; None where there are no classes.
+        seconds: that it took.
+    """
+
+    what: str
+    sqnr_db: float
+    kept: bool
+    agreement: float | None = None
+    seconds: float = 0.0
+
+
+@brief_repr
+@dataclass
+class Climb:
+    """The way to a recipe.
+
+    Attributes:
+        recipe: the best.
+        trials: in order; the first is the recipe that was asked for. Empty if there was nothing to judge on.
+        note: why nothing was tried; "" if something was.
+    """
+
+    recipe: Recipe = PLAIN
+    trials: list[Trial] = field(default_factory=list)
+    note: str = ""
+
+
+_WIDTH = 24
+"""Characters of the longest bar of a curve."""
+
+
+def trial_lines(trials: Sequence[Trial]) -> list[str]:
+    """A line for each trial, with a bar from the worst to the best in decibels."""
+    if not trials:
+        return []
+    low, high = min(t.sqnr_db for t in trials), max(t.sqnr_db for t in trials)
+    width = max(len(t.what) for t in trials)
+    return [
+        f"{'kept' if t.kept else 'left'}: {t.what:{width}} {t.sqnr_db:6.1f} dB{_agreement(t)}"
+        f"  {_bar(t.sqnr_db, low, high)}".rstrip()
+        for t in trials
+    ]
+
+
+def trial_table(trials: Sequence[Trial]) -> list[str]:
+    """The same as a table in Markdown."""
+    if not trials:
+        return []
+    low, high = min(t.sqnr_db for t in trials), max(t.sqnr_db for t in trials)
+    rows = [
+        f"| {t.what} | {t.sqnr_db:.1f} |{_agreement(t, ' ') or ' '} | {'yes' if t.kept else 'no'} |"
+        f" {t.seconds:.1f} | {_bar(t.sqnr_db, low, high)} |"
+        for t in trials
+    ]
+    return ["| tried | SQNR, dB | same answer | kept | s | |", "|---|---|---|---|---|---|", *rows]
+
+
+def _agreement(trial: Trial, before: str = "  ") -> str:
+    return "" if trial.agreement is None else f"{before}{trial.agreement:6.1%}"
+
+
+def _bar(value: float, low: float, high: float) -> str:
+    share = (value - low) / (high - low) if high > low else 1.0
+    return "█" * max(1, round(share * _WIDTH))
