@@ -9,6 +9,8 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
+from thinflow import zoo
+from thinflow.api.optimizing import quantize_to_file
 from thinflow.errors import FeedError, ParameterError
 from thinflow.optimize.samples import SampleOptions, both_samples
 
@@ -36,6 +38,54 @@ def test_labels_are_read_before_samples(tmp_path: Path) -> None:
         both_samples(GRAPH, SampleOptions(calibration=tmp_path / "nowhere", labels=tmp_path / "none.txt"))
     with pytest.raises(FeedError, match="nowhere"):
         both_samples(GRAPH, SampleOptions(calibration=tmp_path / "nowhere"))
+
+
+def test_samples_with_nan_are_left_out_with_their_labels(tmp_path: Path) -> None:
+    x = np.arange(40, dtype=np.float32).reshape(20, 2)
+    x[7, 1] = np.nan
+    np.savez(tmp_path / "some.npz", x=x, labels=np.arange(20))
+    data, _ = both_samples(GRAPH, SampleOptions(calibration=tmp_path / "some.npz"))
+    assert (data.count, data.labels) == (19, [n for n in range(20) if n != 7])
+    assert [feed[GRAPH.inputs[0]][0, 0] for feed in data] == [2 * n for n in range(20) if n != 7]
+    assert data.doubts == ["sample 7 (input 'x') holds NaN or infinity and was left out"]
+    assert data.place(7) == "sample 8"
+
+
+def test_files_with_infinity_are_told_by_name(tmp_path: Path) -> None:
+    for number in range(12):
+        kind = tmp_path / f"class{number % 2}"
+        kind.mkdir(exist_ok=True)
+        np.save(kind / f"{number // 2}.npy", np.full((1, 2), np.inf if number == 5 else 1.0, np.float32))
+    _, tested = both_samples(GRAPH, SampleOptions(calibration=ONES, test=tmp_path))
+    assert tested.count == 11
+    report = thinflow.optimize(
+        GRAPH.clone(), tmp_path / "out", calibration=ONES, test=tmp_path, measure=False
+    )
+    told = "test samples: class1/2.npy (input 'x') holds NaN or infinity and was left out"
+    assert told in report.warnings
+
+
+def test_too_many_samples_with_nan_are_refused() -> None:
+    x = np.ones((10, 2), np.float32)
+    x[3:5] = np.nan
+    problem = "2 of 10 samples hold NaN or infinity; the first is sample 3, in input 'x'"
+    with pytest.raises(FeedError, match=problem):
+        both_samples(GRAPH, SampleOptions(calibration={"x": x}))
+
+
+@pytest.mark.parametrize("suffix", ["tflite", "onnx"])
+def test_one_sample_with_nan_costs_nothing(tmp_path: Path, suffix: str) -> None:
+    given, test = zoo.calibration("digits", 40), zoo.test_set("digits")
+    (name,) = [key for key in given if key != "labels"]
+    odd = {key: array.copy() for key, array in given.items()}
+    odd[name][3].flat[0] = np.nan
+    graph = zoo.build("digits")
+    qualities = [
+        quantize_to_file(graph, tmp_path / f"model.{suffix}", samples, test=test) for samples in (given, odd)
+    ]
+    whole, one_less = (q["sqnr_db"] for q in qualities)
+    assert one_less > whole - 1
+    assert any("sample 3 (input" in w for w in qualities[1]["warnings"])
 
 
 TRAINING = """

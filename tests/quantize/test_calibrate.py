@@ -41,14 +41,42 @@ def test_few_samples_warn_and_none_is_an_error() -> None:
         calibrate(program, [])
 
 
-def test_values_that_are_not_finite_are_skipped_and_reported() -> None:
+def test_a_sample_with_nan_or_infinity_makes_no_ranges() -> None:
     program, x, y, _ = two_steps()
-    found = calibrate(program, [feed(0, 1, np.nan, 3), feed(np.inf, -5, np.nan, 0), feed(*[np.nan] * 4)])
-    assert found.ranges[x][:2] == (-5, 3)
-    assert found.ranges[y][:2] == (-10, 6)
-    assert found.not_finite["in0"] == 7
-    assert "'in0' had 7 values that are NaN or infinite; they were skipped" in found.warnings
-    assert x not in calibrate(program, [feed(*[np.nan] * 4)]).ranges
+    good = [feed(0, 1, 2, 3)] * 19
+    for odd in (np.nan, np.inf, -np.inf):
+        found = calibrate(program, [*good, feed(50, odd, 0, 0)])
+        assert found.ranges[x][:2] == (0, 3)
+        assert found.ranges[y][:2] == (0, 6)
+        assert (found.samples, found.left_out) == (19, {"sample 19": "in0"})
+        assert "sample 19 (input 'in0') holds NaN or infinity and was left out" in found.warnings
+
+
+def test_too_many_samples_with_nan_are_an_error() -> None:
+    program, *_ = two_steps()
+    problem = "2 of 4 samples hold NaN or infinity; the first is sample 1, in input 'in0'"
+    with pytest.raises(FeedError, match=problem):
+        calibrate(program, [feed(1, 2, 3, 4), feed(*[np.nan] * 4)] * 2)
+    with pytest.raises(FeedError, match="1 of 1 samples hold NaN"):
+        calibrate(program, [feed(*[np.nan] * 4)])
+
+
+def test_observers_of_two_walks_leave_the_same_samples_out() -> None:
+    program, x, *_ = two_steps()
+    feeds = [*[feed(0, 1, 2, 3)] * 19, feed(np.nan, 90, 0, 0)]
+    assert calibrate(program, feeds, Recipe(observer="percentile")).ranges[x][:2] == (0, 3)
+
+
+def test_values_inside_that_are_not_finite_are_skipped_and_reported() -> None:
+    b = Builder()
+    x = b.input(1, 4)
+    root = b.op("SQRT", x)
+    program = b.program(b.op("ADD", root, b.const(np.float32(1))))
+    found = calibrate(program, [feed(0, 1, 4, 9), feed(-1, -1, 25, 0)])
+    assert found.ranges[root][:2] == (0, 5)
+    assert found.not_finite[root.name] == 2
+    said = f"'{root.name}' had 2 values that are NaN or infinite, first in sample 1; they were skipped"
+    assert said in found.warnings
 
 
 def test_a_scalar_is_fed_as_one() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -17,7 +17,7 @@ from thinflow.optimize.trials import Climb, Trial
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.fit import Fit
 from thinflow.quantize.ranges import Range
-from thinflow.quantize.recipe import QdqOptions, Quantized, Recipe
+from thinflow.quantize.recipe import PLAIN, QdqOptions, Quantized, Recipe
 from thinflow.quantize.rescale import UNEQUAL, Rescaling
 from thinflow.quantize.runners import Feed
 from thinflow.tflite import model as tflite
@@ -27,6 +27,9 @@ P = TypeVar("P", bound=tflite.Program | onnx.Program)
 
 HOLD_OUT = 4
 """Every fourth sample judges; the others make ranges."""
+# An observer that harms costs many decibels, which few samples show.
+OBSERVER_DB, JUDGED = 0.5, 32
+"""What an observer may cost beside min-max without a word, and samples that are looked at for it."""
 
 
 class Effort(NamedTuple):
@@ -128,23 +131,45 @@ class _Fold(Generic[P]):
         return self.meter.score(made.program)
 
 
+def _fold(goal: Goal[P], feeds: Sequence[Feed], number: int) -> _Fold[P]:
+    """Every fourth sample from a number on judges."""
+    fitting = [feed for i, feed in enumerate(feeds) if i % HOLD_OUT != number]
+    names = [t.name for t in main_block(goal.program).inputs]
+    judging = [[feed[name] for name in names] for feed in feeds[number::HOLD_OUT]]
+    meter = SqnrMeter(before_squashing(goal.program), judging, threads=goal.threads)
+    return _Fold(goal.fit(fitting, fitting), meter)
+
+
+def observer_doubts(goal: Goal[P], feeds: Sequence[Feed], recipe: Recipe) -> list[str]:
+    """A warning if min-max would leave less noise than the recipe's observer.
+
+    Args:
+        feeds: samples, some of which judge; at least two, or nothing is told.
+    """
+    if not recipe.needs_samples or len(feeds) < 2:
+        return []
+    fold = _fold(goal, feeds, 0)
+    plain = replace(recipe, observer=PLAIN.observer, observer_options={})
+    found, better = fold.score(recipe).sqnr_db, fold.score(plain).sqnr_db
+    # Written so that a quality that is no number warns.
+    if found >= better - OBSERVER_DB:
+        return []
+    return [
+        f"observer '{recipe.observer}' costs {better - found:.1f} dB: on {len(feeds[::HOLD_OUT])} samples held"
+        f" out its ranges leave {found:.1f} dB, and those of {PLAIN.observer}, the default, {better:.1f} dB"
+    ]
+
+
 class _Climber(Generic[P]):
     """The best recipe so far."""
 
     def __init__(
         self, goal: Goal[P], feeds: Sequence[Feed], recipe: Recipe, folds: int, progress: Progress | None
     ) -> None:
-        self._goal, self._feeds, self._progress = goal, feeds, progress
-        self._folds = [self._fold(number) for number in range(folds)]
+        self._progress = progress
+        self._folds = [_fold(goal, feeds, number) for number in range(folds)]
         self._best = Best(recipe, self._folds[0].fit)
         self._trials: list[Trial] = []
-
-    def _fold(self, number: int) -> _Fold[P]:
-        fitting = [feed for i, feed in enumerate(self._feeds) if i % HOLD_OUT != number]
-        names = [t.name for t in main_block(self._goal.program).inputs]
-        judging = [[feed[name] for name in names] for feed in self._feeds[number::HOLD_OUT]]
-        meter = SqnrMeter(before_squashing(self._goal.program), judging, threads=self._goal.threads)
-        return _Fold(self._goal.fit(fitting, fitting), meter)
 
     def climb(self, tried: Sequence[Rung]) -> Climb:
         """Try rungs, one after the other."""
@@ -171,18 +196,23 @@ class _Climber(Generic[P]):
 
 @dataclass(frozen=True)
 class Smaller(Generic[P]):
-    """A program in fewer bits, the ranges it has, and the way there."""
+    """A program in fewer bits, the ranges it has, and the way there.
+
+    Attributes:
+        judged: what is to be said of the observer that was asked for.
+    """
 
     quantized: Quantized[P]
     calibration: Calibration
     way: Climb
+    judged: Sequence[str] = ()
 
     @property
     def warnings(self) -> list[str]:
         """Sentences for the reader."""
         # Samples of which nothing was taken need no warning.
         doubts = self.calibration.warnings if self.quantized.measured else []
-        return [*filter(None, [self.way.note]), *doubts, *self.quantized.warnings]
+        return [*filter(None, [self.way.note]), *doubts, *self.judged, *self.quantized.warnings]
 
 
 def smaller_program(
@@ -210,7 +240,10 @@ def smaller_program(
     quantized = fit.quantized(way.recipe)
     if way.recipe.rescale != recipe.rescale:
         way.note = " ".join(filter(None, [way.note, _rescaling_note(fit.rescaling(way.recipe), way.trials)]))
-    return Smaller(quantized, fit.calibration(way.recipe), way)
+    # What the climb chose has been judged; what was asked for may have been taken as it is.
+    asked = recipe.observer == way.recipe.observer != PLAIN.observer and not made_up
+    judged = observer_doubts(goal, few or spread(feeds, JUDGED), way.recipe) if asked else []
+    return Smaller(quantized, fit.calibration(way.recipe), way, judged)
 
 
 def _rescaling_note(made: Rescaling[Any], trials: Sequence[Trial]) -> str:

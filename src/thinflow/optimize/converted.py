@@ -114,6 +114,10 @@ class CoreFeeds:
             # samples.
             yield dict(zip(names, self._core.before(feed), strict=True))
 
+    def place(self, number: int) -> str:
+        """The file of a sample, or its number."""
+        return self._samples.place(number) if isinstance(self._samples, Samples) else f"sample {number}"
+
     def __len__(self) -> int:
         count = self._samples.count if isinstance(self._samples, Samples) else None
         if count is None:

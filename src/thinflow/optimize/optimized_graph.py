@@ -20,7 +20,7 @@ from thinflow.load.frozen import opening_notes
 from thinflow.ops.traits import Trait, has
 from thinflow.optimize.float_graph import float_graph, is_ready_for_litert, restore_control_flow, type_notes
 from thinflow.optimize.job_inputs import JobInputs
-from thinflow.optimize.samples import Samples, rebind
+from thinflow.optimize.samples import Samples, doubts_of, rebind
 from thinflow.optimize.trial_runs import unknown_op, unproven
 from thinflow.rewrite.runner import Result
 
@@ -54,7 +54,7 @@ class OptimizedGraph:
         """Notes on the graph, whatever becomes of it."""
         job = self.job
         notes = [*opening_notes(job.graph), *switch_notes(job.settings)]
-        notes += picture_warnings(job.graph, job.data)
+        notes += [*doubts_of(job.data, job.tested), *picture_warnings(job.graph, job.data)]
         notes += [*self.types, *kept_notes(job.graph)]
         return notes if self.unknown is None else [*notes, unproven(self.unknown)]
 

@@ -24,7 +24,7 @@ from thinflow.optimize.optimized_graph import picture_warnings
 from thinflow.optimize.quality import Quality, compare_models, decibels, finite_decibels
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel, SmallerModel
 from thinflow.optimize.quantized_sources import prove_and_free
-from thinflow.optimize.samples import SampleOptions, Samples, both_samples, rebind
+from thinflow.optimize.samples import SampleOptions, Samples, both_samples, doubts_of, rebind
 from thinflow.optimize.sensitivity import sensitivity
 from thinflow.optimize.source_proof import note_proof
 from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe, chosen_recipe
@@ -155,6 +155,7 @@ def _quantized(maker: ModelMaker[M, Q], inputs: _Inputs, options: QuantizeOption
     made = maker.quantize(model, samples, options.chosen(), progress=options.progress)
     if options.strict:
         made.coverage.require_whole()
+    made.warnings[:0] = doubts_of(inputs.data, inputs.tested)
     return model, made
 
 

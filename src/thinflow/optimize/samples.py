@@ -22,6 +22,7 @@ from thinflow.ir.interface import counterparts, states_of, without_states
 from thinflow.ir.types import STRING, DType, TensorSpec, dtype
 from thinflow.optimize.stated_usage import labels_of, scaling_of, usage_of
 from thinflow.quantize.feeds import Feeds, open_feeds
+from thinflow.quantize.finite_samples import finite_feeds
 from thinflow.quantize.sample_files import Scaling
 from thinflow.synthetic import synthetic_feeds
 from thinflow.typing import Array
@@ -43,6 +44,8 @@ class Samples:
         given_labels: the labels as they came, words or numbers; None without.
         scaling: of pictures whose numbers go into float inputs; None if there are none.
         unscaled: whether it was left to us, so that pixels go in as 0 to 255.
+        doubts: sentences on samples that were left out.
+        places: file or number of each sample, where known.
     """
 
     walk: Callable[[], Iterator[dict[Value, Array]]]
@@ -54,9 +57,15 @@ class Samples:
     given_labels: Sequence[Any] | None = None
     scaling: Scaling | None = None
     unscaled: bool = False
+    doubts: Sequence[str] = ()
+    places: Sequence[str] = ()
 
     def __iter__(self) -> Iterator[dict[Value, Array]]:
         return self.walk()
+
+    def place(self, number: int) -> str:
+        """The file of a sample, or its number where it comes from."""
+        return self.places[number] if number < len(self.places) else f"sample {number}"
 
 
 def samples_for(
@@ -99,7 +108,7 @@ def _samples_for(
     specs = {v.name: one_sample(declared_spec(v)) for v in inputs}
     stated = None if scaling is not None else scaling_of(usage_of(graph), specs)
     scaling = scaling or stated
-    feeds = open_feeds(source, specs, scaling=scaling, limit=limit)
+    feeds, doubts = finite_feeds(open_feeds(source, specs, scaling=scaling, limit=limit))
     labels = class_numbers(feeds.labels, class_names) if feeds.labels is not None else None
     count = _length(feeds)
     path = str(source) if isinstance(source, (str, Path)) else ""
@@ -120,6 +129,8 @@ def _samples_for(
         given_labels=feeds.labels,
         scaling=used,
         unscaled=pictures and scaling is None,
+        doubts=doubts,
+        places=[feeds.place(number) for number in range(count or 0)],
     )
 
 
@@ -171,6 +182,12 @@ def both_samples(graph: Graph, options: SampleOptions) -> tuple[Samples, Samples
     )
     data = open_source(options.calibration)
     return data, data if options.test is None else open_source(options.test)
+
+
+def doubts_of(data: Samples, tested: Samples) -> list[str]:
+    """Sentences on samples that were left out, of those to calibrate with and of those to judge on."""
+    judges = [] if tested is data else [f"test samples: {text}" for text in tested.doubts]
+    return [*data.doubts, *judges]
 
 
 def _require_shapes(graph: Graph) -> None:

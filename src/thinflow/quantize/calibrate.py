@@ -14,6 +14,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Block
 from thinflow.quantize import observers
+from thinflow.quantize.finite_samples import left_out, odd_input, require_few
 from thinflow.quantize.kernels import Kernels, float_outputs, is_float
 from thinflow.quantize.kernels import litert as litert_kernels
 from thinflow.quantize.kernels import onnx as onnx_kernels
@@ -38,12 +39,16 @@ class Calibration:
         ranges: by tensor of the float program; tensors that never had a finite value are missing.
         samples: number of samples.
         not_finite: tensor name -> how many NaN and infinite values were skipped.
+        first_odd: tensor name -> the first sample in which it had some.
+        left_out: sample -> the input of it that held NaN or infinity; it made no ranges.
         warnings: what makes the ranges doubtful.
     """
 
     ranges: dict[Any, Range] = field(default_factory=dict)
     samples: int = 0
     not_finite: dict[str, int] = field(default_factory=dict)
+    first_odd: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -64,7 +69,8 @@ def calibrate(
         progress: called after each sample with the number done, the number of all (0 if unknown) and a text.
 
     Raises:
-        FeedError: a sample does not fit the inputs, or there are no samples.
+        FeedError: a sample does not fit the inputs, there are no samples, or more than a tenth of them hold
+            NaN or infinity.
         EngineUnavailable: the runtime is missing or cannot run the program.
     """
     if isinstance(program, onnx.Program):
@@ -114,25 +120,30 @@ def watch(
             hint="give a list, a folder or a file instead of an iterator",
         )
     total = walks * _count(feeds)
-    result = Calibration()
+    result, place = Calibration(), getattr(feeds, "place", "sample {}".format)
     done = 0
     for walk in range(walks):
         # The model's answers are observed by min-max, which is done after one walk whatever the others need.
         active = {t: o for t, o in watched.items() if walk < o.passes}
         for one in active.values():
             one.begin(walk)
-        for feed in feeds:
-            # `done` counts on over the walks, and is the number of a sample in the first one only.
-            runner.run(feed, f"sample {done}" if walk == 0 else "")
-            for tensor, one in active.items():
-                skipped = _show(one, runner.view(tensor))
-                if skipped and walk == 0:
-                    result.not_finite[tensor.name] = result.not_finite.get(tensor.name, 0) + skipped
+        for number, feed in enumerate(feeds):
+            if odd := odd_input(feed):
+                # Behind NaN come finite numbers, too: the lowest float of a maximum, the 0 of a clamp.
+                result.left_out[place(number)] = odd
+            else:
+                runner.run(feed, f"sample {number}")
+                for tensor, one in active.items():
+                    skipped = _show(one, runner.view(tensor))
+                    if skipped and walk == 0:
+                        result.not_finite[tensor.name] = result.not_finite.get(tensor.name, 0) + skipped
+                        result.first_odd.setdefault(tensor.name, place(number))
+                result.samples += walk == 0
             done += 1
-            if walk == 0:
-                result.samples = done
             if progress is not None:
                 progress(done, total, "calibrating")
+        if walk == 0:
+            require_few(result.left_out, result.samples + len(result.left_out))
     if not result.samples:
         raise FeedError("there are no calibration samples", hint="give at least one; 200 are usual")
     result.ranges = _ranges(watched, answers, recipe)
@@ -215,7 +226,12 @@ def _warn(result: Calibration, recipe: Recipe) -> None:
             f"only {result.samples} calibration samples; values they do not show will be clipped"
             f" (use {recipe.few_samples} or more, 200 are usual)"
         )
+    if result.left_out:
+        result.warnings.append(left_out(result.left_out))
     for name, count in result.not_finite.items():
-        result.warnings.append(f"'{name}' had {count} values that are NaN or infinite; they were skipped")
+        result.warnings.append(
+            f"'{name}' had {count} values that are NaN or infinite, first in {result.first_odd[name]};"
+            " they were skipped"
+        )
     for text in result.warnings:
         logger.info("%s", text)

@@ -42,6 +42,7 @@ class Feeds:
         total: how many there are of which these were taken; None if that is not known.
         classes: of how many classes they are; 0 without labels.
         has_pictures: whether numbers are made from pictures, for which their range matters.
+        may_be_odd: whether samples may hold NaN or infinity, and can be looked at without using them up.
     """
 
     def __init__(
@@ -52,8 +53,10 @@ class Feeds:
         *,
         total: int | None = None,
         has_pictures: bool = False,
+        places: Sequence[str] = (),
+        may_be_odd: bool = False,
     ) -> None:
-        self._walk = walk
+        self._walk, self._places, self.may_be_odd = walk, places, may_be_odd
         self._count = count
         self.labels = labels
         self.total = count if total is None else total
@@ -72,6 +75,10 @@ class Feeds:
         if self._count is None:
             raise TypeError("the number of samples is not known")
         return self._count
+
+    def place(self, number: int) -> str:
+        """The file of a sample, or its number where it comes from."""
+        return self._places[number] if number < len(self._places) else f"sample {number}"
 
     def __repr__(self) -> str:
         return f"Feeds({self._count if self._count is not None else '?'} samples)"
@@ -163,6 +170,8 @@ def _from_files(
         labels = [f.name.split("_", 1)[0] for f in files]
     chosen = spread(len(files), limit, labels)
     taken = [files[number] for number in chosen]
+    # Folders of classes may have files of the same names.
+    names_are_unique = len({f.parent for f in taken}) == 1
     # A model that takes text gets the file's bytes, whose range is nobody's choice.
     has_numbers = all(spec.dtype is not STRING for spec in inputs.values())
 
@@ -176,6 +185,9 @@ def _from_files(
         None if labels is None else [labels[number] for number in chosen],
         total=len(files),
         has_pictures=has_numbers and any(f.suffix.lower() in PICTURES for f in taken),
+        places=[file.name if names_are_unique else f"{file.parent.name}/{file.name}" for file in taken],
+        # Pictures and sounds are whole numbers, scaled by finite ones.
+        may_be_odd=any(f.suffix.lower() in ARRAYS for f in taken),
     )
 
 
@@ -231,7 +243,8 @@ def _from_stored(
             }
 
     kept = None if labels is None else [labels[number] for number in chosen]
-    return Feeds(walk, len(chosen), kept, total=count)
+    places = [f"sample {number}" for number in chosen]
+    return Feeds(walk, len(chosen), kept, total=count, places=places, may_be_odd=True)
 
 
 def _from_arrays(arrays: Mapping[str, Any], inputs: Inputs, limit: int | None) -> Feeds:
@@ -278,7 +291,10 @@ def _from_iterable(source: Any, inputs: Inputs, limit: int | None) -> Feeds:
             if wanted is None and number + 1 == limit:
                 return
 
-    return Feeds(walk, None if wanted is None else len(wanted), None, total=count)
+    places = [f"sample {number}" for number in sorted(wanted or ())]
+    is_lasting = not isinstance(source, Iterator)
+    length = None if wanted is None else len(wanted)
+    return Feeds(walk, length, None, total=count, places=places, may_be_odd=is_lasting)
 
 
 def _limited(feeds: Feeds, limit: int) -> Feeds:
@@ -295,7 +311,10 @@ def _limited(feeds: Feeds, limit: int) -> Feeds:
 
     labels = None if feeds.labels is None or chosen is None else [feeds.labels[n] for n in chosen]
     count = None if chosen is None else len(chosen)
-    return Feeds(walk, count, labels, total=feeds.total, has_pictures=feeds.has_pictures)
+    return Feeds(
+        walk, count, labels, total=feeds.total, has_pictures=feeds.has_pictures,
+        places=[feeds.place(number) for number in chosen or ()], may_be_odd=feeds.may_be_odd,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------- a few of many

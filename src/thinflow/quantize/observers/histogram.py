@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -57,6 +57,18 @@ class Histogram:
         """True if there is nothing to choose: no value, or always the same."""
         return not self.high > self.low
 
+    def squared_error(self, low: float, high: float, levels: int) -> float:
+        """Sum of squared errors of a range that holds 0, all values of a bin taken for its centre."""
+        scale = (high - low) / (levels - 1)
+        # Only a width that underflows.
+        if scale <= 0:
+            return float("inf")
+        values = self.centers
+        # Rounded like a zero point, so that the error is that of the integers and not of an ideal grid.
+        zero = np.rint(-low / scale)
+        back = scale * (np.clip(np.rint(values / scale) + zero, 0, levels - 1) - zero)
+        return float((self.counts * np.square(values - back)).sum())
+
 
 @observer("percentile")
 class Percentile(Histogram):
@@ -87,6 +99,12 @@ class Percentile(Histogram):
         return low, high
 
 
+def _checked_levels(levels: int) -> int:
+    if not 2 <= levels <= 65536:
+        raise ParameterError(f"levels is {levels}", hint="give a number of levels like 256")
+    return levels
+
+
 # Steps of 2 % of the range find the valley, golden section its bottom. What has its best range below a fifth
 # of the extremes gets a fifth: rounding at that range is a 25th of the squared error there was.
 FACTORS = np.linspace(0.2, 1.0, 41)
@@ -109,9 +127,7 @@ class MeanSquaredError(Histogram):
 
     def __init__(self, levels: int = 256) -> None:
         super().__init__()
-        if not 2 <= levels <= 65536:
-            raise ParameterError(f"levels is {levels}", hint="give a number of levels like 256")
-        self.levels = levels
+        self.levels = _checked_levels(levels)
 
     def range(self) -> tuple[float, float]:
         if self.is_flat:
@@ -146,16 +162,38 @@ class MeanSquaredError(Histogram):
         return min((errors[place], shrink(FACTORS[place])), (self._error(*refined), refined))
 
     def _error(self, low: float, high: float) -> float:
-        """Sum of squared errors, all values of a bin taken for its centre."""
-        scale = (high - low) / (self.levels - 1)
-        # Only a width that underflows.
-        if scale <= 0:
-            return float("inf")
-        values = self.centers
-        # Rounded like a zero point, so that the error is that of the integers and not of an ideal grid.
-        zero = np.rint(-low / scale)
-        back = scale * (np.clip(np.rint(values / scale) + zero, 0, self.levels - 1) - zero)
-        return float((self.counts * np.square(values - back)).sum())
+        return self.squared_error(low, high, self.levels)
+
+
+@observer("sigma")
+class Sigma(Histogram):
+    """mean +- k standard deviations of all values, never beyond what was seen.
+
+    All that was seen where that has the smaller squared error: behind a ReLU or a hard swish most values are
+    small and the few large ones, far outside, decide between classes.
+
+    Args:
+        k: how many, above 0.
+        levels: quantized values there are, 256 for int8.
+    """
+
+    # Of a normal distribution two values in a billion lie beyond 6: what is cut is the tail of another one.
+    def __init__(self, k: float = 6.0, levels: int = 256) -> None:
+        super().__init__()
+        if not 0 < k < math.inf:
+            raise ParameterError(f"k is {k}", hint="give a number of standard deviations, like 6")
+        self.k, self.levels = k, _checked_levels(levels)
+
+    def range(self) -> tuple[float, float]:
+        if self.is_flat:
+            return self.low, self.high
+        mean = float(np.average(self.centers, weights=self.counts))
+        reach = self.k * math.sqrt(float(np.average(np.square(self.centers - mean), weights=self.counts)))
+        cut = max(self.low, mean - reach), min(self.high, mean + reach)
+        return min(((self.low, self.high), cut), key=self._error)
+
+    def _error(self, ends: tuple[float, float]) -> float:
+        return self.squared_error(min(ends[0], 0.0), max(ends[1], 0.0), self.levels)
 
 
 # ------------------------------------------------------------------------------------------------- divergence
@@ -167,6 +205,8 @@ class MeanSquaredError(Histogram):
 
 # As in Migacz's slides: 2048 bins of magnitudes, of which at least as many are kept as there are levels.
 MAGNITUDES = 2048
+STRIDE = 8
+"""Bins between thresholds that are tried: a step is 0.4 % of the whole range."""
 # What an empty bin counts, as a part of what each would have if all were alike: without it a bin that only
 # one of the two distributions fills would make their divergence infinite.
 EMPTY = 1e-4
@@ -175,6 +215,9 @@ EMPTY = 1e-4
 @observer("kl")
 class Divergence(Histogram):
     """Clips |x| where the distribution before and after rounding differ least (Kullback and Leibler).
+
+    Numbers in the first bin, the zeros behind a ReLU, count for nothing: every range represents them. No
+    threshold is taken that has a larger squared error than no clipping at all.
 
     Args:
         levels: quantized values on one side of zero; default 128 for two-sided data, 255 for one-sided.
@@ -192,19 +235,32 @@ class Divergence(Histogram):
         largest = max(-self.low, self.high)
         # One-sided data, as behind ReLU, can use all 256 steps for magnitudes.
         levels = self.levels or (128 if self.low < 0 < self.high else 255)
-        limit = largest * _threshold(self._magnitudes(largest), levels) / MAGNITUDES
+        counts = self._magnitudes(largest)
+        kept = range(levels, MAGNITUDES, STRIDE)
+        # A distribution hardly changes where a few of its largest values are cut, and these may decide.
+        whole = self._error(largest, levels)
+        safe = [n for n in kept if self._error(largest * n / MAGNITUDES, levels) <= whole]
+        limit = largest * _threshold(counts, [*safe, MAGNITUDES], levels) / MAGNITUDES
         return max(self.low, -limit), min(self.high, limit)
 
+    def _error(self, limit: float, levels: int) -> float:
+        """Squared error of clipping at a limit and rounding, with the levels that two-sided data have."""
+        low, high = max(min(self.low, 0.0), -limit), min(max(self.high, 0.0), limit)
+        return self.squared_error(low, high, 2 * levels if self.low < 0 < self.high else levels)
+
     def _magnitudes(self, largest: float) -> Array:
-        """Counts of |x| in MAGNITUDES bins up to the largest."""
+        """Counts of |x| in MAGNITUDES bins up to the largest; none in the first."""
         places = np.minimum(np.abs(self.centers) / largest * MAGNITUDES, MAGNITUDES - 1).astype(np.int64)
-        return np.bincount(places, weights=self.counts, minlength=MAGNITUDES)
+        counts = np.bincount(places, weights=self.counts, minlength=MAGNITUDES)
+        # Half of what a ReLU gives is 0. Merged with its neighbours in a level and spread over them it would
+        # outweigh all else, and only levels of one bin, an eighth of the range, would keep it apart.
+        counts[0] = 0
+        return counts
 
 
-def _threshold(counts: Array, levels: int) -> int:
-    """Number of bins to keep."""
-    kept = range(levels, MAGNITUDES + 1)
-    divergences = [_divergence(counts, bins, levels) for bins in kept]
+def _threshold(counts: Array, kept: Sequence[int], levels: int) -> int:
+    """Number of bins to keep, one of some in rising order."""
+    divergences = np.array([_divergence(counts, bins, levels) for bins in kept])
     return kept[int(np.argmin(divergences))]
 
 
@@ -215,8 +271,8 @@ def _divergence(counts: Array, bins: int, levels: int) -> float:
     # What is clipped ends up at the limit. Only the reference gets it: that the rounded distribution lacks it
     # is what clipping costs.
     reference[-1] += counts[bins:].sum()
-    # Merges bins into levels that differ in width by one bin at most.
-    group = np.arange(bins) * levels // bins
+    # To the nearest level, as rounding does: the first and the last hold half as many bins as the others.
+    group = np.rint((np.arange(bins) + 0.5) * (levels - 1) / bins).astype(np.int64)
     is_used = inside > 0
     total = np.bincount(group, weights=inside, minlength=levels)
     used = np.bincount(group, weights=is_used, minlength=levels)
