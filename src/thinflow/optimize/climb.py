@@ -155,8 +155,9 @@ def observer_doubts(goal: Goal[P], feeds: Sequence[Feed], recipe: Recipe) -> lis
     if found >= better - OBSERVER_DB:
         return []
     return [
-        f"observer '{recipe.observer}' costs {better - found:.1f} dB: on {len(feeds[::HOLD_OUT])} samples held"
-        f" out its ranges leave {found:.1f} dB, and those of {PLAIN.observer}, the default, {better:.1f} dB"
+        f"observer '{recipe.observer}' costs {better - found:.1f} dB: on {len(feeds[::HOLD_OUT])} samples"
+        f" held out its ranges leave {found:.1f} dB, and those of {PLAIN.observer}, the default,"
+        f" {better:.1f} dB"
     ]
 
 
