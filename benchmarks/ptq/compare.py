@@ -34,19 +34,6 @@ Array = np.ndarray[Any, Any]
 MODELS = Path(__file__).parent / "models"
 CALIBRATION, TEST = 200, 500
 _MOST_CLASSES = 12
-SETS = {
-    "attention": "shapes",
-    "depthwise": "words",
-    "gated": "shapes",
-    "gru": "motions",
-    "inverted": "shapes",
-    "lstm": "motions",
-    "plain": "digits",
-    "points": "points",
-    "residual": "shapes",
-    "wide": "words",
-}
-"""What a network was trained on, by the first word of its name."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +81,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def rows(name: str, folder: Path, *, ours_only: bool) -> Iterator[Row]:
     """Float, ours, and the others'."""
-    kind = SETS[name.partition("_")[0]]
-    calibration, test = data.SETS[kind](CALIBRATION, data.CALIBRATION), data.SETS[kind](TEST, data.TEST)
+    calibration = data.drawn_for(name, CALIBRATION, data.CALIBRATION)
+    test = data.drawn_for(name, TEST, data.TEST)
     graph = up_to_logits(MODELS / f"{name}.keras")
     plain = folder / "float.tflite"
     thinflow.save(graph, plain)

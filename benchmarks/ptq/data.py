@@ -219,3 +219,45 @@ SETS: dict[str, Callable[[int, int], Data]] = {
 }
 TRAINING, CALIBRATION, TEST = 1, 2, 3
 """Seeds of what is trained with, calibrated with, and judged on."""
+
+NETWORKS = {
+    "attention": "shapes",
+    "crnn": "motions",
+    "dense": "words",
+    "depthwise": "words",
+    "gated": "shapes",
+    "gru": "motions",
+    "inverted": "shapes",
+    "lstm": "motions",
+    "mobile": "shapes",
+    "plain": "digits",
+    "points": "points",
+    "residual": "shapes",
+    "wide": "words",
+}
+"""The set of each network, by the first word of its name; those who compare ask here, without Keras."""
+
+
+def drawn_for(network: str, count: int, seed: int) -> Data:
+    """Samples that a network is trained with, calibrated with or judged on; deterministic."""
+    return SETS[NETWORKS[network.partition("_")[0]]](count, seed)
+
+
+def peaks(maps: Array) -> Array:
+    """Channel, row and column of the loudest number of maps [count, rows, columns, channels]: [3, count]."""
+    count, rows, columns, channels = maps.shape
+    row, column, channel = np.unravel_index(maps.reshape(count, -1).argmax(1), (rows, columns, channels))
+    return np.stack([channel, row, column])
+
+
+def right(found: Array, wanted: Array) -> float | None:
+    """The share of right answers: classes, or the loudest map with its peak at most a cell aside.
+
+    None where inputs are rebuilt, which is never right or wrong.
+    """
+    if found.ndim == 4:
+        far = np.abs(peaks(found) - peaks(wanted))
+        return float(((far[0] == 0) & (far[1:].max(0) <= 1)).mean())
+    if found.shape[1] > wanted.max() + 1:
+        return None
+    return float((found.argmax(1) == wanted).mean())
