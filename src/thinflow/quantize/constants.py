@@ -14,6 +14,7 @@ import numpy as np
 
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.recipe import Decision, Quantized, Recipe, require_float
+from thinflow.quantize.rounding import NEAREST, Rounding
 from thinflow.quantize.weights import memory_key
 from thinflow.tflite import schema
 from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
@@ -46,17 +47,24 @@ class Storing:
 
     Attributes:
         choose: operator, input number, constant -> what replaces it; or why it stays, "" for no good reason.
+        rounding: of weights, and what their biases become.
     """
 
     recipe: Recipe
     decisions: list[Decision] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    rounding: Rounding = NEAREST
     # With the constants' arrays: while one is held, no other can come to lie where it does.
     _made: dict[tuple[Any, ...], tuple[Tensor, Any]] = field(default_factory=dict)
 
     def choose(self, operator: Operator, number: int, constant: Tensor) -> Smaller | str:
         """The replacement of an input of an operator; or why it stays, "" if that is not worth a word."""
         raise NotImplementedError
+
+    def bias(self, operator: Operator, stored: Tensor) -> tuple[int, Tensor] | None:
+        """Input number and float bias of an operator that go with its stored weights; None for its own."""
+        del operator, stored
+        return None
 
     def once(self, constant: Tensor, *how: Any, make: Callable[[], tuple[Tensor, Decision]]) -> Tensor:
         """The smaller form of a constant, made once for all operators that share its memory."""
@@ -98,6 +106,9 @@ class _Rewriter:
         for number, smaller in chosen.items():
             options.update(smaller.options)
             tensor = inputs[number] = smaller.make()
+            beside = self.scheme.bias(operator, tensor)
+            if beside is not None:
+                inputs[beside[0]] = beside[1]
             if smaller.reading is Reading.BEFORE:
                 inputs[number] = self._dequantized(tensor, operator.inputs[number])
             elif smaller.reading is Reading.BEHIND:

@@ -35,8 +35,9 @@ from thinflow.quantize.ranges import (
     parameters_for,
 )
 from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe, require_float
+from thinflow.quantize.rounding import NEAREST, Grid, Rounding
 from thinflow.quantize.small_weights import weights_only
-from thinflow.quantize.weights import LayerScales, memory_key, quantize_bias, quantize_weights
+from thinflow.quantize.weights import LayerScales, memory_key, quantize_bias
 from thinflow.tflite.model import Operator, Program, Quantization, Signature, Subgraph, Tensor
 
 
@@ -47,6 +48,7 @@ def quantize_int8(
     border_types: Mapping[str, str] | None = None,
     *,
     shifted: bool = False,
+    rounding: Rounding = NEAREST,
 ) -> Quantized[Program]:
     """An integer version of a float program, which stays as it is and shares float constants with the result.
 
@@ -58,6 +60,7 @@ def quantize_int8(
         border_types: name of an input or output -> its type; all others are float32. Default: as the recipe
             says.
         shifted: whether weights may have a zero point, as only the uint8 kernels take them; see `unsigned`.
+        rounding: of weights, and what their biases become.
 
     Raises:
         GraphError: the program is quantized already.
@@ -76,7 +79,7 @@ def quantize_int8(
     kept = {t for t, r in ranges.items() if r.observer == KEPT}
     for tensor in kept:
         assignment.of.setdefault(tensor, parameters_for(ranges[tensor], arithmetic=kernels.arithmetic))
-    rewriter = _Rewriter(main, kernels, assignment, recipe, borders, kept, shifted)
+    rewriter = _Rewriter(main, kernels, assignment, recipe, borders, kept, shifted, rounding)
     for operator in main.operators:
         rewriter.add(operator, placement.get(operator))
     subgraph = rewriter.finish()
@@ -163,8 +166,10 @@ class _Rewriter:
         borders: Mapping[Tensor, str],
         kept: Collection[Tensor],
         shifted: bool,
+        rounding: Rounding,
     ) -> None:
         self.main = main
+        self.rounding = rounding
         self.kernels = kernels
         self.assignment = assignment
         self.recipe = recipe
@@ -287,7 +292,8 @@ class _Rewriter:
         scales = layer_scales_for(operator, self.kernels, s_x, s_y, self.recipe, self._shifted)
         new = {numbers.weights: self._weight_tensor(w, scales)}
         if b is not None and numbers.bias is not None and scales.bias is not None:
-            stored = quantize_bias(np.asarray(b.array()), scales.bias, self.arithmetic.largest_bias)
+            row = self.rounding.bias(np.asarray(w.array()), Grid.of(scales), np.asarray(b.array()))
+            stored = quantize_bias(row, scales.bias, self.arithmetic.largest_bias)
             quantization = Quantization(scales.bias, np.zeros(len(scales.bias), np.int64))
             new[numbers.bias] = Tensor(b.name, b.shape, self.arithmetic.bias, stored, quantization)
             self._record(
@@ -300,9 +306,8 @@ class _Rewriter:
         # Steps of an unrolled network share their weights: several tensors, one memory.
         key = (*memory_key(data), scales.axis, scales.weights.tobytes())
         if key not in self._constants:
-            zero = scales.zero_point
-            zero_points = np.full(len(scales.weights), zero, np.int64)
-            stored = quantize_weights(data, scales.weights, scales.axis, zero_point=zero)
+            zero_points = np.full(len(scales.weights), scales.zero_point, np.int64)
+            stored = self.rounding.codes(data, Grid.of(scales))
             quantization = Quantization(scales.weights, zero_points, scales.axis or 0)
             self._constants[key] = Tensor(w.name, w.shape, INT8, stored, quantization)
             why = f"weights: symmetric, {scales.how}"

@@ -30,14 +30,8 @@ from thinflow.quantize.ranges import (
     passes_limits,
 )
 from thinflow.quantize.recipe import PLAIN, Decision, QdqOptions, Quantized, Recipe, check_recipe
-from thinflow.quantize.weights import (
-    LayerScales,
-    has_symmetric_grid,
-    layer_scales,
-    memory_key,
-    quantize_bias,
-    quantize_weights,
-)
+from thinflow.quantize.rounding import NEAREST, Grid, Rounding
+from thinflow.quantize.weights import has_symmetric_grid, layer_scales, memory_key, quantize_bias
 from thinflow.typing import Array
 
 
@@ -48,12 +42,14 @@ def quantize_qdq(
     options: QdqOptions | None = None,
     *,
     imported: Mapping[Any, Range] | None = None,
+    rounding: Rounding = NEAREST,
 ) -> Quantized[Program]:
     """An 8-bit version of a float program, which stays as it is and shares float constants with the result.
 
     Args:
         ranges: of every float32 tensor that is not constant, see `calibrate`. What is missing stays float.
         imported: ranges the model was trained with, see `without_fake_quants`.
+        rounding: of weights, and what their biases become.
 
     Raises:
         ParameterError: the recipe asks for what an ONNX model cannot have.
@@ -63,7 +59,8 @@ def quantize_qdq(
     assignment = assign(program, placement, ranges, KERNELS, imported)
     for tensor, given in (imported or {}).items():
         assignment.of.setdefault(tensor, parameters_for(given, "given by the model"))
-    rewriter = _Rewriter(program, placement, assignment, recipe, options or QdqOptions(), imported or {})
+    choices = options or QdqOptions()
+    rewriter = _Rewriter(program, placement, assignment, recipe, choices, imported or {}, rounding)
     for operator in program.operators:
         rewriter.add(operator)
     float_operators = [(o, why) for o, why in placement.items() if why]
@@ -84,9 +81,10 @@ class _Rewriter:
         recipe: Recipe,
         options: QdqOptions,
         trained: Mapping[Any, Range],
+        rounding: Rounding,
     ) -> None:
         self.program, self.placement, self.assignment = program, placement, assignment
-        self.recipe, self.options = recipe, options
+        self.recipe, self.options, self.rounding = recipe, options, rounding
         self._trained = trained
         self.element: DType = dtype(options.activations)
         self.operators: list[Operator] = []
@@ -196,26 +194,26 @@ class _Rewriter:
             operator, KERNELS, s_x, 0.0, per_channel=per_channel, weight_max=weight_max, keep=keep,
             shifted=is_shifted,
         )  # fmt: skip
-        new = {numbers.weights: self._weight(KERNELS.weights(operator), scales)}
+        w, grid = KERNELS.weights(operator), Grid.of(scales, weight_max)
+        new = {numbers.weights: self._weight(w, grid)}
         if numbers.bias is not None and scales.bias is not None and scales.bias_row is not None:
-            new[numbers.bias] = self._bias(KERNELS.bias(operator), scales.bias_row, scales.bias)
+            row = self.rounding.bias(w.array(), grid, scales.bias_row)
+            new[numbers.bias] = self._bias(KERNELS.bias(operator), row, scales.bias)
         return new
 
-    def _weight(self, w: Tensor, scales: LayerScales) -> Tensor:
-        data, axis = w.array(), scales.axis
+    def _weight(self, w: Tensor, grid: Grid) -> Tensor:
+        data, axis, scales = w.array(), grid.axis, grid.scales
         # Steps of an unrolled network share their weights: several tensors, one memory.
-        key = (*memory_key(data), axis, scales.weights.tobytes(), scales.zero_point)
+        key = (*memory_key(data), axis, scales.tobytes(), grid.zero_point)
         if key not in self._constants:
-            if scales.zero_point:
-                shifted = quantize_weights(data, scales.weights, axis, zero_point=scales.zero_point)
-                codes, kind = (shifted.astype(np.int16) + 128).astype(np.uint8), UINT8
-            else:
-                codes, kind = quantize_weights(data, scales.weights, axis), INT8
+            codes, kind = self.rounding.codes(data, grid), INT8
+            if grid.zero_point:
+                codes, kind = (codes.astype(np.int16) + 128).astype(np.uint8), UINT8
             stored = self.constant(f"{w.name}/codes", codes, kind)
             how = "per tensor" if axis is None else f"per channel of axis {axis}"
-            self.record(stored, scales.weights, _weight_range(data), "weights", f"weights: symmetric, {how}")
-            zero = scales.zero_point + 128 if scales.zero_point else 0
-            self._constants[key] = self._dequantized(w.name, stored, scales.weights, axis, zero)
+            self.record(stored, scales, _weight_range(data), "weights", f"weights: symmetric, {how}")
+            zero = grid.zero_point + 128 if grid.zero_point else 0
+            self._constants[key] = self._dequantized(w.name, stored, scales, axis, zero)
         return self._constants[key]
 
     def _bias(self, b: Tensor, row: Array, scales: Array) -> Tensor:

@@ -11,6 +11,7 @@ from thinflow.quantize.int8 import quantize_int8
 from thinflow.quantize.qdq import quantize_qdq
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import QdqOptions, Quantized, Recipe, check_recipe
+from thinflow.quantize.rounding import NEAREST, Rounding
 from thinflow.quantize.small_weights import dynamic, float16, store_half, weights_only
 from thinflow.tflite.model import Program
 
@@ -30,7 +31,11 @@ def storing(program: Program, recipe: Recipe) -> Storing | None:
 
 @overload
 def quantize_program(
-    program: Program, recipe: Recipe, ranges: Mapping[Any, Range] | None = None
+    program: Program,
+    recipe: Recipe,
+    ranges: Mapping[Any, Range] | None = None,
+    *,
+    rounding: Rounding = NEAREST,
 ) -> Quantized[Program]: ...
 @overload
 def quantize_program(
@@ -40,6 +45,7 @@ def quantize_program(
     *,
     options: QdqOptions | None = None,
     imported: Mapping[Any, Range] | None = None,
+    rounding: Rounding = NEAREST,
 ) -> Quantized[onnx.Program]: ...
 def quantize_program(
     program: Program | onnx.Program,
@@ -48,12 +54,14 @@ def quantize_program(
     *,
     options: QdqOptions | None = None,
     imported: Mapping[Any, Range] | None = None,
+    rounding: Rounding = NEAREST,
 ) -> Quantized[Any]:
     """The program in a recipe's scheme; the given one stays as it is and shares constants with it.
 
     Args:
         ranges: of activations, see `calibrate`; only schemes with `Recipe.needs_samples` look at them.
         options, imported: for ONNX; see `quantize_qdq`.
+        rounding: of weights, and what their biases become; float16 has no use for it.
 
     Raises:
         GraphError: the program is quantized already.
@@ -65,7 +73,10 @@ def quantize_program(
         recipe.check_names((o for block in program.programs() for o in block.operators), "ONNX")
         if recipe.scheme == "float16":
             return store_half(program, recipe)
-        return quantize_qdq(program, ranges or {}, recipe, options, imported=imported)
+        return quantize_qdq(program, ranges or {}, recipe, options, imported=imported, rounding=rounding)
     recipe.check_names((o for subgraph in program.subgraphs for o in subgraph.operators), "LiteRT")
     scheme = storing(program, recipe)
-    return quantize_int8(program, ranges or {}, recipe) if scheme is None else scheme.apply(program)
+    if scheme is None:
+        return quantize_int8(program, ranges or {}, recipe, rounding=rounding)
+    scheme.rounding = rounding
+    return scheme.apply(program)

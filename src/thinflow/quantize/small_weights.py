@@ -5,7 +5,7 @@ The schemes "dynamic", "int8_weights", "int4_weights" and "float16". None of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,17 +16,11 @@ from thinflow.onnx import program as onnx
 from thinflow.onnx.protos import ELEMENT_TYPES
 from thinflow.quantize.constants import Reading, Smaller, Storing
 from thinflow.quantize.kernels import is_float
-from thinflow.quantize.kernels.litert import Weights, weights_of
+from thinflow.quantize.kernels.litert import INT8_KERNELS, Weights, weights_of
 from thinflow.quantize.qdq import unique_names
 from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe
-from thinflow.quantize.weights import (
-    INT4_MAX,
-    WEIGHT_MAX,
-    clipped_scales,
-    quantize_weights,
-    usable_scales,
-    weight_scales,
-)
+from thinflow.quantize.rounding import Grid, Rounding
+from thinflow.quantize.weights import INT4_MAX, WEIGHT_MAX, memory_key, usable_scales, weight_scales
 from thinflow.tflite import model as tflite
 from thinflow.tflite.model import Operator, Program, Quantization, Tensor
 from thinflow.typing import Array
@@ -71,6 +65,9 @@ def _layers(program: Program) -> list[Operator]:
 
 @dataclass
 class _IntegerWeights(Storing):
+    # Of weights and a bias: layers that share both share the new bias, too.
+    _biases: dict[tuple[Any, ...], Tensor] = field(default_factory=dict)
+
     def choose(self, operator: Operator, number: int, constant: Tensor) -> Smaller | str:
         weights = weights_of(operator)
         if weights is None or weights.number != number:
@@ -91,21 +88,47 @@ class _IntegerWeights(Storing):
         Args:
             spread: repeat one scale for every output channel.
         """
-        return self.once(weights.tensor, axis, bits, spread, make=lambda: _made(weights, axis, bits, spread))
+        made = partial(_made, weights, axis, bits, spread, self.rounding)
+        return self.once(weights.tensor, axis, bits, spread, make=made)
+
+    def bias(self, operator: Operator, stored: Tensor) -> tuple[int, Tensor] | None:
+        kernel = INT8_KERNELS.table.get(operator.code)
+        number = None if kernel is None or kernel.weighted is None else kernel.weighted.bias
+        bias, w = INT8_KERNELS.bias(operator), INT8_KERNELS.weights(operator)
+        if number is None or bias is None or w is None or not bias.is_constant or not is_float(bias):
+            return None
+        data, old = np.asarray(w.array()), np.asarray(bias.array())
+        new = self.rounding.bias(data, _grid(stored), old)
+        if new is old:
+            return None
+        key = (*memory_key(data), *memory_key(old))
+        if key not in self._biases:
+            self._biases[key] = replace(bias, data=new.astype(np.float32))
+        return number, self._biases[key]
 
 
-def _made(weights: Weights, axis: int | None, bits: int, spread: bool) -> tuple[Tensor, Decision]:
+def _grid(stored: Tensor) -> Grid:
+    """The grid that stored weights lie on."""
+    quantization = stored.quantization
+    assert quantization is not None, "integers have a scale"
+    axis = quantization.axis if quantization.is_per_channel else None
+    return Grid(quantization.scale, axis, INT4_MAX if stored.dtype is INT4 else WEIGHT_MAX)
+
+
+def _made(
+    weights: Weights, axis: int | None, bits: int, spread: bool, rounding: Rounding
+) -> tuple[Tensor, Decision]:
     data = np.asarray(weights.tensor.array())
     limit = WEIGHT_MAX if bits == 8 else INT4_MAX
     # No bias and no scale of activations to get along with: only channels of zeros are mended.
     scales = usable_scales(weight_scales(data, axis, limit), None, 1.0, 0.0)
     # At 8 bits clipping gains nothing measurable, at 4 it does.
     if bits < 8:
-        scales = clipped_scales(data, scales, axis, limit)
+        scales = rounding.clipped(data, Grid(scales, axis, limit)).scales
     how = "per tensor" if axis is None else f"per channel of dimension {axis}"
     if axis is None and spread:
         axis, scales = weights.axis, np.repeat(scales, data.shape[weights.axis])
-    quantized = quantize_weights(data, scales, axis, limit)
+    quantized = rounding.codes(data, Grid(scales, axis, limit))
     element = INT8 if bits == 8 else INT4
     name = f"{weights.tensor.name}/{element.name}"
     quantization = Quantization(scales, np.zeros(len(scales), np.int64), axis or 0)
