@@ -8,86 +8,60 @@ cannot convert is told in a line on stdout and left out.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf  # noqa: TID251
-import tf2onnx
-
-tf1 = tf.compat.v1
+from converters import attempt, onnx_by_runtime, tflite_by_converter
 
 
 def main() -> None:
     source, feed, fetch, folder, name, *calibration = sys.argv[1:]
     stem = Path(folder) / name
-    attempt("TFLiteConverter", lambda: write_tflite(source, feed, fetch, f"{stem}_tf.tflite", []))
-    attempt("tf2onnx", lambda: write_onnx(source, feed, fetch, f"{stem}.onnx"))
-    if calibration:
-        arrays = next(iter(np.load(calibration[0]).values()))
-        samples = [a[None] for a in arrays]
-        attempt(
-            "TFLiteConverter, int8",
-            lambda: write_tflite(source, feed, fetch, f"{stem}_tf_int8.tflite", samples),
-        )
-        attempt(
-            "onnxruntime.quantization",
-            lambda: quantize_onnx(f"{stem}.onnx", f"{stem}_int8.onnx", f"{feed}:0", samples),
-        )
-
-
-def attempt(what: str, convert: Callable[[], None]) -> None:
-    try:
-        convert()
-    except Exception as error:  # whatever it is, the other peers go on
-        first = next(iter(str(error).strip().splitlines()), "")
-        print(f"failed: {what}: {type(error).__name__}: {first[:120]}")
-
-
-def write_tflite(source: str, feed: str, fetch: str, target: str, samples: list[np.ndarray]) -> None:
-    converter = tf1.lite.TFLiteConverter.from_frozen_graph(source, [feed], [fetch])
+    samples = [a[None] for a in next(iter(np.load(calibration[0]).values()))] if calibration else []
+    tflite, plain = partial(write_tflite, source, feed, fetch), Path(f"{stem}.onnx")
+    tell("TFLiteConverter", partial(tflite, Path(f"{stem}_tf.tflite"), []))
+    tell("tf2onnx", partial(write_onnx, source, feed, fetch, plain))
     if samples:
-
-        def calibration() -> Iterator[list[np.ndarray]]:
-            for sample in samples:
-                yield [sample]
-
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        converter.representative_dataset = calibration
-    Path(target).write_bytes(converter.convert())
+        tell("TFLiteConverter, int8", partial(tflite, Path(f"{stem}_tf_int8.tflite"), samples))
+        target = Path(f"{stem}_int8.onnx")
+        tell("onnxruntime.quantization", partial(write_onnx_int8, plain, target, samples))
 
 
-def write_onnx(source: str, feed: str, fetch: str, target: str) -> None:
-    definition = tf1.GraphDef.FromString(Path(source).read_bytes())
+def tell(what: str, make: Callable[[], object]) -> None:
+    problem = attempt(make)
+    if problem:
+        print(f"failed: {what}: {problem}")
+
+
+def write_tflite(source: str, feed: str, fetch: str, target: Path, samples: list[np.ndarray]) -> None:
+    import tensorflow as tf  # noqa: TID251
+
+    converter = tf.compat.v1.lite.TFLiteConverter.from_frozen_graph(source, [feed], [fetch])
+    tflite_by_converter(converter, samples, target)
+
+
+def write_onnx(source: str, feed: str, fetch: str, target: Path) -> None:
+    import tensorflow as tf  # noqa: TID251
+    import tf2onnx
+
+    definition = tf.compat.v1.GraphDef.FromString(Path(source).read_bytes())
     tf2onnx.convert.from_graph_def(
-        definition, input_names=[f"{feed}:0"], output_names=[f"{fetch}:0"], opset=17, output_path=target
+        definition,
+        input_names=[f"{feed}:0"],
+        output_names=[f"{fetch}:0"],
+        opset=17,
+        output_path=str(target),
     )
 
 
-def quantize_onnx(source: str, target: str, feed: str, samples: list[np.ndarray]) -> None:
-    """As ONNX Runtime's documentation advises for x86: unsigned activations, signed weights per channel."""
-    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-    from onnxruntime.quantization.shape_inference import quant_pre_process
+def write_onnx_int8(source: Path, target: Path, samples: list[np.ndarray]) -> None:
+    """As ONNX Runtime's documentation advises for x86: unsigned activations."""
+    from onnxruntime.quantization import QuantType
 
-    class Reader(CalibrationDataReader):
-        def __init__(self) -> None:
-            self._left = iter(samples)
-
-        def get_next(self) -> dict[str, np.ndarray] | None:
-            sample = next(self._left, None)
-            return None if sample is None else {feed: sample}
-
-    prepared = f"{target}.prepared"
-    quant_pre_process(source, prepared, skip_symbolic_shape=True)
-    quantize_static(
-        prepared,
-        target,
-        Reader(),
-        quant_format=QuantFormat.QDQ,
-        per_channel=True,
-        activation_type=QuantType.QUInt8,
-        weight_type=QuantType.QInt8,
-    )
+    onnx_by_runtime(source, target, samples, activation_type=QuantType.QUInt8)
 
 
-main()
+if __name__ == "__main__":
+    main()

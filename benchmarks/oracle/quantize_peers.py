@@ -1,88 +1,113 @@
 """One network in the eight bits of others: quantize_peers.py NAME.keras NAME.onnx SAMPLES.npz FOLDER.
 
-Of the network up to its logits. Writes a file for each tool and setting into the folder, and tells which in a
-line on stdout: `SETTING<tab>FILE`, or `failed: SETTING: why`. Tools that are not installed are left out.
+Of the network up to its logits. Writes a file for each tool and setting into the folder, and tells which in
+a line on stdout: `SETTING<tab>FILE<tab>SECONDS`, or `failed: SETTING: why`. What counts is the best setting
+of a tool, so each has several. Tools that are not installed fail with that reason.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from converters import attempt, onnx_by_runtime, tflite_by_converter
+
+Samples = list[np.ndarray]
+"""Inputs, each with its batch of 1."""
 
 
 def main() -> None:
     keras_file, onnx_file, samples_file, folder = sys.argv[1:]
     samples = [a[None] for a in np.load(samples_file)["x"]]
-    target = Path(folder)
-    attempt(
-        "TFLiteConverter", lambda: with_tflite_converter(keras_file, samples, target / "converter.tflite")
-    )
-    for method, settings in ORT_SETTINGS.items():
-        attempt(
-            f"ONNX Runtime, {method}",
-            lambda method=method, settings=settings: with_onnxruntime(
-                onnx_file, samples, target / f"ort_{method}.onnx", method, settings
-            ),
+    for number, (setting, suffix, make) in enumerate(settings(Path(keras_file), Path(onnx_file))):
+        target, started = Path(folder) / f"peer_{number}{suffix}", time.monotonic()
+        problem = attempt(partial(make, samples, target))
+        took = time.monotonic() - started
+        print(f"failed: {setting}: {problem}" if problem else f"{setting}\t{target}\t{took:.1f}", flush=True)
+
+
+def settings(keras_file: Path, onnx_file: Path) -> Iterator[tuple[str, str, Callable[[Samples, Path], None]]]:
+    """Name, suffix of the file, and what writes it of samples and its path."""
+    yield "TFLiteConverter", ".tflite", partial(with_tflite_converter, keras_file)
+    if is_recurrent(keras_file):
+        yield (
+            "TFLiteConverter, unrolled",
+            ".tflite",
+            partial(with_tflite_converter, keras_file, unrolled=True),
         )
-    attempt("NNCF", lambda: with_nncf(onnx_file, samples, target / "nncf.onnx"))
-    attempt("LiteRT quantizer", lambda: with_litert_quantizer(keras_file, samples, target / "litert.tflite"))
+    for method, options in ORT_METHODS.items():
+        yield f"ONNX Runtime, {method}", ".onnx", partial(with_onnxruntime, onnx_file, method, options)
+    for told, options in NNCF_SETTINGS.items():
+        yield f"NNCF{told}", ".onnx", partial(with_nncf, onnx_file, options)
+    plain = onnx_file.with_name("peers_float.tflite")
+    attempt(partial(with_tflite_converter, keras_file, [], plain))
+    for told, algorithm in LITERT_ALGORITHMS.items():
+        yield f"LiteRT quantizer{told}", ".tflite", partial(with_litert_quantizer, plain, algorithm)
+    for told, equalizes in (("AIMET", False), ("AIMET, equalized", True)):
+        yield told, ".onnx", partial(with_aimet, onnx_file, equalizes)
 
 
-def attempt(setting: str, make: Callable[[], Path]) -> None:
-    """Tell of a file, or why there is none."""
-    try:
-        print(f"{setting}\t{make()}", flush=True)
-    except ModuleNotFoundError as error:
-        print(f"failed: {setting}: {error.name} is not installed")
-    except Exception as error:  # whatever it is, the other peers go on
-        first = next(iter(str(error).strip().splitlines()), "")
-        print(f"failed: {setting}: {type(error).__name__}: {first[:120]}")
+# ------------------------------------------------------------------------------------------ TFLiteConverter
 
 
-def up_to_logits(path: str):
-    """The network without its softmax, with a batch of 1."""
+def is_recurrent(path: Path) -> bool:
+    """Whether layers of a network repeat themselves in time."""
+    from zipfile import ZipFile
+
+    with ZipFile(path) as archive:
+        return b'"unroll"' in archive.read("config.json")
+
+
+def up_to_logits(path: Path, *, unrolled: bool = False):
+    """The network without its softmax; on demand with every step of its recurrent layers written out."""
     import keras
 
     model = keras.models.load_model(path, compile=False)
     names = [layer.name for layer in model.layers]
-    result = model.get_layer("logits").output if "logits" in names else model.output
-    return keras.Model(model.input, result)
+    model = keras.Model(model.input, model.get_layer("logits").output if "logits" in names else model.output)
+    if not unrolled:
+        return model
+
+    def again(layer):
+        return type(layer).from_config(_unrolled(layer.get_config()))
+
+    written = keras.models.clone_model(model, clone_function=again)
+    written.set_weights(model.get_weights())
+    return written
 
 
-def saved_model(path: str, folder: Path) -> str:
-    """A SavedModel of a network for one sample, which has its variables frozen when it is converted."""
+def _unrolled(config: object) -> object:
+    """A layer's config with every `unroll` set, those of layers inside too."""
+    if isinstance(config, dict):
+        return {key: True if key == "unroll" else _unrolled(value) for key, value in config.items()}
+    return config
+
+
+def with_tflite_converter(path: Path, samples: Samples, target: Path, *, unrolled: bool = False) -> None:
+    """By a SavedModel for one sample, which has its variables frozen when it is converted.
+
+    Without unrolling it crashes on loops, in the interpreter that calibrates.
+    """
     import keras
     import tensorflow as tf  # noqa: TID251
 
-    model, archive = up_to_logits(path), keras.export.ExportArchive()
+    model, archive = up_to_logits(path, unrolled=unrolled), keras.export.ExportArchive()
     archive.track(model)
     signature = [tf.TensorSpec((1, *model.input.shape[1:]), tf.float32)]
     archive.add_endpoint("serve", lambda x: model(x, training=False), signature)
-    archive.write_out(str(folder), verbose=False)
-    return str(folder)
-
-
-def with_tflite_converter(path: str, samples: list[np.ndarray], target: Path, quantize: bool = True) -> Path:
-    import tensorflow as tf  # noqa: TID251
-
-    folder = saved_model(path, target.with_suffix(".saved"))
+    folder = str(target.with_suffix(".saved"))
+    archive.write_out(folder, verbose=False)
     converter = tf.lite.TFLiteConverter.from_saved_model(folder)
-    if quantize:
-
-        def calibration() -> Iterator[list[np.ndarray]]:
-            for sample in samples:
-                yield [sample]
-
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        converter.representative_dataset = calibration
-    target.write_bytes(converter.convert())
-    return target
+    tflite_by_converter(converter, samples, target)
 
 
-ORT_SETTINGS: dict[str, dict[str, object]] = {
+# ------------------------------------------------------------------------------------------------ the others
+
+ORT_METHODS: dict[str, dict[str, object]] = {
     "MinMax": {},
     "Entropy": {},
     "Percentile": {"CalibPercentile": 99.999},
@@ -90,70 +115,70 @@ ORT_SETTINGS: dict[str, dict[str, object]] = {
 
 
 def with_onnxruntime(
-    source: str, samples: list[np.ndarray], target: Path, method: str, settings: dict[str, object]
-) -> Path:
-    from onnxruntime.quantization import (
-        CalibrationDataReader,
-        CalibrationMethod,
-        QuantFormat,
-        QuantType,
-        quantize_static,
+    source: Path, method: str, options: dict[str, object], samples: Samples, target: Path
+) -> None:
+    from onnxruntime.quantization import QuantType
+
+    onnx_by_runtime(
+        source, target, samples, method=method, activation_type=QuantType.QInt8, extra_options=options
     )
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    prepared = target.with_suffix(".prepared.onnx")
-    quant_pre_process(source, prepared, skip_symbolic_shape=True)
-    import onnx
-
-    name = onnx.load(source).graph.input[0].name
-
-    class Reader(CalibrationDataReader):
-        def __init__(self) -> None:
-            self._left = iter(samples)
-
-        def get_next(self) -> dict[str, np.ndarray] | None:
-            sample = next(self._left, None)
-            return None if sample is None else {name: sample}
-
-    quantize_static(
-        prepared,
-        target,
-        Reader(),
-        quant_format=QuantFormat.QDQ,
-        per_channel=True,
-        activation_type=QuantType.QInt8,
-        weight_type=QuantType.QInt8,
-        calibrate_method=getattr(CalibrationMethod, method),
-        extra_options=settings,
-    )
-    return target
 
 
-def with_nncf(source: str, samples: list[np.ndarray], target: Path) -> Path:
+NNCF_SETTINGS: dict[str, dict[str, object]] = {
+    "": {},
+    ", accurate bias": {"fast_bias_correction": False, "preset": "mixed"},
+    ", transformer": {"fast_bias_correction": False, "model_type": "transformer"},
+}
+
+
+def with_nncf(source: Path, options: dict[str, object], samples: Samples, target: Path) -> None:
     import nncf
     import onnx
 
     model = onnx.load(source)
     name = model.graph.input[0].name
     data = nncf.Dataset(samples, lambda x: {name: x})
-    onnx.save(nncf.quantize(model, data, subset_size=len(samples), fast_bias_correction=False), target)
-    return target
+    kinds = {"preset": nncf.QuantizationPreset, "model_type": nncf.ModelType}
+    chosen = {key: kinds[key](value) if key in kinds else value for key, value in options.items()}
+    onnx.save(nncf.quantize(model, data, subset_size=len(samples), **chosen), target)
 
 
-def with_litert_quantizer(path: str, samples: list[np.ndarray], target: Path) -> Path:
-    from ai_edge_quantizer import quantizer, recipe
+LITERT_ALGORITHMS = {"": "MIN_MAX_UNIFORM_QUANT", ", MSE": "MSE", ", OCTAV": "OCTAV", ", GPTQ": "GPTQ"}
 
-    plain = with_tflite_converter(path, samples, target.with_suffix(".float.tflite"), quantize=False)
+
+def with_litert_quantizer(plain: Path, algorithm: str, samples: Samples, target: Path) -> None:
+    from ai_edge_litert.interpreter import Interpreter
+    from ai_edge_quantizer import algorithm_manager, quantizer, recipe
+
     maker = quantizer.Quantizer(str(plain))
-    maker.load_quantization_recipe(recipe.static_wi8_ai8())
-    import tensorflow as tf  # noqa: TID251
-
-    runner = tf.lite.Interpreter(str(plain)).get_signature_list() or {"serving_default": None}
-    key = next(iter(runner))
-    name = next(iter(tf.lite.Interpreter(str(plain)).get_signature_runner(key).get_input_details()))
+    maker.load_quantization_recipe(recipe.static_wi8_ai8(algorithm_manager.AlgorithmName[algorithm]))
+    ((key, ends),) = Interpreter(str(plain)).get_signature_list().items()
+    (name,) = ends["inputs"]
     ranges = maker.calibrate({key: [{name: sample} for sample in samples]})
     maker.quantize(ranges).export_model(str(target), overwrite=True)
-    return target
 
 
-main()
+def with_aimet(source: Path, equalizes: bool, samples: Samples, target: Path) -> None:
+    import aimet_onnx
+    import onnx
+    from aimet_onnx.cross_layer_equalization import equalize_model
+
+    configs = Path(aimet_onnx.__file__).parent / "common" / "quantsim_config"
+    by_channel = configs / "default_config_per_channel.json"
+    model = onnx.load(source)
+    if equalizes:
+        equalize_model(model)
+    simulated = aimet_onnx.QuantizationSimModel(
+        model,
+        param_type="int8",
+        activation_type="int8",
+        config_file=str(by_channel),
+        providers=["CPUExecutionProvider"],
+    )
+    feed = model.graph.input[0].name
+    simulated.compute_encodings([{feed: sample} for sample in samples])
+    onnx.save(simulated.to_onnx_qdq(), target)
+
+
+if __name__ == "__main__":
+    main()
