@@ -16,6 +16,7 @@ from thinflow.optimize.sqnr import Score, SqnrMeter, before_squashing, main_bloc
 from thinflow.optimize.trials import Climb, Trial
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.fit import Fit
+from thinflow.quantize.macs import multiplications
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import PLAIN, QdqOptions, Quantized, Recipe
 from thinflow.quantize.rescale import UNEQUAL, Rescaling
@@ -36,22 +37,35 @@ class Effort(NamedTuple):
     """How much is tried.
 
     Attributes:
-        samples: that are looked at; more are left out, evenly. They are kept in memory: 400 pictures of
-            224x224x3 floats are 240 MB.
+        samples: that are looked at; more are left out, evenly. They are kept in memory: 256 pictures of
+            224x224x3 floats are 154 MB.
+        multiplications: of all of them in one walk; of large networks fewer samples are looked at.
         folds: how many of the four parts of the samples judge in turn.
         words: of the command line.
     """
 
     samples: int
+    multiplications: float
     folds: int
     words: str
 
+    def most_samples(self, program: tflite.Program | onnx.Program) -> int:
+        """Samples of a program that are looked at, at most."""
+        each = max(sum(multiplications(program).values()), 1)
+        return min(self.samples, max(FEWEST, int(self.multiplications / each)))
 
+
+FEWEST = 16
+"""Samples of the largest networks that are looked at: a smaller part for judging would tell nothing."""
+
+# A walk of 10^10 multiplications takes LiteRT's reference kernels about a second, and a climb walks some ten
+# times (python -m benchmarks ptq_cost). By the size of the network, and not by time: what is made must not
+# depend on the machine.
 EFFORTS = {
-    "none": Effort(0, 0, "the recipe as it stands, nothing tried"),
-    "fast": Effort(16, 1, "mends what would wreck the model; seconds"),
-    "default": Effort(64, 1, "also what often helps and makes nothing slower; tens of seconds"),
-    "best": Effort(256, 4, "also what rarely helps, judged on all samples in turn; minutes"),
+    "none": Effort(0, 0, 0, "the recipe as it stands, nothing tried"),
+    "fast": Effort(16, 1e10, 1, "mends what would wreck the model; seconds"),
+    "default": Effort(64, 1e10, 1, "also what often helps and makes nothing slower; tens of seconds"),
+    "best": Effort(256, 1e11, 4, "also what rarely helps, judged on all samples in turn; minutes"),
 }
 """Every effort, from the smallest."""
 
@@ -235,7 +249,8 @@ def smaller_program(
         ParameterError: there is no such effort.
         FeedError: no samples, or they do not fit.
     """
-    few = [] if made_up else spread(feeds, require_effort(effort).samples)
+    level = require_effort(effort)
+    few = [] if made_up or not level.samples else spread(feeds, level.most_samples(goal.program))
     way = climb(goal, few, recipe, effort, progress)
     fit = goal.fit(feeds, few, progress)
     quantized = fit.quantized(way.recipe)
