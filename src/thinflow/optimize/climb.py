@@ -12,11 +12,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from thinflow.errors import ParameterError, closest
 from thinflow.onnx import program as onnx
 from thinflow.optimize.rungs import Best, Rung, rungs
-from thinflow.optimize.sqnr import Score, SqnrMeter, before_squashing, main_block, recipe_for_part
+from thinflow.optimize.sqnr import Score, SqnrMeter, before_squashing, recipe_for_part
 from thinflow.optimize.trials import Climb, Trial
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.fit import Fit
-from thinflow.quantize.macs import multiplications
+from thinflow.quantize.macs import main_block, multiplications
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import PLAIN, QdqOptions, Quantized, Recipe
 from thinflow.quantize.rescale import UNEQUAL, Rescaling

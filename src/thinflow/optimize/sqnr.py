@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from thinflow.onnx.writer import to_bytes as onnx_to_bytes
 from thinflow.optimize.converted import RuntimeModel
 from thinflow.optimize.quality import LOUDEST
 from thinflow.optimize.quantized import with_float_borders
-from thinflow.program.model import Block
+from thinflow.quantize.macs import main_block
 from thinflow.quantize.recipe import Recipe, names_of
 from thinflow.tflite import model as tflite
 from thinflow.tflite.writer import to_bytes as tflite_to_bytes
@@ -34,11 +34,6 @@ _SQUASHING = frozenset(("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "LOGSOFTMAX", "SIG
 _ACTING = frozenset(("CALL_ONCE", "ASSIGN_VARIABLE"))
 # Above what float answers of a working model differ by; its square, 1e60, is a float64 with room for a sum.
 _DEAFENING = 1e30
-
-
-def main_block(program: tflite.Program | onnx.Program) -> Block[Any, Any]:
-    """The operators that run when a program does."""
-    return program if isinstance(program, onnx.Program) else program.subgraphs[0]
 
 
 def before_squashing(program: P) -> P:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from thinflow.onnx import program as onnx
-from thinflow.program.model import Operator
+from thinflow.program.model import Block, Operator
 from thinflow.quantize.kernels import Kernels
 from thinflow.quantize.kernels import litert as litert_kernels
 from thinflow.quantize.kernels import onnx as onnx_kernels
@@ -18,18 +18,25 @@ def multiplications(program: tflite.Program | onnx.Program) -> dict[Operator[Any
 
     Open sizes count as 1. Loops count once, as only what stands outside of them is counted.
     """
-    if isinstance(program, onnx.Program):
-        found = {o: _layer(o, onnx_kernels.INT8_KERNELS) for o in program.operators}
-    else:
-        found = {o: _layer(o, litert_kernels.INT8_KERNELS) for o in program.subgraphs[0].operators}
+    is_onnx = isinstance(program, onnx.Program)
+    kernels: Kernels = onnx_kernels.INT8_KERNELS if is_onnx else litert_kernels.INT8_KERNELS
+    operators: list[Operator[Any]] = [*main_block(program).operators]
+    found = {operator: _layer(operator, kernels) for operator in operators}
     return {operator: count for operator, count in found.items() if count}
+
+
+def main_block(program: tflite.Program | onnx.Program) -> Block[Any, Any]:
+    """The operators that run when a program does."""
+    return program if isinstance(program, onnx.Program) else program.subgraphs[0]
 
 
 def _layer(operator: Operator[Any], kernels: Kernels) -> int:
     w = kernels.weights(operator)
     axis = kernels.weight_axis(operator) if w is not None else None
-    sizes, y = (w.shape, operator.outputs[0].shape) if w is not None else (None, None)
-    if sizes is None or y is None or axis is None or not sizes:
+    y = operator.outputs[0].shape
+    if w is None or axis is None or y is None:
         return 0
     # Each number of the output is a sum over the weights of its channel.
-    return math.prod(n or 1 for n in y) * (math.prod(n or 1 for n in sizes) // max(sizes[axis] or 1, 1))
+    sizes: tuple[int, ...] = w.array().shape
+    each = math.prod(sizes) // max(sizes[axis], 1)
+    return each * math.prod(n or 1 for n in y)
