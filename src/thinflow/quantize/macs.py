@@ -39,4 +39,5 @@ def _layer(operator: Operator[Any], kernels: Kernels) -> int:
     # Each number of the output is a sum over the weights of its channel.
     sizes: tuple[int, ...] = w.array().shape
     each = math.prod(sizes) // max(sizes[axis], 1)
-    return each * math.prod(n or 1 for n in y)
+    positions: int = math.prod(n or 1 for n in y)
+    return each * positions
