@@ -1,6 +1,7 @@
 """`python -m benchmarks [NAME ...] [--quick] [--list]`: the table of budgets; all in RESULTS.md.
 
-`python -m benchmarks ptq` compares eight-bit models with those of other tools instead.
+`python -m benchmarks ptq` compares eight-bit models with those of other tools instead, and
+`python -m benchmarks int8_kernels` times LiteRT's integer kernels beside its float ones.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ def main() -> int:
         from benchmarks.ptq.compare import main as compare
 
         return compare(sys.argv[2:])
+    if sys.argv[1:2] == ["int8_kernels"]:
+        from benchmarks.int8_kernels import main as kernels
+
+        return kernels(sys.argv[2:])
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure speed, size and memory."
     )

@@ -130,7 +130,7 @@ def test_batch_statistics_stay_float() -> None:
     result = quantize(program)
     left = [o.code for o, _ in result.float_operators]
     assert left == ["MEAN", "SQUARED_DIFFERENCE", "MEAN", "ADD", "RSQRT", "MUL", "MUL", "SUB", "MUL", "ADD"]
-    assert codes(result.program)[-4:] == ["QUANTIZE", "RELU", "CONV_2D", "DEQUANTIZE"]
+    assert codes(result.program)[-4:] == ["ADD", "QUANTIZE", "CONV_2D", "DEQUANTIZE"]
     assert codes(result.program).count("QUANTIZE") == 2
     assert codes(result.program).count("DEQUANTIZE") == 2
     feed = samples(program)[0]
@@ -173,14 +173,14 @@ def test_fixed_output_rules_its_class_or_is_requantized() -> None:
     x = b.conv(b.input(1, 8, 8, 4), 4, act="NONE")
     y = b.op("RESHAPE", b.op("LOGISTIC", x), b.const(np.array([64, 4])))
     program = b.program(y)
-    result = quantize(program)
+    result = quantize(program, float_parts=())
     assert codes(result.program) == ["QUANTIZE", "CONV_2D", "LOGISTIC", "RESHAPE", "DEQUANTIZE"]
     assert scale_of(result.program.subgraphs[0].operators[3].outputs[0]) == 1 / 256
 
     b = Builder()
     x = b.conv(b.input(1, 8, 8, 4), 4, act="NONE")
     program = b.program(b.op("CONCATENATION", b.op("LOGISTIC", x), x, axis=3))
-    result = quantize(program)
+    result = quantize(program, float_parts=())
     assert codes(result.program) == [
         "QUANTIZE",
         "CONV_2D",
@@ -193,21 +193,48 @@ def test_fixed_output_rules_its_class_or_is_requantized() -> None:
     assert sqnr(run(program, feed)[0], run(result.program, feed)[0]) > 30
 
 
-def test_relu_takes_over_the_scale_of_its_input() -> None:
+def test_relu_is_what_the_scale_of_its_input_cuts_off() -> None:
     b = Builder()
     x = b.conv(b.input(1, 8, 8, 4), 4, act="NONE")
-    result = quantize(b.program(b.op("RELU", x)))
-    relu = next(o for o in result.program.subgraphs[0].operators if o.code == "RELU")
-    assert scale_of(relu.inputs[0]) == scale_of(relu.outputs[0])
-    assert relu.inputs[0].quantization.zero_point[0] == -128
+    program = b.program(b.op("RELU", x))
+    result = quantize(program)
+    # LiteRT's own kernel takes half a hundred times as long as XNNPACK's in float.
+    assert codes(result.program) == ["QUANTIZE", "CONV_2D", "DEQUANTIZE"]
+    conv = result.program.subgraphs[0].operators[1]
+    assert conv.outputs[0].quantization.zero_point[0] == -128
+    feed = samples(program)[0]["in0"]
+    assert sqnr(run(program, feed)[0], run(result.program, feed)[0]) > 30
+
+
+def test_relu_of_a_number_that_others_read_is_computed() -> None:
+    b = Builder()
+    x = b.conv(b.input(1, 8, 8, 4), 4, act="NONE")
+    program = b.program(b.op("RELU", x), b.op("MUL", x, x))
+    for parts, wanted in ((("slow",), ""), ((), "INT8")):
+        result = quantize(program, float_parts=parts)
+        relu = next(o for o in result.program.subgraphs[0].operators if o.code == "RELU")
+        assert relu.outputs[0].dtype.name.upper() == (wanted or "FLOAT")
+        feed = samples(program)[0]["in0"]
+        for a, found in zip(run(program, feed), run(result.program, feed), strict=True):
+            assert sqnr(a, found) > 30
 
 
 def test_saturating_reader_cuts_the_range() -> None:
-    b = Builder()
-    x = b.op("MUL", b.input(1, 8), b.const(np.float32(100)))
-    result = quantize(b.program(b.op("LOGISTIC", x)))
-    logistic = next(o for o in result.program.subgraphs[0].operators if o.code == "LOGISTIC")
-    assert scale_of(logistic.inputs[0]) == np.float32(16 / 255)
+    for parts in ((), ("scores",)):
+        b = Builder()
+        x = b.conv(b.input(1, 8, 8, 4), 4, act="NONE")
+        x.name = "logits"
+        big = b.op(
+            "CONV_2D",
+            x,
+            b.normal(2, 1, 1, 4, scale=100.0),
+            b.normal(2),
+            **CONV,
+            fused_activation_function="NONE",
+        )
+        result = quantize(b.program(b.op("LOGISTIC", big)), float_parts=parts)
+        conv = [o for o in result.program.subgraphs[0].operators if o.code == "CONV_2D"][-1]
+        assert scale_of(conv.outputs[0]) == np.float32(16 / 255)
 
 
 def test_skips_are_recorded() -> None:
@@ -371,7 +398,7 @@ def test_comparisons_need_scales_below_one(limit: float) -> None:
     b = Builder()
     x = b.conv(b.input(1, 8, 8, 3), 4, act="NONE")
     program = b.program(b.op("GREATER", x, b.const(np.float32([limit])), out=(BOOL,)))
-    quantized = quantize(program)
+    quantized = quantize(program, float_parts=())
     codes_of = [o.inputs[0].dtype for o in quantized.program.subgraphs[0].operators if o.code == "GREATER"]
     assert codes_of == [FLOAT if limit == 900.0 else INT8]
     if limit == 900.0:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
 from tests.quantize.programs import POOL, Builder, codes, quantize, run, samples, sqnr
+from thinflow.quantize.kernels.litert import CLAMPS
 from thinflow.tflite.model import Program, Tensor
 
 HWC = (1, 8, 8, 4)
@@ -58,7 +61,9 @@ def test_random_program(seed: int, border: str) -> None:
     new = result.program.subgraphs[0]
     result.program.validate()
     kept = [c for c in codes(result.program) if c not in {"QUANTIZE", "DEQUANTIZE"}]
-    assert sorted(kept) == sorted(codes(program))
+    # A scale that ends at the limits of a clamp does its work.
+    assert set((Counter(codes(program)) - Counter(kept)).keys()) <= CLAMPS.keys()
+    assert not Counter(kept) - Counter(codes(program))
     producers = new.producers()
     crossed: set[tuple[str, Tensor]] = set()
     for operator in new.operators:

@@ -149,7 +149,8 @@ def _litert(
     assert isinstance(maker, LiteRTMaker)
     model = maker.open_or_fixed(graph, samples)
     program, ranges = without_fake_quants(model.program, observer=KEPT, bits=kept.bits)
-    recipe = Recipe(scheme="int16x8" if kept.bits == 16 else "int8", keep_weights=True)
+    scheme = "int16x8" if kept.bits == 16 else "int8"
+    recipe = Recipe(scheme=scheme, keep_weights=True, float_parts=frozenset())
     ranges = spread(program, ranges)
     quantized = quantize_int8(program, ranges, recipe, kept.border_types)
     if has_shifted_weights(program) and kept.bits == 8:

@@ -33,6 +33,7 @@ from thinflow.quantize.ranges import (
     assign,
     constant_range,
     parameters_for,
+    passes_limits,
 )
 from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe, require_float
 from thinflow.quantize.rounding import NEAREST, Grid, Rounding
@@ -265,6 +266,11 @@ class _Rewriter:
 
     def _add_integer(self, operator: Operator) -> None:
         kernel = self.kernels.table[operator.code]
+        if kernel.is_clamp and self._is_clamped(operator):
+            (x,), (y,) = self.kernels.data_inputs(operator), operator.outputs
+            self._integer[y] = same = self._as_integer(x)
+            same.name = y.name if y in self._borders else same.name
+            return
         special: dict[int, Tensor] = {}
         if kernel.weighted is not None:
             special = self._weights(operator, kernel.weighted)
@@ -276,7 +282,7 @@ class _Rewriter:
                 inputs.append(None if tensor is None else self._as_plain(tensor))
             elif tensor.is_constant:
                 shared = self.assignment.of[operator.outputs[0]] if kernel.same_scale else None
-                inputs.append(self._constant(tensor, shared))
+                inputs.append(self._constant(tensor, shared, is_centred=number in kernel.centred))
             else:
                 inputs.append(self._as_shared(tensor) if kernel.same_scale else self._as_integer(tensor))
         outputs = [
@@ -284,6 +290,13 @@ class _Rewriter:
         ]
         options = operator.options | dict(kernel.options)
         self.result.operators.append(replace(operator, inputs=inputs, outputs=outputs, options=options))
+
+    def _is_clamped(self, clamp: Operator) -> bool:
+        """True if the integers of its input reach no farther than what a clamp lets through."""
+        x = self.assignment.absorbed.get(clamp.outputs[0])
+        if x is None or x in self._kept or x in self._visible or x in self._borders:
+            return False
+        return not passes_limits(clamp, self.kernels, self.assignment.of[x].reach)
 
     def _weights(self, operator: Operator, numbers: Weighted) -> dict[int, Tensor]:
         """int8 weights and integer bias of one operator, by input number."""
@@ -314,10 +327,10 @@ class _Rewriter:
             self._record(self._constants[key], constant_range(w), "weights", why)
         return self._constants[key]
 
-    def _constant(self, tensor: Tensor, shared: Parameters | None) -> Tensor:
-        parameters = shared or parameters_for(
-            constant_range(tensor), "constant: its own range", self.arithmetic
-        )
+    def _constant(self, tensor: Tensor, shared: Parameters | None, *, is_centred: bool = False) -> Tensor:
+        wanted = constant_range(tensor)
+        wanted = wanted.centred(self.arithmetic) if is_centred else wanted
+        parameters = shared or parameters_for(wanted, "constant: its own range", self.arithmetic)
         key = (tensor, parameters.scale, parameters.zero_point)
         if key not in self._constants:
             stored = parameters.quantized(np.asarray(tensor.array()))

@@ -15,8 +15,11 @@ import numpy as np
 from thinflow.ir.disjoint_sets import DisjointSets
 from thinflow.ir.types import Shape
 from thinflow.program.model import Block, Tensor
+from thinflow.quantize.crossings import AMONG_FLOATS, cheaper_in_float
 from thinflow.quantize.kernels import Kernels, Operator, float_inputs, float_outputs, is_float
 from thinflow.quantize.recipe import Recipe
+
+WANTED_IN_FLOAT = "its results are wanted in float only"
 
 UNSEEN = "calibration saw no finite value of"
 """Begins the reason of an operator that reads or writes a tensor without a range."""
@@ -48,6 +51,13 @@ def place(
     keep_batch_statistics(placement, kernels.reciprocal_root, kernels.scalings)
     neighbours = Neighbours(block, placement)
     _keep_rows(placement, kernels, neighbours)
+    # What ONNX Runtime computes in float between two pairs, it finds by itself.
+    if recipe.leaves("scores") and recipe.output_type == "float32" and not kernels.floats_are_free:
+        _keep_scores(placement, kernels, neighbours)
+    if recipe.leaves("slow") and kernels.slower:
+        inputs = block.inputs if recipe.input_type != "float32" else ()
+        outputs = block.outputs if recipe.output_type != "float32" else ()
+        placement |= cheaper_in_float(block, placement, kernels, {*inputs, *outputs})
     _keep_islands(placement, kernels)
     _keep_float_tails(placement, kernels, neighbours)
     return placement
@@ -131,6 +141,24 @@ def _keep_rows(placement: Placement, kernels: Kernels, neighbours: Neighbours) -
                 placement[operator] = "it is added to the sums of the product"
 
 
+def _keep_scores(placement: Placement, kernels: Kernels, neighbours: Neighbours) -> None:
+    """Keep float what squashes numbers into a range of its own behind the last layer, and what follows it.
+
+    Of a softmax 256 steps keep no small probability and make ties of large ones.
+    """
+    late: set[Any] = set()
+    for operator in reversed(list(placement)):
+        if kernels.is_light(operator) and all(placement[o] or o in late for o in neighbours.after(operator)):
+            late.add(operator)
+    kept: set[Any] = set()
+    for operator, why in placement.items():
+        kernel = kernels.table.get(operator.code)
+        squashes = kernel is not None and kernel.fixed is not None
+        if not why and operator in late and (squashes or not kept.isdisjoint(operator.inputs)):
+            placement[operator] = WANTED_IN_FLOAT
+            kept.update(operator.outputs)
+
+
 def _keep_islands(placement: Placement, kernels: Kernels) -> None:
     """Keep light operators float that, as a group, border on no heavy integer operator.
 
@@ -157,7 +185,7 @@ def _keep_islands(placement: Placement, kernels: Kernels) -> None:
         # An island among floats would cost a QUANTIZE and a DEQUANTIZE for arithmetic that is cheap anyway.
         group = islands.find(operator)
         if group not in near_heavy and (kernels.floats_are_free or group in near_float):
-            placement[operator] = "the operators around it are float"
+            placement[operator] = AMONG_FLOATS
 
 
 def _keep_float_tails(placement: Placement, kernels: Kernels, neighbours: Neighbours) -> None:
@@ -166,7 +194,7 @@ def _keep_float_tails(placement: Placement, kernels: Kernels, neighbours: Neighb
     _until_stable(
         placement,
         lambda o: kernels.is_light(o) and is_tail(o, placement, kernels, neighbours),
-        "its results are wanted in float only",
+        WANTED_IN_FLOAT,
     )
 
 

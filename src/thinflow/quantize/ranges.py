@@ -14,7 +14,7 @@ from thinflow.ir.disjoint_sets import DisjointSets
 from thinflow.program.model import Block, Tensor
 from thinflow.quantize.kernels import Arithmetic, Fixed, Kernels, float_inputs, float_outputs
 from thinflow.quantize.kernels.litert import EIGHT
-from thinflow.quantize.placement import Neighbours, Placement, gives_floats
+from thinflow.quantize.placement import WANTED_IN_FLOAT, Neighbours, Placement, gives_floats
 from thinflow.typing import Array
 
 # Of a range, relative to max(1, its high end); see `parameters_for`.
@@ -44,6 +44,11 @@ class Range(NamedTuple):
         """The part of it between two limits."""
         return self._replace(low=min(max(self.low, low), high), high=min(max(self.high, low), high))
 
+    def centred(self, arithmetic: Arithmetic) -> Range:
+        """The smallest range around it whose parameters have a zero point of 0."""
+        scale = max(self.low / arithmetic.low, self.high / arithmetic.high, 0.0)
+        return self._replace(low=arithmetic.low * scale, high=arithmetic.high * scale)
+
     @property
     def width(self) -> float:
         """Length, zero included in the range."""
@@ -70,6 +75,14 @@ class Parameters:
     def quantized(self, values: Array) -> Array:
         """The nearest quantized values, ties to even; copies."""
         return self.arithmetic.quantized(values, self.scale, self.zero_point)
+
+    @property
+    def reach(self) -> Range:
+        """The real numbers that the lowest and the highest quantized value stand for."""
+        low, high = (
+            (end - self.zero_point) * self.scale for end in (self.arithmetic.low, self.arithmetic.high)
+        )
+        return Range(low, high, self.range.observer)
 
 
 def parameters_for(wanted: Range, reason: str = "observed", arithmetic: Arithmetic = EIGHT) -> Parameters:
@@ -188,6 +201,9 @@ class _Assigner:
         self.sets: DisjointSets[Any] = DisjointSets()
         self.writers = {t: o for o in self.integer for t in float_outputs(o)}
         self.result = Assignment()
+        self._centred = {
+            o.inputs[n] for o in self.integer for n in kernels.table[o.code].centred if n < len(o.inputs)
+        }
         self._limit_ranges(placement)
         for operator in self.integer:
             # It writes floats: its output needs no parameters.
@@ -216,8 +232,10 @@ class _Assigner:
         for tensor in list(wanted):
             readers = self.neighbours.readers.get(tensor, ())
             ops = {o.code for o in readers}
-            # A reader in float does distinguish them.
-            is_seen_whole = tensor in self.neighbours.fetched or any(placement[o] for o in readers)
+            # A reader in float does distinguish them; of the model's scores, by less than steps are worth.
+            is_seen_whole = tensor in self.neighbours.fetched or any(
+                placement[o] not in {"", WANTED_IN_FLOAT} for o in readers
+            )
             # Beyond it the only reader gives the same integer, so steps are better spent below it.
             limit = kernels.saturates.get(ops.pop()) if len(ops) == 1 and not is_seen_whole else None
             if limit is not None:
@@ -272,6 +290,8 @@ class _Assigner:
         # widen it.
         given = [self.imported[t] for t in members if t in self.imported]
         union = _union(given or [self.wanted[t] for t in counted])
+        if not given and not self._centred.isdisjoint(members):
+            union = union.centred(kernels.arithmetic)
         fixed = {t: f for t in members if (f := self._fixed(t)) is not None}
         if not fixed and not given and not union.width:
             return False

@@ -52,6 +52,12 @@ COLUMNS = {
 """Choices for convolutions of images with few channels, which can read several columns at once, to the same
 result."""
 
+FLOAT_PARTS = {
+    "slow": "operators whose integer kernel takes longer than float and the way there and back",
+    "scores": "softmax, sigmoid and the like that make the answers, and what follows them",
+}
+"""What can be left to float beside integers. A model that takes and gives integers has none of it."""
+
 _CHOICES: Mapping[str, Mapping[str, str]] = {
     "columns": COLUMNS,
     "rescale": RESCALING,
@@ -79,6 +85,7 @@ class Recipe:
         rescale: a key of `RESCALING`.
         rounding: a key of `ROUNDING`; "gptq" looks at samples whatever the scheme.
         correct_bias: whether biases make up for the mean error of rounded weights; looks at samples, too.
+        float_parts: keys of `FLOAT_PARTS`; schemes with integer activations look at them.
     """
 
     scheme: str = "int8"
@@ -95,6 +102,7 @@ class Recipe:
     rescale: str = "off"
     rounding: str = "nearest"
     correct_bias: bool = False
+    float_parts: frozenset[str] = frozenset(("slow", "scores"))
 
     def __post_init__(self) -> None:
         require_scheme(self.scheme)
@@ -106,7 +114,7 @@ class Recipe:
                 raise ParameterError(f"{field_name} cannot be '{chosen}'", hint=hint)
         # Made and dropped: a wrong name or option is refused now, not when samples are about to be walked.
         observers.make(self.observer, self.observer_options)
-        for field_name in ("skip_ops", "skip_nodes"):
+        for field_name in ("skip_ops", "skip_nodes", "float_parts"):
             if isinstance(getattr(self, field_name), str):
                 raise ParameterError(f"{field_name} is a string", hint="give a collection of strings")
         for code in self.skip_ops:
@@ -114,9 +122,14 @@ class Recipe:
                 raise ParameterError(
                     f"skip_ops: '{code}' is no LiteRT op", hint=closest(code, schema.OP_CODES)
                 )
+        for part in self.float_parts:
+            if part not in FLOAT_PARTS:
+                hint = closest(part, FLOAT_PARTS) or f"there are: {', '.join(FLOAT_PARTS)}"
+                raise ParameterError(f"float_parts: there is no '{part}'", hint=hint)
         # Lists are welcome, and frozen here, so that recipes can be compared and hashed.
         object.__setattr__(self, "skip_ops", frozenset(self.skip_ops))
         object.__setattr__(self, "skip_nodes", tuple(self.skip_nodes))
+        object.__setattr__(self, "float_parts", frozenset(self.float_parts))
 
     def _check_borders(self) -> None:
         allowed = BORDER_TYPES.get(self.scheme, ("float32",))
@@ -131,6 +144,11 @@ class Recipe:
     def needs_samples(self) -> bool:
         """True if ranges of activations are needed."""
         return self.scheme in NEEDS_SAMPLES
+
+    def leaves(self, part: str) -> bool:
+        """True if a key of `FLOAT_PARTS` is left to float."""
+        # Who asks for integers at both ends has a processor that knows nothing else.
+        return part in self.float_parts and "float32" in (self.input_type, self.output_type)
 
     def why_skipped(self, operator: Operator[Any]) -> str:
         """The choice that keeps an operator float; empty if there is none."""

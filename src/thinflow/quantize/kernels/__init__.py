@@ -74,6 +74,21 @@ class Weighted(NamedTuple):
     may_compute: bool = False
 
 
+class Cost(NamedTuple):
+    """Time that kernels take for an element of an operator's largest tensor; see `Kernels.work`.
+
+    The unit is the time that DEQUANTIZE takes for an element.
+    """
+
+    floats: float
+    integers: float
+
+    @property
+    def times_slower(self) -> float:
+        """How many times longer than floats integers take."""
+        return self.integers / self.floats
+
+
 class Kernel(NamedTuple):
     """Demands of an integer kernel. Tensors that are not float32 in the float program are left alone.
 
@@ -90,6 +105,8 @@ class Kernel(NamedTuple):
         scale_limit: scales of its inputs must be below it.
         sum_bits: of sums of rescaled inputs, by which these are shifted; None for what adds none.
         options: that its integer form must have.
+        centred: numbers of inputs whose zero point is better 0: a faster kernel takes no other.
+        cost: of the float kernel and of the integer one, where these differ by much; None if they do not.
     """
 
     weighted: Weighted | None = None
@@ -104,6 +121,8 @@ class Kernel(NamedTuple):
     scale_limit: float = math.inf
     sum_bits: int | None = None
     options: tuple[tuple[str, Any], ...] = ()
+    centred: tuple[int, ...] = ()
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +143,8 @@ class Kernels:
         floats_are_free: a pair around an op in float costs next to nothing: what borders on no heavy integer
             operator stays float, and so does what only floats are wanted of.
         float_row: a product and the op whose constant row is better added to its float sums.
+        slower: what is said of an op whose integer kernel is slow; has a place for how many times slower than
+            float. "" if costs were not measured.
     """
 
     arithmetic: Arithmetic
@@ -138,6 +159,7 @@ class Kernels:
     largest_factor: float = math.inf
     floats_are_free: bool = False
     float_row: tuple[str, str] = field(default=("", ""))
+    slower: str = ""
 
     # ------------------------------------------------------------------------ what differs by runtime
 
@@ -153,6 +175,11 @@ class Kernels:
         """The axis of constant weights with a scale per entry; None if the kernel takes one scale only."""
         weighted = self.table[operator.code].weighted
         return None if weighted is None else weighted.axis
+
+    def work(self, operator: Operator) -> float:
+        """What `Cost` counts for an operator; open sizes count as 1."""
+        tensors = (*filter(None, operator.inputs), *operator.outputs)
+        return max((elements(t) for t in tensors), default=0)
 
     def why_missing(self, operator: Operator) -> str:
         """The reason for which an operator has no integer kernel."""
@@ -227,6 +254,11 @@ def input_at(operator: Operator, number: int) -> Any:
 def is_float(tensor: Any) -> bool:
     """True if a tensor is one that quantization is about."""
     return tensor is not None and tensor.dtype is FLOAT
+
+
+def elements(tensor: Any) -> int:
+    """Number of elements; open sizes count as 1."""
+    return math.prod(size or 1 for size in tensor.shape or ())
 
 
 def float_inputs(operator: Operator) -> list[Any]:

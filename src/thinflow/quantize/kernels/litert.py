@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 from thinflow.ir.types import INT8, INT32, INT64, dtype
 from thinflow.quantize.kernels import (
     Arithmetic,
+    Cost,
     Fixed,
     Kernel,
     Kernels,
     Operator,
     Weighted,
+    elements,
     input_at,
     is_float,
     table_of,
@@ -36,29 +38,43 @@ _FREE = Kernel()
 # The kernel compares, averages or copies quantized values, so they have to mean the same on both sides.
 _SAME = Kernel(same_scale=True)
 
+# Costs: `python -m benchmarks int8_kernels` on an x86 processor with AVX-512 VNNI. Where integers cost many
+# times more, XNNPACK has no kernel for them, and LiteRT's own takes element by element.
 _ROWS: dict[str, Kernel] = {
     # Weights are OHWI and OI, 1HWC for depthwise layers. TRANSPOSE_CONV takes the output's sizes first, then
     # weights, x and bias.
     "CONV_2D FULLY_CONNECTED": Kernel(Weighted(0, 1, 2, 0), is_heavy=True),
     "DEPTHWISE_CONV_2D": Kernel(Weighted(0, 1, 2, 3), is_heavy=True),
     "TRANSPOSE_CONV": Kernel(Weighted(2, 1, 3, 0), is_heavy=True),
-    "BATCH_MATMUL": Kernel(is_heavy=True),
+    # XNNPACK multiplies batches if the second ones have a zero point of 0; LiteRT's own kernel, which takes
+    # any, is 8 to 40 times slower than that. The cost is that of a product of two numbers.
+    "BATCH_MATMUL": Kernel(is_heavy=True, centred=(1,), cost=Cost(0.5, 0.4)),
     "MUL MEAN SUM": _FREE,
     # ADD and SUB shift operands by 20 bits before they rescale them to a common unit, those of int16 by 15.
-    "ADD SUB": Kernel(sum_bits=20),
-    "RELU RELU6 RELU_N1_TO_1": Kernel(is_clamp=True),
-    "LEAKY_RELU PRELU ELU HARD_SWISH GELU ABS": _FREE,
+    "ADD SUB": Kernel(sum_bits=20, cost=Cost(1.7, 2.9)),
+    # What is cut off where makes it up to ten times that.
+    "RELU RELU6 RELU_N1_TO_1": Kernel(is_clamp=True, cost=Cost(1.6, 60)),
+    "HARD_SWISH": Kernel(cost=Cost(1.5, 68)),
+    "ABS": Kernel(cost=Cost(1.6, 54)),
+    "PRELU": Kernel(cost=Cost(2.5, 75)),
+    "GELU": Kernel(cost=Cost(5.5, 6)),
+    "ELU": Kernel(cost=Cost(4.8, 2)),
+    "LEAKY_RELU": _FREE,
     # The comparing kernels end the process if a scale is 1 or more.
-    "LESS LESS_EQUAL GREATER GREATER_EQUAL": Kernel(scale_limit=1.0),
+    "LESS LESS_EQUAL GREATER GREATER_EQUAL": Kernel(scale_limit=1.0, cost=Cost(2.2, 37)),
     "ARG_MAX ARG_MIN": _FREE,
-    "AVERAGE_POOL_2D MAX_POOL_2D MAXIMUM MINIMUM REDUCE_MAX REDUCE_MIN RESIZE_BILINEAR": _SAME,
-    "CONCATENATION RESHAPE SQUEEZE EXPAND_DIMS TRANSPOSE PAD PADV2 MIRROR_PAD SLICE STRIDED_SLICE SPLIT"
+    "AVERAGE_POOL_2D": Kernel(same_scale=True, cost=Cost(1.7, 17)),
+    "MAX_POOL_2D MAXIMUM MINIMUM REDUCE_MAX REDUCE_MIN RESIZE_BILINEAR": _SAME,
+    "PADV2": Kernel(same_scale=True, cost=Cost(3.6, 8)),
+    "CONCATENATION RESHAPE SQUEEZE EXPAND_DIMS TRANSPOSE PAD MIRROR_PAD SLICE STRIDED_SLICE SPLIT"
     " SPLIT_V GATHER GATHER_ND PACK UNPACK TILE BROADCAST_TO REVERSE_V2 SPACE_TO_DEPTH DEPTH_TO_SPACE"
     " SPACE_TO_BATCH_ND BATCH_TO_SPACE_ND RESIZE_NEAREST_NEIGHBOR TOPK_V2 SELECT SELECT_V2"
     " DYNAMIC_UPDATE_SLICE": _SAME,
     # Fixed by the specification of 8-bit quantization in TFLite: 0..1, -1..1 and -16..0 in 256 steps.
-    "LOGISTIC SOFTMAX": Kernel(fixed=Fixed(1 / 256, -128)),
-    "TANH L2_NORMALIZATION": Kernel(fixed=Fixed(1 / 128, 0)),
+    "LOGISTIC": Kernel(fixed=Fixed(1 / 256, -128), cost=Cost(3.7, 2)),
+    "SOFTMAX": Kernel(fixed=Fixed(1 / 256, -128), cost=Cost(16, 42)),
+    "TANH": Kernel(fixed=Fixed(1 / 128, 0), cost=Cost(4, 2)),
+    "L2_NORMALIZATION": Kernel(fixed=Fixed(1 / 128, 0), cost=Cost(12, 95)),
     "LOG_SOFTMAX": Kernel(fixed=Fixed(16 / 256, 127)),
 }
 _INT16_ROWS: dict[str, Kernel] = {
@@ -117,6 +133,13 @@ class LiteRTKernels(Kernels):
                 return f"its weights are {weights.dtype}"
         return ""
 
+    def work(self, operator: Operator) -> float:
+        if operator.code != "BATCH_MATMUL":
+            return super().work(operator)
+        x, y = operator.inputs[0], operator.outputs[0]
+        inner = -2 if operator.options.get("adj_x") else -1
+        return elements(y) * ((x.shape[inner] or 1) if x is not None and x.shape else 1)
+
     def clamp(self, operator: Operator) -> tuple[float, float] | None:
         return CLAMPS.get(operator.code if operator.code in CLAMPS else _fused(operator))
 
@@ -145,6 +168,7 @@ INT8_KERNELS = LiteRTKernels(
     missing="LiteRT has no int8 kernel for {}",
     saturates={"LOGISTIC": 8.0, "TANH": 4.0},
     largest_factor=256.0,
+    slower="LiteRT's int8 kernel for it is {} times slower than float",
     **_SHARED,
 )
 
