@@ -154,6 +154,14 @@ def _fold(goal: Goal[P], feeds: Sequence[Feed], number: int) -> _Fold[P]:
     return _Fold(goal.fit(fitting, fitting), meter)
 
 
+def judged_db(goal: Goal[P], fitting: Sequence[Feed], judging: Sequence[Feed], recipe: Recipe) -> float:
+    """Signal to quantization noise in decibels that ranges of some samples leave on others."""
+    names = [t.name for t in main_block(goal.program).inputs]
+    rows = [[feed[name] for name in names] for feed in judging]
+    meter = SqnrMeter(before_squashing(goal.program), rows, threads=goal.threads)
+    return _Fold(goal.fit(fitting, fitting), meter).score(recipe).sqnr_db
+
+
 def observer_doubts(goal: Goal[P], feeds: Sequence[Feed], recipe: Recipe) -> list[str]:
     """A warning if min-max would leave less noise than the recipe's observer.
 

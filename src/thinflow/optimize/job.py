@@ -13,6 +13,7 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.interface import without_states
 from thinflow.load.frozen import AUTO, FREEZE, source_notes
 from thinflow.optimize.advice import graph_next_steps, next_steps, settled_notes, warnings_for
+from thinflow.optimize.examination import attach, examine
 from thinflow.optimize.float_graph import reopened
 from thinflow.optimize.job_inputs import (
     JobInputs,
@@ -143,7 +144,9 @@ def _without(
 def _litert_pair(optimized: OptimizedGraph, model: FloatModel) -> LiteRTPair:
     """The float model and the smaller one for LiteRT, judged."""
     job, samples = optimized.job, (optimized.calibration, optimized.evaluation)
-    return LiteRTMaker(job.options.effort).pair(
+    given = (job.data, optimized.calibration)
+    found = examine(model, job.graph, given, optimized.evaluation, job.options.chosen_recipe)
+    pair = LiteRTMaker(job.options.effort).pair(
         model,
         job.graph,
         *samples,
@@ -151,6 +154,8 @@ def _litert_pair(optimized: OptimizedGraph, model: FloatModel) -> LiteRTPair:
         progress=job.options.progress,
         end_to_end=optimized.unknown is None,
     )
+    attach(pair.quantized, found)
+    return pair
 
 
 def _onnx(optimized: OptimizedGraph) -> tuple[OnnxPair | None, str]:

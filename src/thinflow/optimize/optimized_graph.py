@@ -121,8 +121,8 @@ def picture_warnings(graph: Graph, samples: Samples) -> list[str]:
     if samples.scaling is None:
         return []
     shown = samples.scaling.range_text()
-    times = _times_as_in_training(graph, samples)
-    if times is not None and not 1 / _FAR < times < _FAR:
+    times = times_as_in_training(graph, samples)
+    if times is not None and is_far(times):
         how = f"{times:.0f} times as large" if times > 1 else f"{1 / times:.0f} times as small"
         return [
             f"pictures go in as {shown}, and the first batch norm sees numbers {how} as in training: the "
@@ -136,7 +136,12 @@ def picture_warnings(graph: Graph, samples: Samples) -> list[str]:
     return []
 
 
-def _times_as_in_training(graph: Graph, samples: Samples) -> float | None:
+def is_far(times: float | None) -> bool:
+    """True if numbers are so much larger or smaller than in training that it is no chance."""
+    return times is not None and not 1 / _FAR < times < _FAR
+
+
+def times_as_in_training(graph: Graph, samples: Samples) -> float | None:
     """Spread of the first batch norm's input over that in training; None if there is none to be told."""
     norm = _first_norm(graph)
     if norm is None:

@@ -16,6 +16,7 @@ from thinflow.load.frozen import opening_notes, source_notes
 from thinflow.load.graphs import load_for_inference
 from thinflow.onnx.program import DEFAULT_OPSET
 from thinflow.optimize.climb import require_effort
+from thinflow.optimize.examination import attach, examine
 from thinflow.optimize.float_graph import float_graph, reopened
 from thinflow.optimize.litert import FloatModel, LiteRTMaker
 from thinflow.optimize.maker import M, ModelMaker, Q
@@ -129,6 +130,10 @@ class _Inputs:
     def judges(self) -> Samples:
         return rebind(self.tested, self.original, self.graph)
 
+    def judges_of(self, calibration: Samples) -> Samples:
+        """The samples that judge: those of calibration themselves if there are no others."""
+        return calibration if self.tested is self.data else self.judges
+
 
 def _opened(source: Any, order: str, options: QuantizeOptions) -> _Inputs:
     """The model opened for inference, optimized for a runtime, with its samples."""
@@ -152,7 +157,11 @@ def _quantized(maker: ModelMaker[M, Q], inputs: _Inputs, options: QuantizeOption
     model = maker.open_or_fixed(inputs.graph, samples)
     if options.strict:
         model.coverage.require_whole()
+    found = examine(
+        model, inputs.original, (inputs.data, samples), inputs.judges_of(samples), options.chosen()
+    )
     made = maker.quantize(model, samples, options.chosen(), progress=options.progress)
+    attach(made, found)
     if options.strict:
         made.coverage.require_whole()
     made.warnings[:0] = doubts_of(inputs.data, inputs.tested)
@@ -271,6 +280,7 @@ def _account(
         "samples": made.note_of(data),
         "tested_on": made.note_of(inputs.tested),
         "synthetic": data.synthetic,
+        "calibration": [finding.data() for finding in made.findings],
         "float_operators": [
             [o.code, o.origin, why]
             for o, why in sorted(made.quantized.float_operators, key=lambda pair: not _has_matrix(pair[0]))

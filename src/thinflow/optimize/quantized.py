@@ -28,6 +28,7 @@ from thinflow.optimize.coverage import Coverage, coverage_of, require_name
 from thinflow.optimize.samples import Samples, note_without_ranges
 from thinflow.optimize.trials import Climb
 from thinflow.quantize.calibrate import Calibration
+from thinflow.quantize.doctor.findings import Finding
 from thinflow.quantize.recipe import Quantized
 from thinflow.tflite.described import described
 from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
@@ -55,6 +56,7 @@ class SmallerModel(ABC, Generic[P]):
         float_bytes: size of the float file that it was made from.
         warnings: sentences for the reader.
         way: what was tried to make it better, and the recipe that was best.
+        findings: of the calibration doctor on the samples that it was made with.
     """
 
     core: Core = field(repr=False)
@@ -63,6 +65,7 @@ class SmallerModel(ABC, Generic[P]):
     float_bytes: int
     warnings: list[str] = field(default_factory=list)
     way: Climb = field(default_factory=Climb)
+    findings: list[Finding] = field(default_factory=list, kw_only=True)
 
     runtime: ClassVar[str]
 

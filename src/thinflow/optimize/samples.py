@@ -46,6 +46,7 @@ class Samples:
         unscaled: whether it was left to us, so that pixels go in as 0 to 255.
         doubts: sentences on samples that were left out.
         places: file or number of each sample, where known.
+        loudest: number of the sample with the largest number in an input, where known.
     """
 
     walk: Callable[[], Iterator[dict[Value, Array]]]
@@ -59,6 +60,7 @@ class Samples:
     unscaled: bool = False
     doubts: Sequence[str] = ()
     places: Sequence[str] = ()
+    loudest: int | None = None
 
     def __iter__(self) -> Iterator[dict[Value, Array]]:
         return self.walk()
@@ -131,6 +133,7 @@ def _samples_for(
         unscaled=pictures and scaling is None,
         doubts=doubts,
         places=[feeds.place(number) for number in range(count or 0)],
+        loudest=feeds.loudest,
     )
 
 

@@ -73,17 +73,26 @@ def calibrate(
             NaN or infinity.
         EngineUnavailable: the runtime is missing or cannot run the program.
     """
+    runner, activations = opened(program, threads)
+    if isinstance(program, onnx.Program):
+        answers = _answers(program, onnx_kernels.INT8_KERNELS)
+    else:
+        answers = _answers(program.subgraphs[0], litert_kernels.INT8_KERNELS)
+    watched = _observers(activations, recipe, answers)
+    return watch(runner, watched, answers, feeds, recipe, progress=progress)
+
+
+def opened(program: tflite.Program | onnx.Program, threads: int = 1) -> tuple[Runner, list[Any]]:
+    """A runtime that shows tensors, and the activations of the program that get ranges, in running order.
+
+    Raises:
+        EngineUnavailable: the runtime is missing or cannot run the program.
+    """
     if isinstance(program, onnx.Program):
         # ONNX Runtime fuses less around every tensor that it has to give out.
-        answers = _answers(program, onnx_kernels.INT8_KERNELS)
-        watched = _observers(_near_kernels(program, onnx_kernels.INT8_KERNELS), recipe, answers)
-        runner: Runner = OnnxRunner(program, list(watched), threads)
-    else:
-        main = program.subgraphs[0]
-        answers = _answers(main, litert_kernels.INT8_KERNELS)
-        watched = _observers(_activations(main), recipe, answers)
-        runner = LiteRTRunner(program, threads)
-    return watch(runner, watched, answers, feeds, recipe, progress=progress)
+        watched = list(dict.fromkeys(_near_kernels(program, onnx_kernels.INT8_KERNELS)))
+        return OnnxRunner(program, watched, threads), watched
+    return LiteRTRunner(program, threads), _activations(program.subgraphs[0])
 
 
 def watch_program(

@@ -42,6 +42,7 @@ class Feeds:
         total: how many there are of which these were taken; None if that is not known.
         classes: of how many classes they are; 0 without labels.
         has_pictures: whether numbers are made from pictures, for which their range matters.
+        loudest: number of the sample with the largest number in an input, where all were looked at.
         may_be_odd: whether samples may hold NaN or infinity, and can be looked at without using them up.
     """
 
@@ -59,6 +60,7 @@ class Feeds:
         self._walk, self._places, self.may_be_odd = walk, places, may_be_odd
         self._count = count
         self.labels = labels
+        self.loudest: int | None = None
         self.total = count if total is None else total
         self.classes = len({str(label) for label in labels or ()})
         self.has_pictures = has_pictures

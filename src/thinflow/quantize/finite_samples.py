@@ -34,11 +34,13 @@ def finite_feeds(feeds: Feeds) -> tuple[Feeds, list[str]]:
     if not feeds.may_be_odd:
         return feeds, []
     odd: dict[int, str] = {}
-    count = 0
+    count, loudest = 0, 0.0
     for number, feed in enumerate(feeds):
         count += 1
         if name := odd_input(feed):
             odd[number] = name
+        elif (peak := _peak(feed)) > loudest:
+            loudest, feeds.loudest = peak, number
     if not odd:
         return feeds, []
     places = {feeds.place(number): name for number, name in odd.items()}
@@ -55,7 +57,14 @@ def finite_feeds(feeds: Feeds) -> tuple[Feeds, list[str]]:
         walk, len(kept), labels, total=feeds.total, has_pictures=feeds.has_pictures,
         places=[feeds.place(number) for number in kept],
     )  # fmt: skip
+    finite.loudest = None if feeds.loudest is None else kept.index(feeds.loudest)
     return finite, [left_out(places)]
+
+
+def _peak(feed: Mapping[str, Array]) -> float:
+    """The largest magnitude of the float inputs."""
+    floats = [array for array in feed.values() if array.dtype.kind == "f" and array.size]
+    return max((max(float(a.max()), -float(a.min())) for a in floats), default=0.0)
 
 
 def require_few(odd: Mapping[str, str], count: int) -> None:
