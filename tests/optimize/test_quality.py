@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from thinflow.errors import VerificationError
-from thinflow.optimize.quality import LOUDEST, Quality, QualityMeter, decibels, finite_decibels, is_ranked
+from thinflow.optimize.quality import (
+    LOUDEST,
+    Quality,
+    QualityMeter,
+    decibels,
+    finite_decibels,
+    is_ranked,
+    wilson,
+)
 from thinflow.optimize.samples import class_numbers
 
 A = np.array([[0.1, 0.7, 0.2]], np.float32)
@@ -136,3 +144,13 @@ def test_nothing_measured() -> None:
 def test_answers_of_other_sizes_cannot_be_judged() -> None:
     with pytest.raises(VerificationError, match="the model gives 15 numbers where the graph gives 16"):
         QualityMeter(ranked=False).add([np.zeros(16, np.float32)], [np.zeros(15, np.float32)])
+
+
+def test_intervals_of_what_is_counted() -> None:
+    # As in Wilson's formula, worked out by hand for 95 of 100 and for all of ten.
+    assert wilson(95, 100) == pytest.approx((88.825, 97.846), abs=2e-3)
+    assert wilson(10, 10) == pytest.approx((72.247, 100.0), abs=2e-3)
+    assert wilson(0, 10) == pytest.approx((0.0, 27.753), abs=2e-3)
+    quality = Quality(samples=100, same_answer=95)
+    assert quality.intervals == {"same_answer": wilson(95, 100)}
+    assert Quality().intervals == {}

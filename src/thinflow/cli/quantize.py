@@ -195,11 +195,16 @@ def _sensitivity_lines(losses: list[dict[str, Any]]) -> list[str]:
     """A table of the layers that lose most when they alone are rounded."""
     if not losses:
         return []
-    width = max(len(loss["name"]) for loss in losses[:SHOWN])
+    # Inputs are no operators: the name of what reads them goes with --keep-float.
+    shown = [
+        loss["name"] if loss["keep"] in ("", loss["name"]) else f"{loss['name']} (keep {loss['keep']})"
+        for loss in losses[:SHOWN]
+    ]
+    width = max(map(len, shown))
     lines = [f"  {'rounded alone':{width}}  weights   output"]
-    for loss in losses[:SHOWN]:
+    for name, loss in zip(shown, losses[:SHOWN], strict=True):
         cells = [_decibels(loss["weights_db"]), _decibels(loss["output_db"])]
-        lines.append(f"  {loss['name']:{width}}  {cells[0]:>7}  {cells[1]:>7}")
+        lines.append(f"  {name:{width}}  {cells[0]:>7}  {cells[1]:>7}")
     return lines
 
 

@@ -80,6 +80,18 @@ class Quality:
         )
 
     @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """95 % intervals in percent of what is counted, by its name: what other samples of the same kind may
+        give.
+        """
+        counts = {
+            "accuracy": self.correct,
+            "accuracy_before": self.correct_before,
+            "same_answer": self.same_answer,
+        }
+        return {name: wilson(n, self.samples) for name, n in counts.items() if n is not None and self.samples}
+
+    @property
     def drop(self) -> float | None:
         """The loss, in points of percent: right answers if there are labels, else equal answers.
 
@@ -148,6 +160,18 @@ def split_chance(lost: int, gained: int) -> float:
     count, fewer = lost + gained, min(lost, gained)
     # Twice one tail; for an even split both tails share the middle, which is why it may exceed 1.
     return float(min(1.0, 2 * sum(math.comb(count, i) for i in range(fewer + 1)) / 2**count))
+
+
+# Of the normal distribution: 95 % lie within so many standard deviations.
+_Z = 1.959964
+
+
+def wilson(found: int, count: int) -> tuple[float, float]:
+    """The 95 % interval of a share in percent, after so many of so many samples (Wilson's score interval)."""
+    share, z2 = found / count, _Z * _Z
+    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
+    half = _Z / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count * count))
+    return 100 * max(0.0, middle - half), 100 * min(1.0, middle + half)
 
 
 def tail_chance(found: int, count: int, share: float) -> float:

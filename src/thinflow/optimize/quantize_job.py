@@ -242,7 +242,7 @@ def _quantize_to_file(
     quality = compare_models(model, contents, inputs.original, inputs.judges, progress=progress)["smaller"]
     losses = []
     if options.sensitivity and isinstance(model, FloatModel):
-        losses = sensitivity(model, inputs.calibration, recipe=options.chosen(), progress=progress)
+        losses = sensitivity(model, inputs.calibration, recipe=made.way.recipe, progress=progress)
     size = maker.write(made, made.coverage.path(path), check=maker.open_file)
     return {
         **_account(inputs, made, quality, options.chosen(), path, size),

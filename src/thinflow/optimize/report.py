@@ -184,6 +184,7 @@ def _quality(quality: Quality) -> dict[str, Any]:
         "lost": quality.lost,
         "gained": quality.gained,
         "may_be_chance": quality.may_be_chance,
+        "intervals": {name: list(ends) for name, ends in quality.intervals.items()},
     }
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from thinflow.optimize.climb import Goal, spread
 from thinflow.optimize.litert import FloatModel
 from thinflow.optimize.samples import Samples
 from thinflow.optimize.sqnr import SqnrMeter, before_squashing
-from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.recipe import Recipe, chosen_recipe, names_of
 from thinflow.quantize.schemes import storing
 from thinflow.quantize.simulate import activation_parameters, rounded_weights, simulated
@@ -30,12 +30,14 @@ class LayerLoss:
         code: LiteRT op; "input" for the model's inputs.
         weights_db: signal to noise of the output with its weights rounded, in decibels; None without weights.
         output_db: the same with its output rounded; None in schemes that leave activations float.
+        keep: what keeps it float by its name: itself, or the first operator that reads an input.
     """
 
     name: str
     code: str
     weights_db: float | None
     output_db: float | None
+    keep: str = ""
 
     @property
     def worst_db(self) -> float:
@@ -63,14 +65,18 @@ def sensitivity(
     """
     recipe = chosen_recipe(scheme, recipe)
     # Trained rounding is taken out: the layer that is looked at shall be the only one that rounds.
-    program = before_squashing(without_fake_quants(model.program)[0])
+    feeds = model.feeds(samples)
+    goal = Goal(without_fake_quants(model.program)[0], {}, threads=threads)
+    fit = goal.fit(feeds, spread(feeds, count), progress)
+    # With the channels of the recipe: rescaled layers lose other than they did.
+    program = before_squashing(fit.rescaling(recipe).program)
     weights = rounded_weights(program, recipe, storing(program, recipe))
     parameters = {}
     if recipe.needs_samples:
-        ranges = calibrate(program, model.feeds(samples), recipe, threads=threads, progress=progress).ranges
+        ranges = fit.calibration(recipe).ranges
         parameters = activation_parameters(program, recipe, ranges)
     meter = SqnrMeter(program, _inputs(model, program, samples, count), threads=threads)
-    layers = _layers(program, weights, parameters)
+    layers, readers = _layers(program, weights, parameters), program.subgraphs[0].consumers()
     found = []
     for number, (name, code, operator, tensors) in enumerate(layers):
         own = {t: parameters[t] for t in tensors if t in parameters}
@@ -79,7 +85,9 @@ def sensitivity(
             weights_db = meter.sqnr(simulated(program, {operator: weights[operator]}, {}))
         if own:
             output_db = meter.sqnr(simulated(program, {}, own))
-        found.append(LayerLoss(name, code, weights_db, output_db))
+        # An input stays float where its reader does: that is the name to give, as inputs are no operators.
+        keeper = operator or next(iter(readers.get(tensors[0], ())), (None, 0))[0]
+        found.append(LayerLoss(name, code, weights_db, output_db, names_of(keeper)[0] if keeper else ""))
         if progress is not None:
             progress(number + 1, len(layers), "rounding layer by layer")
     return sorted(found, key=lambda loss: loss.worst_db)
