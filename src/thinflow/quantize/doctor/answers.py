@@ -28,7 +28,7 @@ def one_class(exam: Exam) -> Iterator[Finding]:
         return
     if not exam.ranked:
         return
-    share, told, most = top_share(exam.scores), information(exam.scores), np.log(exam.scores.shape[1])
+    share, told, most = top_share(exam.scores), information(exam.scores), np.log(min(exam.scores.shape))
     if share >= (ALL if exam.scores.shape[1] < 4 else ALL_OF_MANY):
         number = int(np.bincount(exam.scores.argmax(1)).argmax())
         yield Finding(
