@@ -11,6 +11,7 @@ import numpy as np
 
 from thinflow.analysis.cost import graph_cost
 from thinflow.analysis.interface import is_class_scores
+from thinflow.analysis.shapes import declared_spec, infer_shapes
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph
 from thinflow.onnx.program import Program as OnnxProgram
@@ -19,7 +20,7 @@ from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.optimized_graph import is_far, times_as_in_training
 from thinflow.optimize.quality import is_ranked
 from thinflow.optimize.quantized import SmallerModel
-from thinflow.optimize.samples import Samples
+from thinflow.optimize.samples import Samples, one_sample
 from thinflow.optimize.stated_usage import usage_of
 from thinflow.program.model import Tensor
 from thinflow.quantize.calibrate import opened
@@ -107,7 +108,10 @@ def _exam(model: ConvertedModel[Any], samples: Samples, tested: Samples, recipe:
 
 def _count(model: ConvertedModel[Any]) -> int:
     """The number of samples that can be run in a second or two."""
-    operations = graph_cost(model.core.graph).total.flops
+    # Of a copy, for one sample: an open batch has no cost, and inference writes shapes into the graph.
+    graph = model.core.graph.clone()
+    infer_shapes(graph, {value: one_sample(declared_spec(value)) for value in graph.inputs})
+    operations = graph_cost(graph).total.flops
     return int(np.clip(_OPERATIONS / max(operations, 1), FEWEST, MOST))
 
 
