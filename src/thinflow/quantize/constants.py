@@ -84,16 +84,23 @@ class Storing:
         """
         require_float(program)
         kept: list[tuple[Operator, str]] = []
-        subgraphs = [_Rewriter(self, subgraph, kept).result for subgraph in program.subgraphs]
-        return Quantized(replace(program, subgraphs=subgraphs), self.decisions, kept, self.warnings)
+        made: dict[Operator, Operator] = {}
+        subgraphs = [_Rewriter(self, subgraph, kept, made).result for subgraph in program.subgraphs]
+        return Quantized(replace(program, subgraphs=subgraphs), self.decisions, kept, self.warnings, made)
 
 
 class _Rewriter:
-    """One subgraph; `kept` collects operators with constants that stay, and why."""
+    """One subgraph; `kept` collects operators with constants that stay, and why, `made` those changed."""
 
-    def __init__(self, scheme: Storing, subgraph: Subgraph, kept: list[tuple[Operator, str]]) -> None:
+    def __init__(
+        self,
+        scheme: Storing,
+        subgraph: Subgraph,
+        kept: list[tuple[Operator, str]],
+        made: dict[Operator, Operator],
+    ) -> None:
         self.scheme = scheme
-        self.kept = kept
+        self.kept, self.made = kept, made
         self.result = replace(subgraph, operators=[])
         self._float: dict[Tensor, Tensor] = {}  # smaller constant -> what DEQUANTIZE makes of it
         for operator in subgraph.operators:
@@ -121,6 +128,8 @@ class _Rewriter:
                 behind.append(Operator("DEQUANTIZE", [outputs[0]], [wide], origin=operator.origin))
         new = replace(operator, inputs=inputs, outputs=outputs, options=options)
         self.result.operators += [new, *behind]
+        if chosen:
+            self.made[operator] = new
         self.kept += [(new, why) for why in dict.fromkeys(reasons) if why]
 
     def _choices(self, operator: Operator) -> tuple[dict[int, Smaller], list[str]]:

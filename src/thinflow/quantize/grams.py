@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.onnx import program as onnx
+from thinflow.program.model import Tensor
 from thinflow.quantize.calibrate import watch
 from thinflow.quantize.products import Product
 from thinflow.quantize.recipe import Recipe
@@ -70,7 +71,7 @@ class Layer:
         return int(4 * (self.groups * square + held) + 8 * self.groups * self.inputs)
 
     def begin(self) -> None:
-        """Room for statistics."""
+        """Room for statistics; without `parts`, of the means alone."""
         self.grams = [
             np.zeros((self.groups, p.stop - p.start, p.stop - p.start), np.float32) for p in self.parts
         ]
@@ -93,7 +94,7 @@ class Layer:
         first, held = self.seen, self.seen - self.count
         self.seen += rows.shape[1]
         # Where groups are many, inputs of each are few: nothing can be learnt by heart there.
-        if self.groups == 1 and held < _ENOUGH:
+        if self.grams and self.groups == 1 and held < _ENOUGH:
             judges = (first + np.arange(rows.shape[1])) % _HELD_OUT == _HELD_OUT - 1
             self.held.append(np.ascontiguousarray(rows[:, judges]))
             rows = rows[:, ~judges]
@@ -144,6 +145,7 @@ class _Reader:
         for layer, product in self.readers:
             if not product.fits(values):
                 continue
+            values = _real(values, product.x)
             count = product.count(values)
             share = max(self.samples * len(layer.products), 1)
             wanted = min(max(_ROWS_PER_INPUT * layer.inputs, _FEWEST_ROWS), _MOST_ROWS)
@@ -151,6 +153,14 @@ class _Reader:
             # One from each of as many equal stretches: evenly spread, and not along one column of a picture.
             chosen = ((np.arange(taken) + random.random(taken)) * count / max(taken, 1)).astype(np.int64)
             layer.add(product.rows(values, np.minimum(chosen, count - 1)))
+
+
+def _real(values: Array, tensor: Tensor) -> Array:
+    """The numbers that the codes of a quantized program's tensor stand for."""
+    grid = tensor.quantization
+    if grid is None or values.dtype.kind != "i":
+        return values
+    return (values.astype(np.float32) - grid.zero_point.astype(np.float32)) * grid.scale
 
 
 def gather(

@@ -94,7 +94,7 @@ def quantize_int8(
         for key, signature in program.signatures.items()
     }
     decisions = with_merged_columns(subgraph, rewriter.decisions, recipe) + bodies.decisions
-    return Quantized(result, decisions, rewriter.kept_float, assignment.warnings)
+    return Quantized(result, decisions, rewriter.kept_float, assignment.warnings, rewriter.made)
 
 
 def _settle(
@@ -177,6 +177,7 @@ class _Rewriter:
         self.arithmetic = kernels.arithmetic
         self.result = Subgraph([], [], name=main.name)
         self.decisions: list[Decision] = []
+        self.made: dict[Operator, Operator] = {}
         self.kept_float: list[tuple[Operator, str]] = []
         self.interface: dict[Tensor, Tensor] = {}
         self._plain: dict[Tensor, Tensor] = {}  # float forms, and whatever is not quantized
@@ -289,7 +290,9 @@ class _Rewriter:
             self._integer_tensor(t) if is_float(t) else self._plain_tensor(t) for t in operator.outputs
         ]
         options = operator.options | dict(kernel.options)
-        self.result.operators.append(replace(operator, inputs=inputs, outputs=outputs, options=options))
+        new = replace(operator, inputs=inputs, outputs=outputs, options=options)
+        self.result.operators.append(new)
+        self.made[operator] = new
 
     def _is_clamped(self, clamp: Operator) -> bool:
         """True if the integers of its input reach no farther than what a clamp lets through."""

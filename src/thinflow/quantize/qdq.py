@@ -64,7 +64,8 @@ def quantize_qdq(
     for operator in program.operators:
         rewriter.add(operator)
     float_operators = [(o, why) for o, why in placement.items() if why]
-    return Quantized(rewriter.finish(), rewriter.decisions, float_operators, assignment.warnings)
+    made = rewriter.finish()
+    return Quantized(made, rewriter.decisions, float_operators, assignment.warnings, rewriter.made)
 
 
 class _Rewriter:
@@ -89,6 +90,7 @@ class _Rewriter:
         self.element: DType = dtype(options.activations)
         self.operators: list[Operator] = []
         self.decisions: list[Decision] = []
+        self.made: dict[Operator, Operator] = {}
         self._neighbours = Neighbours(program, placement)
         # Bodies of loops and branches see the names around them, so theirs count as taken.
         self._unique = unique_names({t.name for one in program.programs() for t in one.tensors()})
@@ -150,7 +152,7 @@ class _Rewriter:
             special.get(n) or (self._as_read(t, operator) if t is not None and t in data else t)
             for n, t in enumerate(operator.inputs)
         ]
-        new = replace(operator, inputs=inputs, outputs=list(operator.outputs))
+        self.made[operator] = new = replace(operator, inputs=inputs, outputs=list(operator.outputs))
         self.operators.append(new)
         # Straight from the sums, without a rounding that nobody asked for: a source file does, and cuts off.
         is_kept = any(self._trained[t].observer == KEPT for t in operator.outputs if t in self._trained)

@@ -302,12 +302,14 @@ class Quantized(Generic[P]):
         decisions: one per quantized tensor, in the order of the program.
         float_operators: operators of `program` that the scheme leaves in float, and why.
         warnings: what is likely to cost accuracy.
+        made: operators of the float program -> those of `program` that do their work.
     """
 
     program: P
     decisions: list[Decision] = field(default_factory=list)
     float_operators: list[tuple[Any, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    made: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def stated(self) -> list[str]:

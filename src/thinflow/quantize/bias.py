@@ -1,0 +1,123 @@
+"""Biases that give the output channels of a quantized network the means that they have in float.
+
+    b' = b + W E[x] - Wq E[xq]        x of the float network, xq of the quantized one as it is by then
+
+W E[x] is a linear layer's mean before its activation, so that nothing but means of inputs are measured. Of
+rounded weights alone this is the correction of Nagel et al. (ICCV 2019); E[xq] takes what rounded and clipped
+activations do, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from thinflow.onnx import program as onnx
+from thinflow.quantize.grams import Layer, Some, gather, layers_of, multiplications
+from thinflow.quantize.products import Product, products
+from thinflow.quantize.recipe import Quantized, Recipe
+from thinflow.quantize.rounding import Grid, Rounding
+from thinflow.quantize.runners import Feed
+from thinflow.quantize.schemes import quantize_program
+from thinflow.quantize.weights import memory_key
+from thinflow.tflite import model as tflite
+from thinflow.typing import Array, Progress
+
+# A layer's own means depend on what was corrected in front of it. In so many steps, each of which runs the
+# samples, what a network of fifty layers loses by correcting several at a time is little.
+STEPS = 8
+
+
+class CorrectedBiases(Rounding):
+    """Another rounding's codes, and biases by the means of some layers' inputs.
+
+    Attributes:
+        means: memory of weights -> the layer, its inputs' means in float, and in the quantized network.
+    """
+
+    def __init__(self, rounding: Rounding) -> None:
+        self.rounding = rounding
+        self.means: dict[tuple[Any, ...], tuple[Product, Array, Array]] = {}
+
+    def codes(self, w: Array, grid: Grid) -> Array:
+        return self.rounding.codes(w, grid)
+
+    def clipped(self, w: Array, grid: Grid) -> Grid:
+        return self.rounding.clipped(w, grid)
+
+    def bias(self, w: Array, grid: Grid, bias: Array) -> Array:
+        known = self.means.get(memory_key(w))
+        if known is None:
+            return self.rounding.bias(w, grid, bias)
+        product, mean, quantized = known
+        real = (self.codes(w, grid).astype(np.float64) - grid.zero_point) * grid.along(w.ndim)
+        shift = [
+            np.einsum("gok,gk->go", product.matrix(m), x)
+            for m, x in ((np.asarray(w), mean), (real, quantized))
+        ]
+        corrected: Array = bias + (shift[0] - shift[1]).reshape(bias.shape)
+        return corrected
+
+
+def corrected_biases(
+    program: tflite.Program | onnx.Program,
+    recipe: Recipe,
+    ranges: Any,
+    rounding: Rounding,
+    feeds: Iterable[Feed],
+    *,
+    threads: int = 1,
+    progress: Progress | None = None,
+    **choices: Any,
+) -> CorrectedBiases:
+    """A rounding with the codes of another and with biases that suit the quantized network.
+
+    Layers without a bias get none, and layers that share their weights get one shift, by what all of them
+    read: no tensors come about but biases of their own for layers that shared one.
+
+    Args:
+        ranges: of activations, as for `quantize_program`; so are `choices`.
+        feeds: samples; no iterator.
+
+    Raises:
+        FeedError: a sample does not fit the inputs, or there are no samples.
+        EngineUnavailable: the runtime is missing or cannot run one of the programs.
+    """
+    # Inputs and outputs in float, so that the same samples fit; columns that are merged change no result.
+    trial = replace(recipe, input_type="float32", output_type="float32", columns="off")
+    found = [p for p in products(program) if not recipe.why_skipped(p.operator)]
+    layers = {key: layer for key, layer in layers_of(found).items() if layer.is_centred}
+    some = Some(feeds, STEPS * multiplications(layers.values()))
+    result = CorrectedBiases(rounding)
+    if not layers:
+        return result
+    for layer in layers.values():
+        layer.parts = []
+    gather(program, [*layers.values()], some, threads=threads)
+    keys = list(layers)
+    edges = sorted({len(keys) * n // STEPS for n in range(STEPS + 1)})
+    for number, (start, end) in enumerate(pairwise(edges)):
+        made = quantize_program(program, trial, ranges, rounding=result, **choices)
+        chosen = {key: _made(layers[key], made) for key in keys[start:end]}
+        gather(made.program, [*filter(None, chosen.values())], some, threads=threads)
+        for key, found_there in chosen.items():
+            if found_there is not None and found_there.seen and layers[key].seen:
+                result.means[key] = layers[key].product, layers[key].means, found_there.means
+        if progress is not None:
+            progress(number + 1, len(edges) - 1, "correcting biases")
+    return result
+
+
+def _made(layer: Layer, made: Quantized[Any]) -> Layer | None:
+    """The layer in a quantized program; None if part of it stayed float."""
+    found: list[Product] = []
+    for product in layer.products:
+        new = made.made.get(product.operator)
+        if new is None:
+            return None
+        found.append(replace(product, x=new.inputs[product.operator.inputs.index(product.x)]))
+    return Layer(found, layer.groups, layer.inputs)
