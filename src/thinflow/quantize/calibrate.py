@@ -96,7 +96,7 @@ def opened(program: tflite.Program | onnx.Program, threads: int = 1) -> tuple[Ru
 
 
 def watch_program(
-    program: tflite.Program,
+    program: tflite.Program | onnx.Program,
     watched: Mapping[Any, Observer],
     feeds: Iterable[Feed],
     *,
@@ -104,7 +104,12 @@ def watch_program(
     progress: Progress | None = None,
 ) -> Calibration:
     """Let observers of one's own see tensors of a float program; see `calibrate`."""
-    return watch(LiteRTRunner(program, threads), watched, (), feeds, Recipe(), progress=progress)
+    runner: Runner = (
+        OnnxRunner(program, list(watched), threads)
+        if isinstance(program, onnx.Program)
+        else LiteRTRunner(program, threads)
+    )
+    return watch(runner, watched, (), feeds, Recipe(), progress=progress)
 
 
 def watch(

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import FLOAT
+from thinflow.onnx import program as onnx
+from thinflow.program import model
 from thinflow.quantize.calibrate import watch_program
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.runners import Feed
 from thinflow.tflite.model import Operator, Program, Tensor
 from thinflow.typing import Array, Progress
 
+T = TypeVar("T", bound=model.Tensor)
+
 
 @brief_repr
 @dataclass(frozen=True)
 class ChannelStatistics:
-    """Statistics of a tensor's last dimension, C entries.
+    """Statistics of a tensor's channels, C entries.
 
     Attributes:
         largest: float64 [C], of the magnitudes.
@@ -31,29 +37,35 @@ class ChannelStatistics:
 
 
 class _Observer:
-    """Sums up one tensor [..., C]; a sample with values that are not finite is left out."""
+    """Sums up one tensor; a sample with values that are not finite is left out.
+
+    Args:
+        shape: of the tensor.
+        axes: along which its channels lie.
+    """
 
     passes = 1
 
-    def __init__(self, channels: int, rank: int) -> None:
-        self.rank = rank
-        self.largest = np.zeros(channels)
-        self.sums = np.zeros(channels)
+    def __init__(self, shape: Sequence[int | None], axes: Sequence[int]) -> None:
+        self.rank, self.axes = len(shape), [a % len(shape) for a in axes]
+        self.sizes = [shape[a] or 0 for a in self.axes]
+        self.others = tuple(a for a in range(self.rank) if a not in self.axes)
+        self.largest = np.zeros(math.prod(self.sizes))
+        self.sums = np.zeros(math.prod(self.sizes))
         self.count = 0
 
     def begin(self, walk: int) -> None:
         del walk  # one walk, nothing to reset
 
     def observe(self, values: Array, low: float, high: float) -> None:
-        channels = len(self.sums)
         # Where some values are not finite, the others come as one flat array: nobody knows their channels
         # then, and as many of them as there are channels are no row of those.
-        if values.ndim != self.rank or values.shape[-1] != channels:
+        if values.ndim != self.rank or [values.shape[a] for a in self.axes] != self.sizes:
             return
-        rows = values.reshape(-1, channels)
-        self.largest = np.maximum(self.largest, np.abs(rows).max(axis=0))
-        self.sums += rows.sum(axis=0, dtype=np.float64)
-        self.count += len(rows)
+        largest = np.maximum(values.max(axis=self.others), -values.min(axis=self.others)).ravel()
+        self.largest = np.maximum(self.largest, largest)
+        self.sums += values.sum(axis=self.others, dtype=np.float64).ravel()
+        self.count += values.size // len(self.sums)
 
     def range(self) -> tuple[float, float]:
         return 1.0, -1.0  # nobody asks for it
@@ -64,21 +76,28 @@ class _Observer:
 
 
 def channel_statistics(
-    program: Program,
-    tensors: Iterable[Tensor],
+    program: Program | onnx.Program,
+    tensors: Iterable[T] | Mapping[T, Sequence[int]],
     feeds: Iterable[Mapping[str, Array]],
     *,
     threads: int = 1,
     progress: Progress | None = None,
-) -> dict[Tensor, ChannelStatistics]:
-    """Statistics of activations whose last size is known, in a float program.
+) -> dict[T, ChannelStatistics]:
+    """Statistics of activations whose channels' number is known, in a float program.
+
+    Args:
+        tensors: with the axes along which their channels lie, several of them in row-major order; the last
+            one where none are said.
 
     Raises:
         FeedError: a sample does not fit the inputs, or there are no samples.
-        EngineUnavailable: LiteRT cannot run the program.
+        EngineUnavailable: the runtime is missing or cannot run the program.
     """
+    axes = tensors if isinstance(tensors, Mapping) else dict.fromkeys(tensors, (-1,))
     watched = {
-        t: _Observer(t.shape[-1], len(t.shape)) for t in tensors if t.shape and t.shape[-1] is not None
+        t: _Observer(t.shape, along)
+        for t, along in axes.items()
+        if t.shape and all(t.shape[a] for a in along)
     }
     samples: Iterable[Feed] = feeds
     watch_program(program, watched, samples, threads=threads, progress=progress)

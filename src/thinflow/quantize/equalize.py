@@ -8,14 +8,19 @@ Cross-layer equalization (Nagel et al., ICCV 2019) chooses s from the weights, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
-from thinflow.quantize.channel_groups import Border, Group, border_of, constants_to_divide
+from thinflow.onnx import program as onnx
+from thinflow.program.model import Tensor
+from thinflow.quantize.channel_groups import Group, main_block
+from thinflow.quantize.channel_rules import Border
 from thinflow.quantize.channels import ChannelStatistics
-from thinflow.tflite.model import Operator, Program, Tensor
+from thinflow.quantize.kernels import Operator, input_at
+from thinflow.tflite import model as tflite
 from thinflow.typing import Array
 
 # Of a factor. Channels that are nearly dead would ask for any size; within these, products stay far from the
@@ -34,13 +39,14 @@ def smoothing_factors(
 ) -> Array:
     """float64 [C] by which the activations are divided: max|x|^alpha / max|W2|^(1 - alpha).
 
-    A depthwise layer has a weight scale of its own for each channel, so it takes over all of the size.
+    A depthwise layer has a weight scale of its own for each channel, so it takes over all of the size. Where
+    queries meet keys, these stand for W2.
 
     Args:
         statistics: of the group's watched tensors, as far as there are any.
     """
     alpha = 1.0 if group.into_depthwise else alpha
-    incoming = weight_sizes(group)
+    incoming = np.maximum(weight_sizes(group), _activations(group, statistics, -1))
     size = channel_sizes(group, statistics)
     usable = (size > 0) & (incoming > 0)
     factors = np.ones(group.channels)
@@ -56,7 +62,17 @@ def smoothing_factors(
 
 def channel_sizes(group: Group, statistics: Mapping[Tensor, ChannelStatistics]) -> Array:
     """float64 [C] of the largest magnitude in each channel of a group's watched tensors."""
-    return _largest((statistics[t].largest for t in group.watched if t in statistics), group.channels)
+    return _activations(group, statistics, 1)
+
+
+def _activations(group: Group, statistics: Mapping[Tensor, ChannelStatistics], sign: int) -> Array:
+    """float64 [C] of the largest magnitude in what each factor divides, or for the sign -1 multiplies."""
+    sizes = np.zeros(group.channels)
+    for tensor in group.watched:
+        numbers, known = sign * group.factors_of[tensor].ravel(), statistics.get(tensor)
+        if known is not None and known.largest.size == numbers.size:
+            _note_largest(sizes, numbers, known.largest)
+    return sizes
 
 
 def equalizing_factors(groups: Sequence[Group]) -> list[Array]:
@@ -65,11 +81,11 @@ def equalizing_factors(groups: Sequence[Group]) -> list[Array]:
     A layer may border on two groups, hence the sweeps.
     """
     factors = {group: np.ones(group.channels) for group in groups}
-    of = _by_tensor(factors)
+    weights = _Weights(groups)
     for _ in range(SWEEPS):
         largest_change = 0.0
         for group in groups:
-            outgoing, incoming = _outgoing(group, of), weight_sizes(group, of)
+            outgoing, incoming = weights.sizes(group, -1, factors), weights.sizes(group, 1, factors)
             usable = (outgoing > 0) & (incoming > 0)
             step = np.ones(group.channels)
             # Both sides reach equally far if r1 / s = r2 * s. The sizes are those under the factors so far,
@@ -78,107 +94,122 @@ def equalizing_factors(groups: Sequence[Group]) -> list[Array]:
             step[usable] = np.sqrt(outgoing[usable] / incoming[usable])
             moved = np.clip(factors[group] * step, SMALLEST, LARGEST)
             largest_change = max(largest_change, float(np.abs(moved / factors[group] - 1).max(initial=0.0)))
-            # In place: `of` has the same array.
-            factors[group][:] = moved
+            factors[group] = moved
         if largest_change < SETTLED:
             break
     return list(factors.values())
 
 
-Factors = Mapping[Tensor, Array]
-"""Tensor -> float64 factors of its group; others have none."""
+def weight_sizes(group: Group) -> Array:
+    """float64 [C] of the largest weight by which each channel of a group is read."""
+    return _Weights([group]).sizes(group, 1, {})
 
 
-def _by_tensor(factors: Mapping[Group, Array]) -> Factors:
-    return {tensor: of for group, of in factors.items() for tensor in group.tensors}
+Factors = Mapping[Group, Array]
+"""Group -> float64 [C]."""
 
 
-def _outgoing(group: Group, of: Factors) -> Array:
-    """max|W| per channel over the constants that give a group, under factors."""
-    sizes = [_along(_scaled(border, of), border.gives) for border in group.writers]
-    return _largest(sizes, group.channels)
+class _Weights:
+    """How far the constants between some groups reach."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        # Told apart by operator and input: a border of two groups is there twice.
+        self._reads = {_key(b): (g, b.reads) for g in groups for b in g.readers}
+        self._gives = {_key(b): (g, b.gives) for g in groups for b in g.writers}
+        self._largest: dict[Any, Array] = {}
+
+    def sizes(self, group: Group, sign: int, factors: Factors) -> Array:
+        """float64 [C] of the largest constant that grows by each factor, or shrinks for the sign -1."""
+        sizes = np.zeros(group.channels)
+        sides = [(b, sign * _known(b.reads)) for b in group.readers]
+        sides += [(b, -sign * _known(b.gives)) for b in group.writers]
+        for border, numbers in sides:
+            if (numbers > 0).any():
+                reach = self._reach(border, factors)
+                along = _largest_along(reach, numbers.shape)
+                _note_largest(sizes, np.broadcast_to(numbers, along.shape).ravel(), along.ravel())
+        return sizes
+
+    def _reach(self, border: Border, factors: Factors) -> Array:
+        """Magnitudes of constants under factors; the largest alone along axes where no factors differ."""
+        key = _key(border)
+        sides = [(self._reads.get(key), 1), (self._gives.get(key), -1)]
+        if key not in self._largest:
+            shape = np.broadcast_shapes(*(_known(n).shape for n in (border.reads, border.gives)))
+            self._largest[key] = _largest_along(np.abs(border.constants), shape)
+        reach = np.asarray(self._largest[key], np.float64)
+        for side, sign in sides:
+            if side is not None and side[0] in factors:
+                reach = reach * factor_array(factors[side[0]], sign * _known(side[1]))
+        return reach
 
 
-def weight_sizes(group: Group, of: Factors | None = None) -> Array:
-    """float64 [C] of the largest weight by which each channel of a group is read.
-
-    Args:
-        of: factors that the weights have, if any.
-    """
-    columns = [(_along(_scaled(border, of or {}), border.takes), border.repeats) for border in group.readers]
-    sizes = [size.reshape(-1, repeats).max(axis=1) for size, repeats in columns]
-    return _largest(sizes, group.channels)
+def _key(border: Border) -> tuple[Tensor, int]:
+    # By what it gives: the operator itself is another one in a program that was rescaled.
+    return border.operator.outputs[0], border.number
 
 
-def _along(data: Array, axis: int) -> Array:
-    """float64 largest magnitudes along an axis."""
-    others = tuple(i for i in range(data.ndim) if i != axis)
-    return np.asarray(np.abs(data).max(axis=others), np.float64)
+def _known(numbers: Array | None) -> Array:
+    return np.zeros((), np.int64) if numbers is None else numbers
 
 
-def _largest(sizes: Iterable[Array], channels: int) -> Array:
-    """float64 [channels] of the largest of all that share a factor; 0 of nothing."""
-    rows = [np.zeros((1, channels)), *(size.reshape(-1, channels) for size in sizes)]
-    largest: Array = np.concatenate(rows).max(axis=0)
-    return largest
+def factor_array(factors: Array, numbers: Array) -> Array:
+    """Factors where a group's ints are positive, their inverses where they are negative, else 1."""
+    table = np.concatenate([[1.0], factors, 1 / factors[::-1]])
+    # Index -1 is the last of the table.
+    return np.asarray(table[numbers])
+
+
+def _largest_along(data: Array, shape: Sequence[int]) -> Array:
+    """The largest numbers along axes that have the size 1 in a shape."""
+    shape = (1,) * (data.ndim - len(shape)) + tuple(shape)
+    axes = tuple(a for a, n in enumerate(shape) if n == 1)
+    return np.asarray(data.max(axis=axes, keepdims=True, initial=0))
+
+
+def _note_largest(sizes: Array, numbers: Array, values: Array) -> None:
+    """Raise sizes to values, where numbers - 1 says which."""
+    chosen = numbers > 0
+    np.maximum.at(sizes, numbers[chosen] - 1, values[chosen])
 
 
 # -------------------------------------------------------------------------------------------- the new program
 
+P = TypeVar("P", tflite.Program, onnx.Program)
+O = TypeVar("O", bound=Operator)  # noqa: E741 (as in `program.model`)
 
-def rescaled(program: Program, factors: Mapping[Group, Array]) -> Program:
+
+def rescaled(program: P, factors: Factors) -> P:
     """The program with groups rescaled; activations keep their tensors, the given program its weights."""
-    of = _by_tensor(factors)
-    main = program.subgraphs[0]
-    operators = [_rescaled(o, of) for o in main.operators]
-    return replace(program, subgraphs=[replace(main, operators=operators), *program.subgraphs[1:]])
+    scales: dict[tuple[Tensor, int], Array] = {}
+    for group, numbers, border in _constants(factors):
+        # In float64, and rounded to float32 once: two groups may meet in a layer.
+        by = factor_array(factors[group], numbers)
+        scales[_key(border)] = scales.get(_key(border), np.ones(())) * by
+    operators = [_rescaled(o, scales) for o in main_block(program).operators]
+    if isinstance(program, onnx.Program):
+        return replace(program, operators=operators)
+    main = replace(program.subgraphs[0], operators=operators)
+    return replace(program, subgraphs=[main, *program.subgraphs[1:]])
 
 
-def _rescaled(operator: Operator, of: Factors) -> Operator:
-    if not any(t in of for t in operator.touched()):
+def _constants(factors: Factors) -> Iterator[tuple[Group, Array, Border]]:
+    """What is multiplied in each group, and by the factors of which numbers."""
+    for group in factors:
+        for border in group.readers:
+            yield group, _known(border.reads), border
+        for border in (*group.writers, *group.added):
+            yield group, -_known(border.gives), border
+
+
+def _rescaled(operator: O, scales: Mapping[tuple[Tensor, int], Array]) -> O:
+    first = operator.outputs[0] if operator.outputs else None
+    touched = [n for n in range(len(operator.inputs)) if first is not None and (first, n) in scales]
+    if first is None or not touched:
         return operator
     inputs = list(operator.inputs)
-    border, divisor = border_of(operator), of.get(operator.outputs[0])
-    if border is not None:
-        inputs[border.number] = _with_data(inputs[border.number], _scaled(border, of))
-    if divisor is not None:
-        # Behind the side that takes factors all is as before: only what divides goes into what is added.
-        for number in constants_to_divide(operator) if border is None else border.added:
-            inputs[number] = _divided(inputs[number], divisor)
+    for number in touched:
+        constant = input_at(operator, number)
+        data = np.asarray(constant.array()) * scales[first, number]
+        inputs[number] = replace(constant, data=np.ascontiguousarray(data, np.float32))
     return replace(operator, inputs=inputs)
-
-
-def _scaled(border: Border, of: Factors) -> Array:
-    """Constants times what the input channels, over what the output channels are divided by; the given ones
-    where neither are.
-    """
-    data, factor, divisor = border.constants, of.get(border.x), of.get(border.y)
-    if factor is not None:
-        columns = _tiled(factor, data.shape[border.takes] // border.repeats)
-        data = data * _on_axis(np.repeat(columns, border.repeats), border.takes, data.ndim)
-    if divisor is not None:
-        data = data / _on_axis(_tiled(divisor, data.shape[border.gives]), border.gives, data.ndim)
-    return data
-
-
-def _tiled(factors: Array, size: int) -> Array:
-    """Factors of as many channels."""
-    return np.tile(factors, size // len(factors))
-
-
-def _on_axis(factors: Array, axis: int, rank: int) -> Array:
-    """Factors in the shape that multiplies an array along an axis."""
-    return factors.reshape([-1 if i == axis else 1 for i in range(rank)])
-
-
-def _divided(constant: Tensor | None, divisor: Array) -> Tensor:
-    """A bias, or a row of constants, under the factors of what it is added to."""
-    assert constant is not None, "it is there"
-    data = np.asarray(constant.array())
-    return _with_data(constant, data / _tiled(divisor, data.shape[-1]))
-
-
-def _with_data(constant: Tensor | None, data: Array) -> Tensor:
-    assert constant is not None, "it is there"
-    # Rounded to float32 once, though two factors may have come in: those are float64.
-    return replace(constant, data=np.ascontiguousarray(data, np.float32))
