@@ -55,12 +55,7 @@ class Fit(Generic[P]):
         """The program with channels as the recipe wants them."""
         key = _rescaling_key(recipe)
         if key not in self._rescaled:
-            # ONNX programs keep their channels.
-            if recipe.rescale == "off" or isinstance(self.program, onnx.Program):
-                found = Rescaling(self.program)
-            else:
-                found = cast("Rescaling[P]", rescale(self.program, recipe, self.few, threads=self.threads))
-            self._rescaled[key] = found
+            self._rescaled[key] = rescale(self.program, recipe, self.few, threads=self.threads)
         return self._rescaled[key]
 
     def calibration(self, recipe: Recipe) -> Calibration:

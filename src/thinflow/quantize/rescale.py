@@ -12,7 +12,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from thinflow.quantize.channel_groups import Group, find_groups
+from thinflow.onnx import program as onnx
+from thinflow.quantize.channel_groups import Group, find_groups, watched
 from thinflow.quantize.channels import channel_statistics
 from thinflow.quantize.equalize import (
     channel_sizes,
@@ -23,10 +24,10 @@ from thinflow.quantize.equalize import (
 )
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.runners import Feed
-from thinflow.tflite.model import Program
+from thinflow.tflite import model as tflite
 from thinflow.typing import Array
 
-P = TypeVar("P")
+P = TypeVar("P", bound=tflite.Program | onnx.Program)
 
 # Of 8 bits, a channel of the middle size has 4 left where the largest is 16 times as large. Networks as they
 # come from training stay below 4 (benchmarks/ptq: 1.2 to 3 in eight of them).
@@ -50,9 +51,7 @@ class Rescaling(Generic[P]):
     where: str = ""
 
 
-def rescale(
-    program: Program, recipe: Recipe, feeds: Sequence[Feed], *, threads: int = 1
-) -> Rescaling[Program]:
+def rescale(program: P, recipe: Recipe, feeds: Sequence[Feed], *, threads: int = 1) -> Rescaling[P]:
     """The program as `Recipe.rescale` says.
 
     Schemes with ranges of activations ask for smoothing, by what samples show; others store weights alone,
@@ -69,8 +68,7 @@ def rescale(
         return Rescaling(program)
     smooths = recipe.needs_samples and (recipe.per_channel or recipe.rescale == "unequal")
     if smooths:
-        watched = [t for group in groups for t in group.watched]
-        seen = channel_statistics(program, watched, feeds, threads=threads)
+        seen = channel_statistics(program, watched(groups), feeds, threads=threads)
         ratios = [_ratio(channel_sizes(group, seen)) for group in groups]
     else:
         ratios = [_ratio(weight_sizes(group)) for group in groups]
