@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from thinflow.onnx import program as onnx
-from thinflow.program.model import Block, Tensor
+from thinflow.program.model import Tensor
 from thinflow.quantize.channel_cells import Cells
 from thinflow.quantize.channel_rules import Border, Flow
 from thinflow.quantize.channel_rules import litert as litert_rules
 from thinflow.quantize.channel_rules import onnx as onnx_rules
+from thinflow.quantize.macs import main_block
 from thinflow.tflite import model as tflite
 from thinflow.typing import Array
 
@@ -72,11 +72,6 @@ class Group:
             for t in both
             if t is not None and t in self.factors_of
         }
-
-
-def main_block(program: Program) -> Block[Any, Any]:
-    """The operators that run when a program is run."""
-    return program if isinstance(program, onnx.Program) else program.subgraphs[0]
 
 
 def find_groups(program: Program) -> list[Group]:

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Tensor
-from thinflow.quantize.channel_groups import Group, main_block
+from thinflow.quantize.channel_groups import Group
 from thinflow.quantize.channel_rules import Border
 from thinflow.quantize.channels import ChannelStatistics
 from thinflow.quantize.kernels import Operator, input_at
+from thinflow.quantize.macs import main_block
 from thinflow.tflite import model as tflite
 from thinflow.typing import Array
 
@@ -175,7 +176,7 @@ def _note_largest(sizes: Array, numbers: Array, values: Array) -> None:
 
 # -------------------------------------------------------------------------------------------- the new program
 
-P = TypeVar("P", tflite.Program, onnx.Program)
+P = TypeVar("P", bound=tflite.Program | onnx.Program)
 O = TypeVar("O", bound=Operator)  # noqa: E741 (as in `program.model`)
 
 
@@ -188,9 +189,9 @@ def rescaled(program: P, factors: Factors) -> P:
         scales[_key(border)] = scales.get(_key(border), np.ones(())) * by
     operators = [_rescaled(o, scales) for o in main_block(program).operators]
     if isinstance(program, onnx.Program):
-        return replace(program, operators=operators)
+        return cast("P", replace(program, operators=operators))
     main = replace(program.subgraphs[0], operators=operators)
-    return replace(program, subgraphs=[main, *program.subgraphs[1:]])
+    return cast("P", replace(program, subgraphs=[main, *program.subgraphs[1:]]))
 
 
 def _constants(factors: Factors) -> Iterator[tuple[Group, Array, Border]]:
