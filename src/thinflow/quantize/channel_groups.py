@@ -147,7 +147,9 @@ def _groups(flow: Flow) -> list[Group]:
 
 
 def _can_move(group: Group) -> bool:
-    """True if there are constants that grow by factors and others that shrink."""
+    """True if there are constants at both sides, or some that grow by factors and others that shrink."""
+    if group.writers and group.readers:
+        return True
     signs = [np.sign(b.reads).ravel() for b in group.readers if b.reads is not None]
     signs += [-np.sign(b.gives).ravel() for b in group.writers if b.gives is not None]
     both = np.concatenate(signs) if signs else np.zeros(0)

@@ -118,6 +118,9 @@ class Flow:
         # A rule may not pass over an operand: a slope of PReLU that is computed, say.
         self._bind(t for t in operator.reads() if t not in self._asked)
         found = [found] if isinstance(found, np.ndarray) else found
+        # A shape that is stated wrongly is none that later rules could go by.
+        if not all(_fits(f, t.shape) for f, t in zip(found or (), operator.outputs, strict=False)):
+            return None
         # LiteRT's operators may cut their results at limits, which would be others for each channel.
         if operator.options.get("fused_activation_function", "NONE") not in ("NONE", "RELU"):
             for factors in found or ():
@@ -327,6 +330,12 @@ def fitted(factors: Factors, shape: Sequence[int]) -> Factors | None:
         factors = factors.reshape(factors.shape[factors.ndim - rank :])
     factors = with_rank(factors, rank)
     return factors if all(n in (1, m) for n, m in zip(factors.shape, shape, strict=True)) else None
+
+
+def _fits(factors: Factors, shape: Sizes) -> bool:
+    """True if factors broadcast to a shape."""
+    sizes = zip(factors.shape, shape, strict=False)
+    return factors.ndim == len(shape) and all(n == 1 or m in (None, n) for n, m in sizes)
 
 
 def with_rank(factors: Factors, rank: int) -> Factors:
