@@ -9,7 +9,7 @@ import pytest
 
 from tests.quantize import onnx_programs
 from tests.quantize.programs import Builder, run
-from tests.quantize.test_gptq import net, related
+from tests.quantize.related_inputs import net, related
 from thinflow.errors import FeedError
 from thinflow.quantize.bias import corrected_biases
 from thinflow.quantize.calibrate import calibrate

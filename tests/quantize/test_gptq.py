@@ -11,6 +11,7 @@ import pytest
 
 from tests.quantize import onnx_programs
 from tests.quantize.programs import CONV, Builder, codes, interpreter, run
+from tests.quantize.related_inputs import net, related
 from thinflow.errors import FeedError
 from thinflow.quantize import gptq, grams
 from thinflow.quantize.calibrate import calibrate
@@ -23,23 +24,6 @@ from thinflow.quantize.weights import weight_scales
 from thinflow.tflite.model import Program, Tensor
 
 Feeds = list[dict[str, np.ndarray]]
-
-
-def related(program: Any, count: int = 40, seed: int = 5, mean: float = 0.5) -> Feeds:
-    """Samples whose channels follow each other, which makes errors cancel out or add up."""
-    rng = np.random.default_rng(seed)
-    (x,) = program.inputs if hasattr(program, "inputs") else program.subgraphs[0].inputs
-    axis = 1 if hasattr(program, "inputs") else -1
-    shape = tuple(n or 1 for n in x.shape)
-    channels = shape[axis]
-    mix = rng.standard_normal((channels, channels)) * 0.3 + 1.0
-    beside = [channels if n == axis % len(shape) else 1 for n in range(len(shape))]
-    feeds = []
-    for _ in range(count):
-        around = rng.standard_normal(shape) + 2 * rng.standard_normal(channels).reshape(beside)
-        drawn = np.moveaxis(around, axis, -1) @ mix + mean
-        feeds.append({x.name: np.ascontiguousarray(np.moveaxis(drawn, -1, axis), np.float32)})
-    return feeds
 
 
 def grid_of(w: np.ndarray, axis: int | None = 0, limit: int = 7) -> Grid:
@@ -140,15 +124,6 @@ def test_outputs_of_every_layer_come_closer(name: str, limit: int) -> None:
     assert better < 0.95
 
 
-def net() -> tuple[Program, Feeds]:
-    b = Builder(1)
-    x = b.conv(b.input(1, 8, 8, 6), 12, act="RELU")
-    x = b.depthwise(x, act="RELU6")
-    x = b.conv(x, 16, size=1, act="NONE")
-    program = b.program(x)
-    return program, related(program, 32)
-
-
 @pytest.mark.parametrize("scheme", ["int8", "int16x8", "dynamic", "int8_weights", "int4_weights"])
 def test_every_scheme_runs_with_the_same_operators(scheme: str) -> None:
     program, feeds = net()
@@ -203,9 +178,11 @@ def test_inputs_that_are_always_zero_keep_the_nearest_codes() -> None:
 
 def test_layers_that_never_saw_a_finite_sample_keep_the_nearest() -> None:
     b = Builder(4)
-    program = b.program(b.op("FULLY_CONNECTED", b.input(4, 12), b.normal(6, 12), b.normal(6)))
-    feeds = [{"in0": np.full((4, 12), np.nan, np.float32)}] * 3
-    w, bias = (t.data for t in program.subgraphs[0].operators[0].inputs[1:])
+    x = b.op("LOG", b.input(4, 12))
+    program = b.program(b.op("FULLY_CONNECTED", x, b.normal(6, 12), b.normal(6)))
+    # Logarithms of negative numbers: samples themselves must be finite.
+    feeds = [{"in0": np.full((4, 12), -1.0, np.float32)}] * 3
+    w, bias = (t.data for t in program.subgraphs[0].operators[1].inputs[1:])
     rounding = gptq_rounding(program, Recipe(), feeds)
     np.testing.assert_array_equal(rounding.codes(w, grid_of(w)), NEAREST.codes(w, grid_of(w)))
     np.testing.assert_array_equal(rounding.bias(w, grid_of(w), bias), bias)

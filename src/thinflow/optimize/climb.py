@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from thinflow.errors import ParameterError, closest
 from thinflow.onnx import program as onnx
 from thinflow.optimize.rungs import Best, Rung, rungs
-from thinflow.optimize.sqnr import Score, SqnrMeter, before_squashing, recipe_for_part
+from thinflow.optimize.sqnr import Score, SqnrMeter, before_squashing
 from thinflow.optimize.trials import Climb, Trial
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.fit import Fit
@@ -140,8 +140,7 @@ class _Fold(Generic[P]):
     def score(self, recipe: Recipe) -> Score:
         """How near the program of a recipe comes to float on the samples that judge."""
         # The ranges of the whole program fit: what is left of it holds the very same tensors.
-        part = before_squashing(self.fit.rescaling(recipe).program)
-        made = self.fit.quantized(recipe_for_part(recipe, part), before_squashing)
+        made = self.fit.quantized(recipe, before_squashing)
         return self.meter.score(made.program)
 
 

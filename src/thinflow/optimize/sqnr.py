@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -20,7 +19,6 @@ from thinflow.optimize.converted import RuntimeModel
 from thinflow.optimize.quality import LOUDEST
 from thinflow.optimize.quantized import with_float_borders
 from thinflow.quantize.macs import main_block
-from thinflow.quantize.recipe import Recipe, names_of
 from thinflow.tflite import model as tflite
 from thinflow.tflite.writer import to_bytes as tflite_to_bytes
 from thinflow.typing import Array
@@ -63,13 +61,6 @@ def before_squashing(program: P) -> P:
     # Signatures name the old outputs.
     whole = replace(program, subgraphs=[shorter, *program.subgraphs[1:]], signatures={})
     return cast("P", whole)
-
-
-def recipe_for_part(recipe: Recipe, part: tflite.Program | onnx.Program) -> Recipe:
-    """The recipe without patterns that match no operator of a part: elsewhere these are errors."""
-    there = [name for o in main_block(part).operators for name in names_of(o)]
-    kept = tuple(p for p in recipe.skip_nodes if any(fnmatchcase(name, p) for name in there))
-    return replace(recipe, skip_nodes=kept)
 
 
 class Score(NamedTuple):

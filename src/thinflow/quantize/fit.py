@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any, Generic, TypeVar, cast
 
 from thinflow.onnx import program as onnx
+from thinflow.quantize.bias import corrected_biases
 from thinflow.quantize.calibrate import Calibration, calibrate
-from thinflow.quantize.channels import channel_statistics, corrected, layers_to_correct
+from thinflow.quantize.gptq import gptq_rounding
+from thinflow.quantize.macs import main_block
 from thinflow.quantize.ranges import Range
-from thinflow.quantize.recipe import QdqOptions, Quantized, Recipe
+from thinflow.quantize.recipe import QdqOptions, Quantized, Recipe, names_of
 from thinflow.quantize.rescale import Rescaling, rescale
+from thinflow.quantize.rounding import NEAREST, Rounding
 from thinflow.quantize.runners import Feed
-from thinflow.quantize.schemes import quantize_program, storing
-from thinflow.quantize.simulate import rounded_weights
+from thinflow.quantize.schemes import quantize_program
 from thinflow.tflite import model as tflite
 from thinflow.typing import Progress
 
@@ -50,6 +54,8 @@ class Fit(Generic[P]):
         self.threads, self.progress = threads, progress
         self._rescaled: dict[object, Rescaling[P]] = {}
         self._calibrated: dict[object, Calibration] = {}
+        self._roundings: dict[object, Rounding] = {}
+        self._corrected: dict[str, Rounding] = {}
 
     def rescaling(self, recipe: Recipe) -> Rescaling[P]:
         """The program with channels as the recipe wants them."""
@@ -76,32 +82,60 @@ class Fit(Generic[P]):
             self._calibrated[key] = found
         return self._calibrated[key]
 
+    def rounding(self, recipe: Recipe) -> Rounding:
+        """How weights and biases of the rescaled program are rounded, by the recipe."""
+        rounding = NEAREST if recipe.rounding == "nearest" else self._learned(recipe)
+        if not recipe.correct_bias:
+            return rounding
+        # A recipe's options may be a dict, which cannot be a key.
+        key = repr(recipe)
+        if key not in self._corrected:
+            self._corrected[key] = corrected_biases(
+                self.rescaling(recipe).program,
+                recipe,
+                self.calibration(recipe).ranges,
+                rounding,
+                self.few,
+                threads=self.threads,
+                **self._choices,
+            )
+        return self._corrected[key]
+
+    def _learned(self, recipe: Recipe) -> Rounding:
+        key = (_rescaling_key(recipe), recipe.skip_ops, recipe.skip_nodes)
+        if key not in self._roundings:
+            program = self.rescaling(recipe).program
+            self._roundings[key] = gptq_rounding(program, recipe, self.few, threads=self.threads)
+        return self._roundings[key]
+
     def quantized(self, recipe: Recipe, part: Callable[[P], P] | None = None) -> Quantized[P]:
         """The smaller program of a recipe.
 
         Args:
             part: gives the part of the program that is to be quantized; default: all of it.
         """
-        program = self.rescaling(recipe).program
-        ranges = self.calibration(recipe).ranges
-        if recipe.correct_bias:
-            program = self._corrected(program, recipe)
+        program, rounding = self.rescaling(recipe).program, self.rounding(recipe)
+        program = program if part is None else part(program)
         if part is not None:
-            program = part(program)
-        made: Quantized[Any]
-        if isinstance(program, onnx.Program):
-            made = quantize_program(program, recipe, ranges, options=self.options, imported=self.stated)
-        else:
-            made = quantize_program(program, recipe, ranges)
-        return cast("Quantized[P]", made)
+            recipe = for_part(recipe, program)
+        ranges = self.calibration(recipe).ranges
+        made: Quantized[Any] = quantize_program(
+            cast("Any", program), recipe, ranges, rounding=rounding, **self._choices
+        )
+        return made
 
-    def _corrected(self, program: P, recipe: Recipe) -> P:
-        if isinstance(program, onnx.Program):
-            return program
-        layers = layers_to_correct(program)
-        seen = channel_statistics(program, set(layers.values()), self.few, threads=self.threads)
-        rounded = rounded_weights(program, recipe, storing(program, recipe))
-        return cast("P", corrected(program, rounded, seen))
+    @property
+    def _choices(self) -> dict[str, Any]:
+        """What is said of ONNX programs only."""
+        is_onnx = isinstance(self.program, onnx.Program)
+        return {"options": self.options, "imported": self.stated} if is_onnx else {}
+
+
+def for_part(recipe: Recipe, part: tflite.Program | onnx.Program) -> Recipe:
+    """The recipe without patterns that match no operator of a part: elsewhere these are errors."""
+    there = [name for o in main_block(part).operators for name in names_of(o)]
+    kept = tuple(p for p in recipe.skip_nodes if any(fnmatchcase(name, p) for name in there))
+    return replace(recipe, skip_nodes=kept)
 
 
 def _rescaling_key(recipe: Recipe) -> object:

@@ -9,7 +9,14 @@ from thinflow.optimize.rungs import Best, Candidate, rung
 
 
 @rung(order=50)
+def weights(best: Best) -> Iterator[Candidate]:
+    """Weights rounded one after the other, each making up for those before it."""
+    if best.recipe.rounding == "nearest" and best.recipe.scheme != "float16":
+        yield Candidate("weights rounded by GPTQ", replace(best.recipe, rounding="gptq"))
+
+
+@rung(order=51)
 def biases(best: Best) -> Iterator[Candidate]:
     """Biases that make up for what rounding adds on average."""
-    if not best.recipe.correct_bias:
+    if not best.recipe.correct_bias and best.recipe.scheme != "float16":
         yield Candidate("bias correction", replace(best.recipe, correct_bias=True))
