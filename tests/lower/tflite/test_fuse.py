@@ -239,22 +239,78 @@ def test_gelu_of_the_complementary_error_function(rng, outside):
     assert net.check(y, atol=1e-4) == ["FULLY_CONNECTED", "GELU"]
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_what_only_looks_like_the_complementary_form_stays(rng, sign):
-    """erfc(x / sqrt 2) belongs to gelu(-x), and erf - 1 is not 1 - erf."""
+def spelled_gelu(net, x, spelling):
+    """0.5 x (1 + erf(x / sqrt 2)), or that with other factors."""
+    number, root = np.float32, np.float32(np.sqrt(0.5))
+
+    def mul(*parts):
+        total, *others = parts
+        for part in others:
+            total = net.op("Mul", total, part)
+        return total
+
+    erf = net.op("Erf", mul(x, root))
+    if spelling == "half of the gate":
+        return mul(x, mul(number(0.5), net.op("AddV2", erf, number(1))))
+    if spelling == "half in the sum":
+        return mul(net.op("AddV2", mul(erf, number(0.5)), number(0.5)), x)
+    if spelling == "spread":
+        half = mul(number(0.5), x)
+        return net.op("AddV2", half, mul(half, erf))
+    if spelling == "halved erfc":
+        return mul(x, mul(net.op("Erfc", mul(x, -root)), number(0.5)))
+    if spelling == "erfc of a quotient":
+        return mul(net.op("Erfc", net.op("RealDiv", x, number(-np.sqrt(2)))), x, number(0.5))
+    if spelling == "of its half":
+        half = mul(x, number(0.5))
+        return mul(half, net.op("AddV2", number(1), net.op("Erf", mul(half, number(np.sqrt(2))))))
+    if spelling == "divided":
+        return net.op("RealDiv", mul(x, net.op("AddV2", erf, number(1))), number(2))
+    if spelling == "doubled":
+        return mul(x, net.op("AddV2", erf, number(1)))
+    if spelling == "of the negative":
+        return mul(x, number(0.5), net.op("Erfc", mul(x, root)))
+    if spelling == "less than nothing":
+        return mul(x, number(0.5), net.op("Sub", erf, number(1)))
+    assert spelling == "steeper"
+    return mul(x, number(0.5), net.op("AddV2", net.op("Erf", mul(x, number(0.9))), number(1)))
+
+
+@pytest.mark.parametrize(
+    ("spelling", "products"),
+    [
+        ("half of the gate", 0),
+        ("half in the sum", 0),
+        ("spread", 0),
+        ("halved erfc", 0),
+        ("erfc of a quotient", 0),
+        ("of its half", 0),
+        ("divided", 0),
+        ("doubled", 1),
+        ("of the negative", 2),
+        ("less than nothing", 1),
+        ("steeper", 2),
+    ],
+)
+def test_gelu_with_its_factors_anywhere(rng, spelling, products):
     net = Net()
-    x = net.feed(image(rng, 4, 5))
-    scaled = net.op("Mul", x, np.float32(sign * np.sqrt(0.5)))
-    one = np.float32(1)
-    gate = net.op("Erfc", scaled) if sign > 0 else net.op("Sub", net.op("Erf", scaled), one)
-    assert "SELECT_V2" in net.check(net.op("Mul", net.op("Mul", x, np.float32(0.5)), gate), atol=1e-4)
+    x = net.op("Exp", net.feed(image(rng, 4, 5)))
+    x = net.op("Sub", x, net.feed(image(rng, 4, 5)))
+    codes = net.check(net.op("Sin", spelled_gelu(net, x, spelling)), atol=1e-4)
+    assert sorted(codes) == sorted(["EXP", "SUB", "GELU", "SIN", *["MUL"] * products])
 
 
 def test_what_is_nearly_a_gelu_stays(rng):
-    net = Net()
-    x = net.feed(image(rng, 4, 5))
-    gate = net.op("AddV2", net.op("Erf", net.op("Mul", x, np.float32(0.7))), np.float32(1))
-    assert "SELECT_V2" in net.check(net.op("Mul", net.op("Mul", x, np.float32(0.5)), gate))
+    """The function is of something else, the sum is not with one, or a product has a third factor."""
+    for spelling in range(3):
+        net = Net()
+        x, other = net.feed(image(rng, 4, 5)), net.feed(image(rng, 4, 5))
+        erf = net.op("Erf", net.op("Mul", other if spelling == 0 else x, np.float32(np.sqrt(0.5))))
+        gate = net.op("AddV2", erf, np.float32(1.1 if spelling == 1 else 1))
+        y = net.op("Mul", net.op("Mul", x, np.float32(0.5)), gate)
+        y = net.op("Mul", y, other) if spelling == 2 else y
+        codes = net.check(y, atol=1e-4)
+        assert ("SELECT_V2" in codes) == (spelling != 2)
 
 
 @pytest.mark.parametrize(("alpha", "code"), [(0.1, "LEAKY_RELU"), (1.5, "MAXIMUM")])

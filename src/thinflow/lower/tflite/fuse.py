@@ -8,7 +8,7 @@ from thinflow.ir.types import INT8
 from thinflow.lower.tflite import fuse_arithmetic as arithmetic
 from thinflow.lower.tflite import fuse_layout as layout
 from thinflow.lower.tflite.fuse_quantized import merge_addends, merge_columns
-from thinflow.lower.tflite.gelu import FuseGelu, FuseTanhGelu, expand_erf
+from thinflow.lower.tflite.gelu import FuseGelu, expand_erf
 from thinflow.lower.tflite.integer_recurrent import fuse_crossings
 from thinflow.lower.tflite.quantized_context import is_quantized
 from thinflow.lower.tflite.wiring import activation
@@ -24,7 +24,6 @@ RULES = fusion.by_code(
     arithmetic.FusePrelu(),
     arithmetic.FuseHardSwish(),
     FuseGelu(),
-    FuseTanhGelu(),
     arithmetic.FuseBias(),
     arithmetic.FuseScale(),
     arithmetic.MergeConstants(),

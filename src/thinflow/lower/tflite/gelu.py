@@ -11,22 +11,19 @@ import math
 import numpy as np
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import BOOL
+from thinflow.ir.types import BOOL, FLOAT
+from thinflow.lower.gelu_forms import found_gelu
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.wiring import (
     Match,
     Rewrite,
-    Wiring,
     activation,
     is_plain,
     new_constant,
-    plain,
 )
-from thinflow.program.fusion import Step, const, need, only_if, op, value
-from thinflow.program.wiring import is_number, with_constant
+from thinflow.program.fusion import need, only_if, op, value
 from thinflow.tflite.model import Operator, Subgraph, Tensor
-from thinflow.typing import Array
 
 ERF = "ERF"
 
@@ -36,100 +33,35 @@ def erf(b: Builder, node: Node, x: Tensor) -> Tensor:
     return b.emit(ERF, x)
 
 
-def _gelu(code: str) -> tuple[Step, ...]:
-    """x * 0.5 * (1 + f(scaled)), with the half anywhere, for an odd function.
-
-    1 - f(-scaled) is the same number and found, too.
-    """
-    function, one, half = op(code, value("scaled")), const("1", 1), const("0.5", 0.5)
-    found = []
-    for outer in (
-        op("ADD", function, one, any_order=True, where=plain),
-        op("SUB", one, function, name="less", where=plain),
-    ):
-        halved = op("MUL", value("x"), half, any_order=True, where=plain)
-        whole = op("MUL", value("x"), outer, any_order=True, where=plain)
-        found += [op("MUL", halved, outer, any_order=True), op("MUL", whole, half, any_order=True)]
-    return tuple(found)
-
-
 class FuseGelu(Rewrite):
-    """x * 0.5 * (1 + erf(x / sqrt 2)) -> gelu(x), with the half anywhere."""
+    """x * 0.5 * (1 + erf(x / sqrt 2)) -> gelu(x), and its approximation by tanh; see `gelu_forms`."""
 
-    patterns = _gelu(ERF)
-
-    def replace(self, m: Match) -> None:
-        need(is_plain(m.head), f"the product ends in {activation(m.head)}")
-        x, factor = _scaled(m.wiring, m.tensor("scaled"))
-        need(x is m.tensor("x"), "the error function is not of what it is multiplied with")
-        # 1 - erf(-z) = 1 + erf(z): the factor has the other sign there.
-        sign = -1 if "less" in m.operators else 1
-        need(is_number(np.float32(sign * factor), math.sqrt(0.5)), "x is not divided by the root of 2")
-        m.wiring.become(m.head, "GELU", m.tensor("x"))
-
-
-class FuseTanhGelu(Rewrite):
-    """x * 0.5 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) -> gelu(x), approximate, however it is spelled.
-
-    The polynomial is compared, not its spelling: exporters write x^3 as a power, as products, or as
-    x * (1 + 0.044715 x^2).
-    """
-
-    patterns = _gelu("TANH")
+    patterns = (op("MUL|ADD", value("first"), value("second")),)
 
     def replace(self, m: Match) -> None:
-        sign = -1 if "less" in m.operators else 1
-        given = _polynomial(m.wiring, m.tensor("scaled"), m.tensor("x"))
-        # A sigmoid is x * 0.5 * (1 + tanh(x / 2)): no GELU, and none that is told to be missed.
-        only_if(len(given) == len(_HENDRYCKS))
+        gelu, name = found_gelu(m.wiring, m.head), m.output.name
+        only_if(gelu is not None)
+        assert gelu is not None
+        x = gelu.x
         need(is_plain(m.head), f"the product ends in {activation(m.head)}")
-        need(np.allclose(sign * given, _HENDRYCKS, rtol=1e-4, atol=1e-6), "its polynomial is another one")
-        m.wiring.become(m.head, "GELU", m.tensor("x"), approximate=True)
+        need(m.output.dtype is FLOAT, f"GELU takes float32, not {m.output.dtype}")
+        need(x.shape is not None and x.shape == m.output.shape, "its numbers broadcast to another shape")
+        # Without an approximation the option is left out, as its default says the same.
+        options = {"approximate": True} if gelu.approximate else {}
+        if gelu.inner != 1:
+            x = self._scaled(m, x, gelu.inner, f"{name}/scaled")
+        if gelu.outer == 1:
+            m.wiring.become(m.head, "GELU", x, **options)
+            return
+        y = m.wiring.add(m.head, "GELU", [x], Tensor(f"{name}/gelu", x.shape, x.dtype), **options)
+        factor = new_constant(f"{name}/factor", np.array(gelu.outer, np.float32))
+        m.wiring.become(m.head, "MUL", y, factor, fused_activation_function="NONE")
 
-
-_HENDRYCKS = np.array([0, math.sqrt(2 / math.pi), 0, math.sqrt(2 / math.pi) * 0.044715])
-"""Factors of 1, x, x^2 and x^3 in the approximation of Hendrycks and Gimpel, 2016."""
-
-
-def _polynomial(wiring: Wiring, tensor: Tensor | None, x: Tensor, steps: int = 8) -> Array:
-    """What a tensor is of x: the factors of 1, x, x^2, ...; empty where it is none, or has too many steps."""
-    none = np.zeros(0)
-    if tensor is x:
-        return np.array([0.0, 1.0])
-    if tensor is None or not steps:
-        return none
-    if tensor.is_constant:
-        content = tensor.array()
-        return content.reshape(1).astype(np.float64) if content.size == 1 else none
-    step = wiring.producer(tensor, "ADD", "MUL", "SQUARE", "POW", "NEG")
-    if step is None or not is_plain(step):
-        return none
-    parts = [_polynomial(wiring, t, x, steps - 1) for t in step.inputs]
-    if not all(map(len, parts)) or sum(map(len, parts)) > 2 * len(_HENDRYCKS):
-        return none
-    if step.code == "ADD":
-        return np.polynomial.polynomial.polyadd(*parts)
-    if step.code == "NEG":
-        return -parts[0]
-    if step.code != "POW":
-        return np.polynomial.polynomial.polymul(parts[0], parts[-1])
-    power = parts[1][0] if len(parts[1]) == 1 else 0
-    return np.polynomial.polynomial.polypow(parts[0], int(power)) if power in (2, 3) else none
-
-
-def _scaled(wiring: Wiring, tensor: Tensor | None) -> tuple[Tensor | None, float]:
-    """The tensor that this one is a multiple of, through MUL and NEG, and the factor."""
-    factor = 1.0
-    while (step := wiring.sole_producer(tensor, "MUL", "NEG")) is not None and activation(step) == "NONE":
-        if step.code == "NEG":
-            tensor, number = step.inputs[0], np.float32(-1)
-        else:
-            source, number = with_constant(step)
-            if number is None or number.size != 1:
-                break
-            tensor = source
-        factor *= float(number.reshape(()))
-    return tensor, factor
+    @staticmethod
+    def _scaled(m: Match, x: Tensor, factor: float, name: str) -> Tensor:
+        number = new_constant(f"{name}/factor", np.array(factor, np.float32))
+        y = Tensor(name, x.shape, x.dtype)
+        return m.wiring.add(m.head, "MUL", [x, number], y, fused_activation_function="NONE")
 
 
 def expand_erf(subgraph: Subgraph) -> None:
