@@ -104,15 +104,15 @@ def _gelu(wiring: Wiring[T, O], chain: Chain[T], one: float, factor: float, step
                 return Gelu(x, 1.0, _rounded(2 * one * multiple), True)
         return None
     places = dict(chain)
-    for x, slope in _chain(wiring, argument):
-        if x in places:
-            inner = _rounded(sign * slope / math.sqrt(0.5))
-            if inner == 0 or not math.isfinite(inner):
-                return None
-            # gelu(s x) = s x / 2 * (1 + erf(s x / sqrt 2))
-            return Gelu(x, inner, _rounded(2 * one * places[x] / inner), False)
-    need(False, "the error function is not of what it is multiplied with")
-    return None
+    common = [(x, slope) for x, slope in _chain(wiring, argument) if x in places]
+    need(common, "the error function is not of what it is multiplied with")
+    inner = {x: _rounded(sign * slope / math.sqrt(0.5)) for x, slope in common}
+    # Of several tensors that both are multiples of, the one that needs no factor.
+    x = next((x for x in inner if inner[x] == 1), common[0][0])
+    if inner[x] == 0 or not math.isfinite(inner[x]):
+        return None
+    # gelu(s x) = s x / 2 * (1 + erf(s x / sqrt 2))
+    return Gelu(x, inner[x], _rounded(2 * one * places[x] / inner[x]), False)
 
 
 def _rounded(number: float) -> float:
@@ -183,7 +183,8 @@ def _is_part_of_product(wiring: Wiring[T, O], operator: O) -> bool:
         return False
     (reader,) = wiring.readers(y)
     others = [t for t in reader.inputs if t is not y]
-    return reader.code.upper() == "MUL" and _is_plain(reader) and any(_number(t) is not None for t in others)
+    is_factor = reader.code.upper() == "MUL" or (reader.code.upper() == "DIV" and reader.inputs[0] is y)
+    return is_factor and _is_plain(reader) and any(_number(t) is not None for t in others)
 
 
 def _chain(wiring: Wiring[T, O], tensor: T | None) -> Chain[T]:

@@ -21,6 +21,7 @@ from tests.lower.builders import (
     port_count,
     vector,
 )
+from tests.lower.gelus import GELUS, spelled_gelu
 from tests.lower.onnx.builders import build
 from tests.lower.onnx.cases import MORE, RANDOM
 from tests.lower.onnx.harness import Net, compare, run_onnx
@@ -418,6 +419,34 @@ def test_gelus_are_written_as_onnx_runtime_looks_for_them(spelling):
         gate = net.op("Erfc", net.op("Neg", net.op("Mul", x, root)))
     codes = net.check(net.op("Mul", net.op("Mul", x, np.float32(0.5)), gate))
     assert sorted(codes) == ["Add", "Div", "Erf", "Mul", "Mul"]
+
+
+@pytest.mark.parametrize("spelling", GELUS)
+def test_gelus_with_their_factors_anywhere(spelling):
+    net = Net()
+    x = net.op("Sub", net.feed(floats(4, 5)), net.feed(floats(4, 5)))
+    codes = net.check(net.op("Sin", spelled_gelu(net, x, spelling)))
+    assert {"Add", "Div", "Erf"} <= set(codes)
+    assert codes.count("Mul") <= 3
+
+
+@pytest.mark.parametrize("spelling", GELUS)
+def test_gelus_are_one_op_since_opset_20(spelling):
+    net = Net()
+    net.opset = 20
+    x = net.op("Sub", net.feed(floats(4, 5)), net.feed(floats(4, 5)))
+    codes = net.check(net.op("Sin", spelled_gelu(net, x, spelling)))
+    assert set(codes) <= {"Sub", "Gelu", "Sin", "Mul"}
+
+
+def test_a_gelu_by_tanh_is_one_op_since_opset_20():
+    net = Net()
+    net.opset = 20
+    x = net.feed(floats(3, 4))
+    cube = net.op("Mul", np.float32(0.044715), net.op("Pow", x, np.float32(3)))
+    tanh = net.op("Tanh", net.op("Mul", np.float32(0.7978846), net.op("AddV2", x, cube)))
+    y = net.op("Mul", net.op("AddV2", tanh, np.float32(1)), net.op("Mul", x, np.float32(0.5)))
+    assert net.check(y) == ["Gelu"]
 
 
 def test_other_sums_with_the_error_function_stay():

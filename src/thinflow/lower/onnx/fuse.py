@@ -9,6 +9,7 @@ import numpy as np
 
 from thinflow.lower.onnx import fuse_arithmetic as arithmetic
 from thinflow.lower.onnx import fuse_layout as layout
+from thinflow.lower.onnx.gelu import FuseGelu
 from thinflow.lower.onnx.wiring import new_constant
 from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.program import fusion
@@ -19,7 +20,7 @@ RULES = fusion.by_code(
     arithmetic.DropNeutral(),
     arithmetic.FuseBias(),
     arithmetic.FuseGemm(),
-    arithmetic.FuseErf(),
+    FuseGelu(),
     arithmetic.FuseClip(),
     arithmetic.FuseRelu(),
     layout.FusePad(),

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from thinflow.ir.types import DOUBLE, FLOAT
-from thinflow.lower.onnx.wiring import Match, Rewrite, Wiring, new_constant
+from thinflow.lower.onnx.wiring import Match, Rewrite, new_constant
 from thinflow.onnx.program import Operator, Tensor
 from thinflow.program.fusion import computed, const, need, only_if, op, value
-from thinflow.program.wiring import with_constant
 from thinflow.typing import Array
 
-_CLOSE = 1e-6  # to the root of a half, in the float32 that models say it in
 _FOLDED = ("Conv", "ConvTranspose", "DequantizeLinear")
 """Operators that runtimes fold factor and addend into, one by one, or look for right before them."""
 
@@ -126,48 +122,6 @@ class FuseRelu(Rewrite):
     def replace(self, m: Match) -> None:
         need(m.array("low") >= 0, "the lower bound is below 0")
         m.wiring.set_input(m.head, 0, m.tensor("x"))
-
-
-class FuseErf(Rewrite):
-    """1 + erf(x * sqrt 0.5) and 1 - erf(-x * sqrt 0.5) -> 1 + erf(x / sqrt 2).
-
-    So ONNX Runtime looks for the inner part of a GELU: x * 0.5 * (1 + erf(x / sqrt 2)) becomes one op there.
-    Others write 1 - erf(-x * sqrt 0.5), or multiply where it divides; then it takes them one by one.
-    """
-
-    patterns = (
-        op("Add", op("Erf", value("scaled"), name="erf"), const("1"), any_order=True),
-        op("Sub", const("1"), op("Erf", value("scaled"), name="erf")),
-    )
-
-    def replace(self, m: Match) -> None:
-        argument, erf, one = m.tensor("scaled"), m.operator("erf").outputs[0], m.array("1")
-        only_if(one.size == 1 and one.reshape(()) == 1)
-        x, factor = _scaled(m.wiring, argument)
-        # erf is odd: 1 - erf(-x) = 1 + erf(x).
-        sign = -1.0 if m.head.code == "Sub" else 1.0
-        # Models write the root of a half with as many digits as they like.
-        only_if(x is not None and abs(sign * factor - math.sqrt(0.5)) <= _CLOSE)
-        root = new_constant(f"{erf.name}/sqrt_2", np.array(math.sqrt(2), one.dtype), erf.dtype)
-        divided = Tensor(f"{erf.name}/divided", argument.shape, argument.dtype)
-        m.wiring.add(m.head, "Div", [x, root], divided)
-        m.wiring.set_input(m.operator("erf"), 0, divided)
-        m.head.code = "Add"
-
-
-def _scaled(wiring: Wiring, tensor: Tensor | None) -> tuple[Tensor | None, float]:
-    """The tensor that another is a multiple of, through Mul and Neg, and the factor."""
-    factor = 1.0
-    # Only where nobody else reads the product: it would be computed all the same.
-    while (step := wiring.sole_producer(tensor, "Mul", "Neg")) is not None:
-        if step.code == "Neg":
-            tensor, factor = step.inputs[0], -factor
-            continue
-        source, number = with_constant(step)
-        if source is None or number is None or number.size != 1:
-            break
-        tensor, factor = source, factor * float(number.reshape(()))
-    return tensor, factor
 
 
 class FuseChannels(Rewrite):
