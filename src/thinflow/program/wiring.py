@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Generic
 
 import numpy as np
 
+from thinflow.ir.types import Shape
 from thinflow.program.model import Block, O, Operator, T, Tensor, in_running_order
 from thinflow.typing import Array
 
@@ -163,6 +165,30 @@ def keeps_shape(x: Tensor, constant: Array) -> bool:
     tail = x.shape[len(x.shape) - constant.ndim :]
     # An open size (None) equals no size: it may turn out to be 1, and the constant would spread it.
     return all(c == 1 or c == n for c, n in zip(constant.shape, tail, strict=True))
+
+
+def trailing_row(constant: Array, shape: Shape, channels: int) -> Array | None:
+    """[channels]: what a constant operand adds to, or multiplies, each channel of a tensor of some shape.
+
+    The channels may have become several of the last axes, as they do when heads are split. None if the
+    constant differs along anything else, or if its operand grows by it.
+    """
+    if shape is None or constant.ndim > len(shape):
+        return None
+    sizes = (1,) * (len(shape) - constant.ndim) + constant.shape
+    if constant.size == 1:
+        return np.full(channels, constant.reshape(()), constant.dtype)
+    for first in range(len(shape) - 1, -1, -1):
+        last = shape[first:]
+        if None in last:
+            return None
+        if math.prod(n or 0 for n in last) == channels:
+            row = constant.reshape(sizes[first:]) if all(n == 1 for n in sizes[:first]) else None
+            fits = row is not None and all(c in (1, n) for c, n in zip(row.shape, last, strict=True))
+            if row is None or not fits:
+                return None
+            return np.ascontiguousarray(np.broadcast_to(row, [n or 0 for n in last])).reshape(-1)
+    return None
 
 
 def is_number(constant: Array, number: float) -> bool:

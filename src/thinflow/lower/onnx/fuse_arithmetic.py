@@ -7,7 +7,8 @@ import numpy as np
 from thinflow.ir.types import DOUBLE, FLOAT
 from thinflow.lower.onnx.wiring import Match, Rewrite, new_constant
 from thinflow.onnx.program import Operator, Tensor
-from thinflow.program.fusion import computed, const, need, only_if, op, value
+from thinflow.program.fusion import Operand, Step, computed, const, need, only_if, op, value
+from thinflow.program.wiring import trailing_row
 from thinflow.typing import Array
 
 _FOLDED = ("Conv", "ConvTranspose", "DequantizeLinear")
@@ -18,20 +19,22 @@ def _has_no_bias(operator: Operator) -> str:
     return "" if len(operator.inputs) <= 2 else f"{operator.code} has a bias already"
 
 
+def _behind(layers: str, *, op_between: str, axes: tuple[Operand, ...] = ()) -> tuple[Step, Step]:
+    """What a layer without a bias gives, and that in another shape."""
+    layer = op(layers, value("x"), value("w"), name="layer", where=_has_no_bias)
+    return layer, op(op_between, layer, *axes, name="between")
+
+
 class FuseBias(Rewrite):
     """add(conv(x, w), b) -> conv(x, w, b), b one number per channel or one for all."""
 
-    patterns = (
-        op(
-            "Add",
-            op("Conv|ConvTranspose", value("x"), value("w"), name="conv", where=_has_no_bias),
-            const("b"),
-            any_order=True,
-        ),
+    patterns = tuple(
+        op("Add", x, const("b"), any_order=True)
+        for x in _behind("Conv|ConvTranspose", op_between="Squeeze", axes=(const("axes"),))
     )
 
     def replace(self, m: Match) -> None:
-        conv, weights, constant = m.operator("conv"), m.tensor("w"), m.array("b")
+        conv, weights, constant = m.operator("layer"), m.tensor("w"), m.array("b")
         rank = None if conv.outputs[0].shape is None else len(conv.outputs[0].shape)
         need(rank is not None and weights.shape is not None, "the ranks are not known")
         assert weights.shape is not None
@@ -40,41 +43,45 @@ class FuseBias(Rewrite):
         # Filters of a ConvTranspose are [c,m/groups,...].
         count = weights.shape[0] if conv.code == "Conv" else (weights.shape[1] or 0) * groups
         # Broadcasting lines axes up from the end.
-        sizes = (1,) * ((rank or 0) - constant.ndim) + constant.shape
+        gone = {int(a) % (rank or 1) for a in m.array("axes").ravel()} if "between" in m.operators else set()
+        given = iter((1,) * ((rank or 0) - len(gone) - constant.ndim) + constant.shape)
+        need(constant.ndim <= (rank or 0) - len(gone), "the addend has more axes than the result")
+        sizes = tuple(1 if axis in gone else next(given) for axis in range(rank or 0))
         need(count is not None and len(sizes) == rank, "the number of channels is not known")
         per_channel = sizes[1] in (1, count) and all(n == 1 for a, n in enumerate(sizes) if a != 1)
         need(per_channel, "the addend differs along more than the channels")
         bias = np.ascontiguousarray(np.broadcast_to(constant.reshape(-1), (count or 0,)))
         m.wiring.set_input(conv, 2, new_constant(f"{m.output.name}/bias", bias, weights.dtype))
-        m.wiring.absorb(m.head, conv)
+        m.wiring.absorb(m.head, m.operators.get("between", conv))
 
 
 class FuseGemm(Rewrite):
     """add(matmul(x, w), b) -> gemm(x, w, b), for matrices of floats and a row b."""
 
-    patterns = (
-        op(
-            "Add",
-            op("MatMul|Gemm", value("x"), value("w"), name="matmul", where=_has_no_bias),
-            const("b"),
-            any_order=True,
-        ),
+    patterns = tuple(
+        op("Add", x, const("b"), any_order=True)
+        for x in _behind("MatMul|Gemm", op_between="Reshape|Squeeze|Unsqueeze")
     )
 
     def replace(self, m: Match) -> None:
-        matmul, constant = m.operator("matmul"), m.array("b")
-        shapes = [m.tensor("x").shape, m.tensor("w").shape, m.output.shape]
+        matmul, constant = m.operator("layer"), m.array("b")
+        shapes = [m.tensor("x").shape, m.tensor("w").shape, matmul.outputs[0].shape]
         need(all(s is not None and len(s) == 2 for s in shapes), "Gemm takes matrices only")
         _, weights, result = (s or () for s in shapes)
         only_if(matmul.outputs[0].dtype.is_floating)
         # transB: the weights are [n,k].
         units = weights[1 - matmul.options.get("transB", 0)]
-        is_row = constant.ndim <= 2 and constant.shape[:-1] in ((), (1,))
-        need(is_row and constant.shape[-1:] in ((), (1,), (units,)), "the addend is not one row")
-        need(result[1] == units, "the number of columns is not known")
+        need(units is not None and result[1] == units, "the number of columns is not known")
+        between = m.operators.get("between")
+        row = trailing_row(constant, (between or matmul).outputs[0].shape, units or 0)
+        need(row is not None, "the addend is not one row")
+        assert row is not None
+        is_as_it_comes = between is None and constant.shape[-1:] in ((), (1,), (units,))
+        bias = m.tensor("b") if is_as_it_comes else None
         matmul.code = "Gemm"
-        m.wiring.set_input(matmul, 2, m.tensor("b"))
-        m.wiring.absorb(m.head, matmul)
+        bias = bias or new_constant(f"{m.output.name}/bias", row, m.tensor("b").dtype)
+        m.wiring.set_input(matmul, 2, bias)
+        m.wiring.absorb(m.head, between or matmul)
 
 
 class DropNeutral(Rewrite):

@@ -44,7 +44,7 @@ class FuseGelu(Rewrite):
             m.wiring.add(m.head, "Gelu", [x], y, approximate=how)
             m.wiring.become(m.head, "Mul", y, _constant(f"{name}/factor", gelu.outer, x))
             return
-        # ONNX Runtime merges equal products, and drops that of a gelu whoever else reads it; see `own_halves`.
+        # ONNX Runtime merges equal products, and drops a gelu's whoever else reads it; see `own_halves`.
         half = _product(m, x, 0.5 * gelu.outer)
         half = half or self._step(m, "Mul", f"{name}/halved", x, 0.5 * gelu.outer)
         divided = self._step(m, "Div", f"{name}/divided", x, math.sqrt(2))

@@ -35,6 +35,7 @@ RULES = fusion.by_code(
     layout.MergeReshapes(),
     layout.DropReshape(),
     layout.KeepDims(),
+    layout.KeepAxes(),
     layout.MergeTransposes(),
     layout.SimplifyTranspose(),
     layout.DropCast(),

@@ -7,10 +7,11 @@ import numpy as np
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.wiring import Match, Rewrite, activation, is_plain, new_constant, plain
 from thinflow.program.fusion import Step, computed, const, need, only_if, op, value
-from thinflow.program.wiring import keeps_shape
+from thinflow.program.wiring import keeps_shape, trailing_row
 from thinflow.tflite.model import Operator, Tensor
 from thinflow.typing import Array
 
+_RESHAPES = "RESHAPE|SQUEEZE|EXPAND_DIMS"
 # Their options have a fused_activation_function in the schema, and their kernels compute it.
 _CAN_ACTIVATE = (
     "CONV_2D|DEPTHWISE_CONV_2D|TRANSPOSE_CONV|CONV_3D|FULLY_CONNECTED|ADD|SUB|MUL|DIV|MAX_POOL_2D"
@@ -28,16 +29,22 @@ _TINY = 1e-30  # below, the reciprocal loses digits or overflows
 _BROADCASTS = "the constant broadcasts to another shape"
 
 
+def _behind(layers: str) -> tuple[Step, Step]:
+    """What a plain layer gives, and that in another shape."""
+    layer = op(layers, name="before", where=plain)
+    return layer, op(_RESHAPES, layer, name="reshape")
+
+
 class FuseActivation(Rewrite):
     """relu(conv(x)) -> conv with a fused activation."""
 
-    patterns = (op("RELU|RELU6|RELU_N1_TO_1", op(_CAN_ACTIVATE, name="before", where=plain)),)
+    patterns = tuple(op("RELU|RELU6|RELU_N1_TO_1", x) for x in _behind(_CAN_ACTIVATE))
 
     def replace(self, m: Match) -> None:
         before = m.operator("before")
         need(before.outputs[0].dtype is FLOAT, "LiteRT fuses activations of float32 only")
         before.options["fused_activation_function"] = m.head.code
-        m.wiring.absorb(m.head, before)
+        m.wiring.absorb(m.head, m.operators.get("reshape", before))
 
 
 class FuseRelu6(Rewrite):
@@ -121,19 +128,20 @@ def _fits(x: Tensor, slopes: Array) -> bool:
     return slopes.ndim > 0 and keeps_shape(x, slopes)
 
 
-def _layer(code: str, constant: str) -> tuple[Step]:
-    """A binary operator between a layer and a constant."""
-    return (op(code, op("|".join(_WEIGHTED), name="before", where=plain), const(constant), any_order=True),)
+def _take_in(m: Match) -> None:
+    """Let the layer, or the change of its shape, give what the match ends in."""
+    m.operator("before").options["fused_activation_function"] = activation(m.head)
+    m.wiring.absorb(m.head, m.operators.get("reshape") or m.operator("before"))
 
 
 class FuseBias(Rewrite):
     """conv(x) + b -> conv(x, b)      b [channels] or one number."""
 
-    patterns = _layer("ADD", "addend")
+    patterns = tuple(op("ADD", x, const("addend"), any_order=True) for x in _behind("|".join(_WEIGHTED)))
 
     def replace(self, m: Match) -> None:
         before, name = m.operator("before"), m.output.name
-        addend = _per_channel(before, m.array("addend"))
+        addend = _per_channel(m, m.array("addend"))
         place = _WEIGHTED[before.code][1]
         bias = before.inputs[place] if place < len(before.inputs) else None
         need(bias is None or bias.is_constant, "the layer's bias is computed while the model runs")
@@ -141,18 +149,17 @@ class FuseBias(Rewrite):
         # Convolutions are lowered with a bias of zeros; adding to it would only copy.
         total = addend if old is None or not old.any() else old + addend
         m.wiring.set_input(before, place, new_constant(f"{name}/bias", total))
-        before.options["fused_activation_function"] = activation(m.head)
-        m.wiring.absorb(m.head, before)
+        _take_in(m)
 
 
 class FuseScale(Rewrite):
     """conv(x, w, b) * s -> conv(x, w * s, b * s)      s [channels] or one number."""
 
-    patterns = _layer("MUL", "factor")
+    patterns = tuple(op("MUL", x, const("factor"), any_order=True) for x in _behind("|".join(_WEIGHTED)))
 
     def replace(self, m: Match) -> None:
         before, name = m.operator("before"), m.output.name
-        factor = _per_channel(before, m.array("factor"))
+        factor = _per_channel(m, m.array("factor"))
         at_weights, at_bias, axis = _WEIGHTED[before.code]
         weights = before.inputs[at_weights]
         bias = before.inputs[at_bias] if at_bias < len(before.inputs) else None
@@ -166,28 +173,28 @@ class FuseScale(Rewrite):
         m.wiring.set_input(before, at_weights, new_constant(f"{name}/weights", array * factor.reshape(along)))
         if bias is not None and bias.array().any():
             m.wiring.set_input(before, at_bias, new_constant(f"{name}/bias", bias.array() * factor))
-        before.options["fused_activation_function"] = activation(m.head)
-        m.wiring.absorb(m.head, before)
+        _take_in(m)
 
 
-def _per_channel(layer: Operator, constant: Array) -> Array:
+def _per_channel(m: Match, constant: Array) -> Array:
     """A constant operand of what a layer gives as float32 [channels].
 
     Raises:
         Refuse: it is something else.
     """
-    shape = layer.outputs[0].shape
+    layer = m.operator("before")
+    shape = m.operators.get("reshape", layer).outputs[0].shape
     at_weights, _, axis = _WEIGHTED[layer.code]
     weights = layer.inputs[at_weights]
     channels = None if weights is None or weights.shape is None else weights.shape[axis]
     need(shape is not None and channels is not None, "the number of channels is not known")
     need(constant.dtype == np.float32, "the constant is not float32")
     need(constant.ndim <= len(shape or ()), _BROADCASTS)
-    if constant.size == 1:
-        return np.full(channels or 0, constant.reshape(()), np.float32)
     # Channels are last in every layer's result, whatever axis of the weights counts them.
-    need(constant.size == channels == constant.shape[-1], "the constant differs along more than the channels")
-    return constant.reshape(-1)
+    row = trailing_row(constant, shape, channels or 0)
+    need(row is not None, "the constant differs along more than the channels")
+    assert row is not None
+    return row
 
 
 class FuseInputScale(Rewrite):

@@ -137,6 +137,32 @@ class KeepDims(Rewrite):
         m.wiring.absorb(m.head, m.operator("before"))
 
 
+class KeepAxes(Rewrite):
+    """reshape(fully_connected(x)) -> fully_connected(x, keep_num_dims), where it puts the axes of x back."""
+
+    patterns = (
+        op(
+            "RESHAPE",
+            op(
+                "FULLY_CONNECTED",
+                value("x"),
+                value("weights"),
+                name="before",
+                when=lambda o: not o.options.get("keep_num_dims"),
+            ),
+        ),
+    )
+
+    def replace(self, m: Match) -> None:
+        x, weights, before = m.tensor("x").shape, m.tensor("weights").shape, m.operator("before")
+        # Rows of x must be its last axis, not several of them.
+        only_if(x and weights and x[-1] is not None and x[-1] == weights[1])
+        kept = (*(x or ())[:-1], (weights or ())[0])
+        only_if(m.output.shape == kept and kept.count(None) <= 1 and 0 not in kept)
+        before.options["keep_num_dims"] = True
+        m.wiring.absorb(m.head, before)
+
+
 class MergeReshapes(Rewrite):
     """reshape(reshape(x)) -> reshape(x), where the last shape is fixed."""
 
