@@ -46,3 +46,4 @@ def test_convolution_over_time():
     y = net.op("BiasAdd", net.op("Squeeze", y, squeeze_dims=[1]), floats(5))
     codes = net.check(net.op("Relu", y))
     assert codes.count("Conv") == 1
+    assert "Add" not in codes
