@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.quantize import onnx_programs
-from tests.quantize.kernels.test_litert import CASES
+from tests.quantize.kernels.cases import CASES
 from tests.quantize.programs import Builder, quantize, run, samples, scale_of
 from thinflow.ir.types import BOOL
 from thinflow.quantize.kernels.litert import BY_SCHEME
