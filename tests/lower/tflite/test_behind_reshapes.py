@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.lower.builders import floats
 from tests.lower.tflite.harness import Net
-from tests.lower.tflite.test_fuse import image
 
 
-def dense(net, rng, *sizes, units=12):
+def dense(net, *sizes, units=12):
     """Rows of x times a matrix, as Keras says it for more than two axes."""
-    x = net.feed(image(rng, *sizes, 6))
-    return net.op("MatMul", net.op("Reshape", x, np.int32([-1, 6])), image(rng, 6, units))
+    x = net.feed(floats(*sizes, 6))
+    return net.op("MatMul", net.op("Reshape", x, np.int32([-1, 6])), floats(6, units))
 
 
 @pytest.mark.parametrize(
@@ -26,58 +26,58 @@ def dense(net, rng, *sizes, units=12):
         ((2, 5, 3, 4), ()),
     ],
 )
-def test_bias_factor_and_activation(rng, shape, bias):
+def test_bias_factor_and_activation(shape, bias):
     net = Net()
-    y = net.op("Reshape", dense(net, rng, 2, 5), np.int32(shape))
-    y = net.op("Mul", y, image(rng, *bias))
-    y = net.op("Relu", net.op("AddV2", y, image(rng, *bias)))
+    y = net.op("Reshape", dense(net, 2, 5), np.int32(shape))
+    y = net.op("Mul", y, floats(*bias))
+    y = net.op("Relu", net.op("AddV2", y, floats(*bias)))
     codes = net.check(net.op("Sin", y))
     assert codes == ["FULLY_CONNECTED", *(["RESHAPE"] if shape != (2, 5, 12) else []), "SIN"]
 
 
 @pytest.mark.parametrize("bias", [(5, 1, 1), (2, 1, 1, 1), (5, 3, 4), (2, 2, 5, 3, 4)])
-def test_what_differs_along_more_than_the_channels_stays(rng, bias):
+def test_what_differs_along_more_than_the_channels_stays(bias):
     net = Net()
-    y = net.op("Reshape", dense(net, rng, 2, 5), np.int32([2, 5, 3, 4]))
-    assert net.check(net.op("AddV2", y, image(rng, *bias))) == ["FULLY_CONNECTED", "RESHAPE", "ADD"]
+    y = net.op("Reshape", dense(net, 2, 5), np.int32([2, 5, 3, 4]))
+    assert net.check(net.op("AddV2", y, floats(*bias))) == ["FULLY_CONNECTED", "RESHAPE", "ADD"]
 
 
-def test_channels_that_meet_others_in_one_axis(rng):
+def test_channels_that_meet_others_in_one_axis():
     """Two rows become one: its numbers are those of no channel."""
     net = Net()
-    y = net.op("Reshape", dense(net, rng, 2, 5), np.int32([5, 24]))
-    assert net.check(net.op("AddV2", y, image(rng, 24))) == ["FULLY_CONNECTED", "RESHAPE", "ADD"]
+    y = net.op("Reshape", dense(net, 2, 5), np.int32([5, 24]))
+    assert net.check(net.op("AddV2", y, floats(24))) == ["FULLY_CONNECTED", "RESHAPE", "ADD"]
 
 
-def test_a_reshaped_layer_that_is_read_twice_keeps_its_numbers(rng):
+def test_a_reshaped_layer_that_is_read_twice_keeps_its_numbers():
     net = Net()
-    y = net.op("Reshape", dense(net, rng, 2, 5), np.int32([2, 5, 3, 4]))
-    codes = net.check(net.op("AddV2", y, image(rng, 3, 4)), net.op("Sin", y))
+    y = net.op("Reshape", dense(net, 2, 5), np.int32([2, 5, 3, 4]))
+    codes = net.check(net.op("AddV2", y, floats(3, 4)), net.op("Sin", y))
     assert codes.count("ADD") == 1
 
 
-def test_convolution_over_time(rng):
+def test_convolution_over_time():
     """As Keras and TensorFlow 1 write it: an axis is put in, the bias added after it is gone."""
     net = Net()
-    x = net.op("ExpandDims", net.feed(image(rng, 2, 9, 4)), np.int32(1))
-    y = net.op("Conv2D", x, image(rng, 1, 3, 4, 5), strides=[1, 1, 1, 1], padding="SAME")
-    y = net.op("BiasAdd", net.op("Squeeze", y, squeeze_dims=[1]), image(rng, 5))
+    x = net.op("ExpandDims", net.feed(floats(2, 9, 4)), np.int32(1))
+    y = net.op("Conv2D", x, floats(1, 3, 4, 5), strides=[1, 1, 1, 1], padding="SAME")
+    y = net.op("BiasAdd", net.op("Squeeze", y, squeeze_dims=[1]), floats(5))
     codes = net.check(net.op("Relu", y))
     assert codes.count("CONV_2D") == 1
     assert not {"ADD", "RELU"} & set(codes)
 
 
-def test_sizes_that_stay_open(rng):
+def test_sizes_that_stay_open():
     net = Net()
-    x = net.feed(image(rng, 3, 5, 6), shape=(None, 5, 6))
-    y = net.op("MatMul", net.op("Reshape", x, np.int32([-1, 6])), image(rng, 6, 12))
-    y = net.op("AddV2", net.op("Reshape", y, np.int32([-1, 5, 3, 4])), image(rng, 3, 4))
+    x = net.feed(floats(3, 5, 6), shape=(None, 5, 6))
+    y = net.op("MatMul", net.op("Reshape", x, np.int32([-1, 6])), floats(6, 12))
+    y = net.op("AddV2", net.op("Reshape", y, np.int32([-1, 5, 3, 4])), floats(3, 4))
     assert net.check(y) == ["FULLY_CONNECTED", "RESHAPE"]
 
 
-def test_a_reshape_that_puts_axes_back_goes(rng):
+def test_a_reshape_that_puts_axes_back_goes():
     net = Net()
-    y = net.op("Reshape", dense(net, rng, 2, 5), np.int32([2, 5, 12]))
+    y = net.op("Reshape", dense(net, 2, 5), np.int32([2, 5, 12]))
     assert net.check(y) == ["FULLY_CONNECTED"]
-    swapped = net.op("Reshape", dense(net, rng, 2, 5), np.int32([5, 2, 12]))
+    swapped = net.op("Reshape", dense(net, 2, 5), np.int32([5, 2, 12]))
     assert net.check(swapped) == ["FULLY_CONNECTED", "RESHAPE"]
