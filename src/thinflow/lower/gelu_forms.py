@@ -18,10 +18,6 @@ from thinflow.program.model import O, T
 from thinflow.program.wiring import Wiring
 from thinflow.typing import Array
 
-_FUNCTIONS = "ERF Erf TANH Tanh"
-_SCALING = "MUL Mul NEG Neg DIV Div"
-_AFFINE = f"{_FUNCTIONS} {_SCALING} ADD Add SUB Sub"
-_POLYNOMIAL = "ADD Add MUL Mul SQUARE POW Pow NEG Neg DIV Div"
 _DEEPEST = 8
 """Operators that a factor, a sum or a polynomial may go through."""
 
@@ -129,12 +125,14 @@ class _Affine(NamedTuple, Generic[O]):
 
 
 def _affine(wiring: Wiring[T, O], tensor: T | None, depth: int = _DEEPEST) -> _Affine[O] | None:
-    step = wiring.sole_producer(tensor, *_AFFINE.split()) if depth else None
+    step = wiring.sole_producer(tensor) if depth else None
     if step is None or not _is_plain(step):
         return None
     code = step.code.upper()
-    if code in ("ERF", "TANH"):
+    if code == "ERF" or code == "TANH":
         return _Affine(0.0, 1.0, step)
+    if code not in ("ADD", "SUB") and not _is_scaling(step):
+        return None
     numbers = [_number(t) for t in step.inputs]
     inner = next((t for t, n in zip(step.inputs, numbers, strict=True) if n is None), None)
     found = _affine(wiring, inner, depth - 1)
@@ -193,8 +191,8 @@ def _chain(wiring: Wiring[T, O], tensor: T | None) -> Chain[T]:
     factor = 1.0
     while tensor is not None and len(found) < _DEEPEST:
         found.append((tensor, factor))
-        step = wiring.producer(tensor, *_SCALING.split())
-        if step is None or not _is_plain(step):
+        step = wiring.producer(tensor)
+        if step is None or not _is_plain(step) or not _is_scaling(step):
             break
         if step.code.upper() == "NEG":
             tensor, factor = step.inputs[0], -factor
@@ -223,8 +221,12 @@ def _polynomial(wiring: Wiring[T, O], tensor: T | None, x: T, depth: int = _DEEP
     if tensor.is_constant:
         number = _number(tensor)
         return none if number is None else np.array([number])
-    step = wiring.producer(tensor, *_POLYNOMIAL.split())
-    if step is None or not _is_plain(step):
+    step = wiring.producer(tensor)
+    if (
+        step is None
+        or not _is_plain(step)
+        or (step.code.upper() not in ("ADD", "SQUARE", "POW") and not _is_scaling(step))
+    ):
         return none
     parts = [_polynomial(wiring, t, x, depth - 1) for t in step.inputs]
     if not all(map(len, parts)) or sum(map(len, parts)) > 2 * len(HENDRYCKS):
@@ -248,6 +250,11 @@ def _number(tensor: T | None) -> float | None:
         return None
     content = tensor.array()
     return float(content.reshape(())) if content.size == 1 and content.dtype.kind == "f" else None
+
+
+def _is_scaling(operator: O) -> bool:
+    """True for a product, a quotient and a change of sign."""
+    return operator.code.upper() in ("MUL", "DIV", "NEG")
 
 
 def _is_plain(operator: O) -> bool:

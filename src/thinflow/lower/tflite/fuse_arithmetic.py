@@ -11,7 +11,6 @@ from thinflow.program.wiring import keeps_shape, trailing_row
 from thinflow.tflite.model import Operator, Tensor
 from thinflow.typing import Array
 
-_RESHAPES = "RESHAPE|SQUEEZE|EXPAND_DIMS"
 # Their options have a fused_activation_function in the schema, and their kernels compute it.
 _CAN_ACTIVATE = (
     "CONV_2D|DEPTHWISE_CONV_2D|TRANSPOSE_CONV|CONV_3D|FULLY_CONNECTED|ADD|SUB|MUL|DIV|MAX_POOL_2D"
@@ -32,7 +31,7 @@ _BROADCASTS = "the constant broadcasts to another shape"
 def _behind(layers: str) -> tuple[Step, Step]:
     """What a plain layer gives, and that in another shape."""
     layer = op(layers, name="before", where=plain)
-    return layer, op(_RESHAPES, layer, name="reshape")
+    return layer, op("RESHAPE|SQUEEZE|EXPAND_DIMS", layer, name="reshape")
 
 
 class FuseActivation(Rewrite):
