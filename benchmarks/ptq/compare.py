@@ -44,7 +44,7 @@ class Row:
         sqnr_db: of the logits over all samples.
         agreement: share of samples with the same top answer as in float; of maps, of cells.
         right: share of right answers; None where there are no classes.
-        seconds: that it took to make; 0 for others, which run in one process.
+        seconds: that it took to make; 0 for float.
     """
 
     setting: str
@@ -119,9 +119,10 @@ def others(name: str, graph: Graph, samples: Array, judge: Judge, folder: Path) 
         return
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     for line in done.stdout.splitlines():
-        setting, tab, path = line.partition("\t")
-        if tab:
-            yield judge.row(setting, Path(path))
+        setting, *made = line.split("\t")
+        if made:
+            path, took = made
+            yield judge.row(setting, Path(path), float(took))
         elif line.startswith("failed: "):
             print(f"{name}: {line}", file=sys.stderr)
     if done.returncode:
