@@ -178,7 +178,23 @@ def answers(path: Path, x: Array) -> Array:
         runner.allocate_tensors()
         found = []
         for sample in x:
-            runner.set_tensor(fed["index"], sample[None])
+            runner.set_tensor(fed["index"], coded(sample[None], fed))
             runner.invoke()
-            found.append(runner.get_tensor(given["index"]))
+            found.append(decoded(runner.get_tensor(given["index"]), given))
     return np.concatenate(found).astype(np.float64)
+
+
+def coded(x: Array, end: dict[str, Any]) -> Array:
+    """What an input of LiteRT is fed: the LiteRT quantizer leaves ends of a model in integers."""
+    if end["dtype"] == np.float32:
+        return x
+    (scale, zero), limits = end["quantization"], np.iinfo(end["dtype"])
+    return np.clip(np.round(x / scale) + zero, limits.min, limits.max).astype(end["dtype"])
+
+
+def decoded(y: Array, end: dict[str, Any]) -> Array:
+    """The real numbers of an output of LiteRT."""
+    if end["dtype"] == np.float32:
+        return y
+    scale, zero = end["quantization"]
+    return (y.astype(np.float64) - zero) * scale
