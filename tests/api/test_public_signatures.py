@@ -27,7 +27,7 @@ WORK = {
 """Public function -> where the work is done that it hands its arguments to, or the class of its options."""
 ELSEWHERE = {
     "optimize": {"opening"},
-    "quantize": {"test", "labels", "sensitivity", "external_data", "names"},
+    "quantize": {"test", "labels", "sensitivity", "external_data", "names", "save_recipe"},
 }
 """Public function -> options that are those of a command, or hold several arguments."""
 

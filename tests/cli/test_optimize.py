@@ -19,7 +19,7 @@ def test_verdict_first_next_command_last(model: str, capsys: pytest.CaptureFixtu
     assert "int8 is " in first
     assert any("SYNTHETIC INPUT" in line for line in middle)
     assert last.startswith("next: thinflow optimize 'my digits.pb' out --calibration ")
-    assert len(list(Path("out").iterdir())) == 5
+    assert len(list(Path("out").iterdir())) == 6
 
 
 def test_real_samples_and_the_next_command(

@@ -14,7 +14,14 @@ from thinflow.errors import GraphError, ParameterError, WriteError
 from thinflow.optimize.report import OptimizeReport
 from thinflow.zoo import digits
 
-FILES = {"digits_fp32.pb", "digits_fp32.tflite", "digits_int8.tflite", "report.json", "report.md"}
+FILES = {
+    "digits_fp32.pb",
+    "digits_fp32.tflite",
+    "digits_int8.tflite",
+    "recipe.toml",
+    "report.json",
+    "report.md",
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +45,7 @@ def report(model: Path) -> OptimizeReport:
     return result
 
 
-def test_writes_its_five_files(model: Path, report: OptimizeReport) -> None:
+def test_writes_its_six_files(model: Path, report: OptimizeReport) -> None:
     assert {p.name for p in (model.parent / "out").iterdir()} == FILES
     assert report.sizes["int8"] < report.sizes["fp32"] / 2
     assert report.sizes["fp32_pb"] <= model.stat().st_size

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         """Options of `quantize` for every format."""
 
         scheme: str | None
-        recipe: Recipe | None
-        effort: str
+        recipe: Recipe | FilePath | None
+        effort: str | None
         samples: int | None
         scaling: Scaling | None
         inputs: Sequence[str] | None
@@ -87,8 +87,8 @@ def optimize(
     seconds: float = 4.0,
     verify: bool = True,
     scheme: str | None = None,
-    recipe: Recipe | None = None,
-    effort: str = "default",
+    recipe: Recipe | FilePath | None = None,
+    effort: str | None = None,
     onnx: bool = False,
     strict: bool = False,
     progress: Progress | None = None,
@@ -103,8 +103,8 @@ def optimize(
 
     This is the main job. The graph is optimised in 32 bits, turned into a LiteRT model and into one in fewer
     bits; each is compared with the graph as it came, judged on samples and timed against the other. Into
-    `out_dir` go STEM_fp32.pb, STEM_fp32.tflite, STEM_SCHEME.tflite, with `onnx` the same two as .onnx, and
-    report.json and report.md. A file that holds a part of the model has `_part` in its name.
+    `out_dir` go STEM_fp32.pb, STEM_fp32.tflite, STEM_SCHEME.tflite, with `onnx` the same two as .onnx,
+    report.json, report.md and recipe.toml. A file that holds a part of the model has `_part` in its name.
 
         report = thinflow.optimize("model.pb", "out", calibration="photos/", labels="labels.txt")
         print(report.verdict)                    # int8 is 3.9x smaller, 2.1x faster; ...
@@ -131,9 +131,10 @@ def optimize(
         verify: whether to run the graph before and after every transform and undo one that changed numbers.
         scheme: a key of `thinflow.quantize.recipe.SCHEMES`: int8 (default), int16x8, dynamic, float16,
             int8_weights or int4_weights.
-        recipe: all that can be chosen about quantization, instead of `scheme`.
+        recipe: all that can be chosen about quantization, instead of `scheme`; or the file of one, such
+            as the recipe.toml of another run, which is then repeated.
         effort: how much is tried to make the smaller models better, judged on samples held out: "none",
-            "fast", "default" or "best".
+            "fast", "default" or "best"; default: "none" for a recipe of a file, else "default".
         onnx: also make both models for ONNX Runtime.
         strict: refuse if a file could hold only a part of the model, or if the eight-bit model or another
             that was asked for cannot be made; nothing is written then.
@@ -228,8 +229,8 @@ def quantize(
     *,
     scheme: str | None = None,
     format: str = "tflite",
-    recipe: Recipe | None = None,
-    effort: str = "default",
+    recipe: Recipe | FilePath | None = None,
+    effort: str | None = None,
     samples: int | None = None,
     scaling: Scaling | None = None,
     activations: str | None = None,
@@ -260,10 +261,11 @@ def quantize(
             sizes that the graph leaves open.
         scheme: a key of `thinflow.quantize.recipe.SCHEMES`; default "int8". For ONNX "int8" or "float16".
         format: "tflite" or "onnx".
-        recipe: all that can be chosen, instead of `scheme`.
+        recipe: all that can be chosen, instead of `scheme`; or the file of one.
         effort: how much is tried to make it better, judged on samples held out: "none" nothing; "fast" what
             mends a model that would be wrecked; "default" also what often helps and makes nothing slower;
-            "best" all that there is. What was tried is in the result's `way`.
+            "best" all that there is. Default: "none" for a recipe of a file. What was tried is in the
+            result's `way`.
         samples: use so many samples only, spread over classes and files; default: all.
         scaling: (pixel - mean) / std of pictures among the samples, for float inputs; default: as the model's
             file says, else 0 to 255.
@@ -342,11 +344,13 @@ def trial_lines(trials: Sequence[dict[str, Any]]) -> list[str]:
     return lines_of([Trial(**trial) for trial in trials])
 
 
-def quantization_recipe(**choices: Any) -> Any:
-    """A recipe from a command line's words. Choices: see `thinflow.optimize.quantize_job.recipe_from`."""
+def quantization_recipe(recipe: FilePath | None = None, **choices: Any) -> Any:
+    """A recipe from a command line's words, or the file that it names if nothing contradicts it. Choices: see
+    `thinflow.optimize.quantize_job.recipe_from`.
+    """
     from thinflow.optimize.quantize_job import recipe_from
 
-    return recipe_from(**choices)
+    return recipe_from(recipe, **choices)
 
 
 def picture_scaling(mean: float | None, std: float | None) -> Any:

@@ -60,9 +60,13 @@ def add_effort(p: ArgumentParser) -> None:
     """`--effort`."""
     p.add_argument(
         "--effort",
-        default="default",
         metavar="NAME",
         help="how much to try for a better model, judged on samples held out: none, fast, default, best",
+    )
+    p.add_argument(
+        "--recipe",
+        metavar="FILE",
+        help="make it as a recipe.toml says; nothing is tried unless --effort is given",
     )
 
 

@@ -20,6 +20,7 @@ EXAMPLES = """
   thinflow optimize model.pb out
   thinflow optimize model.pb out --calibration samples/   # a folder of .npy, .npz, .jpg, .png or .wav
   thinflow optimize model.pb out --scheme float16
+  thinflow optimize model.pb again --calibration samples/ --recipe out/recipe.toml
   thinflow optimize pose.pb out --shape image=1,184,184,3 --calibration frames.npz
   thinflow optimize net.pb out --inputs input --outputs softmax --labels labels.txt --test test.npz
 """
@@ -95,6 +96,7 @@ def run(args: Namespace) -> int:
         args.model,
         args.out_dir,
         scheme=args.scheme,
+        recipe=args.recipe,
         effort=args.effort,
         calibration=args.calibration,
         test=args.test,

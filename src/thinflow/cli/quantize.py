@@ -24,6 +24,7 @@ EXAMPLES = """
   thinflow quantize model.pb model_16x8.tflite --scheme int16x8 --calibration samples/
   thinflow quantize model.pb model_int8.onnx --calibration samples/ # for ONNX Runtime
   thinflow quantize model.pb best.tflite --calibration samples/ --effort best --test test/
+  thinflow quantize model.pb best.tflite --calibration samples/ --save-recipe best.toml
   thinflow quantize model.pb out.tflite --calibration samples/ --sensitivity --keep-float 'logits*'
 """
 
@@ -43,7 +44,7 @@ def add_arguments(p: ArgumentParser) -> None:
     p.description = f"{p.description}\n\n{SCHEMES}"
     p.add_argument("model", help="any model: GraphDef, SavedModel, .meta, .onnx, .tflite, .h5, .keras, .json")
     p.add_argument("output", help="the .tflite or .onnx file to write")
-    p.add_argument("--scheme", default="int8", metavar="NAME", help="see above; default int8")
+    p.add_argument("--scheme", metavar="NAME", help="see above; default int8")
     p.add_argument(
         "--calibration", metavar="FOLDER|FILE", help="samples for the ranges; without it inputs are made up"
     )
@@ -69,6 +70,7 @@ def add_arguments(p: ArgumentParser) -> None:
 
 def _add_choices(p: ArgumentParser) -> None:
     add_effort(p)
+    p.add_argument("--save-recipe", metavar="FILE", help="write down how it was made, for --recipe")
     p.add_argument(
         "--tune", dest="effort", action="store_const", const="best", help="the same as --effort best"
     )
@@ -84,7 +86,6 @@ def _add_choices(p: ArgumentParser) -> None:
     )
     p.add_argument(
         "--observer",
-        default="minmax",
         metavar="NAME[(OPTION=N)]",
         help="who proposes ranges: minmax (default), percentile(percent=99.99), mse, kl, moving, sigma",
     )
@@ -92,18 +93,17 @@ def _add_choices(p: ArgumentParser) -> None:
         "--per-tensor",
         dest="per_channel",
         action="store_false",
+        default=None,
         help="one scale for all of a layer's weights, not one per output channel",
     )
     p.add_argument(
         "--columns",
-        default="off",
         metavar="KIND",
         help="int8: read images of few channels by columns: off (default), portable, or amx for such CPUs",
     )
     for side in ("input", "output"):
         p.add_argument(
             f"--{side}-type",
-            default="float32",
             metavar="TYPE",
             help=f"of the model's {side}s: float32 (default); int8: int8, uint8; int16x8: int16",
         )
@@ -135,6 +135,7 @@ def run(args: Namespace) -> int:
     from thinflow.cli._console import progress
 
     recipe = quantization_recipe(
+        args.recipe,
         scheme=args.scheme,
         observer=args.observer,
         per_channel=args.per_channel,
@@ -154,6 +155,7 @@ def run(args: Namespace) -> int:
         labels=args.labels,
         recipe=recipe,
         effort=args.effort,
+        save_recipe=args.save_recipe,
         sensitivity=args.sensitivity,
         samples=args.samples,
         scaling=picture_scaling(args.mean, args.std),

@@ -257,8 +257,12 @@ def smaller_program(
         FeedError: no samples, or they do not fit.
     """
     level = require_effort(effort)
-    few = [] if made_up or not level.samples else spread(feeds, level.most_samples(goal.program))
-    way = climb(goal, few, recipe, effort, progress)
+    if level.samples and not made_up:
+        recipe = replace(recipe, looked_at=level.most_samples(goal.program))
+    # A recipe that was found before is repeated with as many samples as it was found with.
+    looks = recipe.needs_a_look or (level.samples and not made_up)
+    few = spread(feeds, recipe.looked_at) if looks else []
+    way = Climb(recipe) if made_up else climb(goal, few, recipe, effort, progress)
     fit = goal.fit(feeds, few, progress)
     quantized = fit.quantized(way.recipe)
     if way.recipe.rescale != recipe.rescale:

@@ -34,6 +34,7 @@ from thinflow.optimize.numeric_check import StateNotKept, check_calls, check_mod
 from thinflow.optimize.onnx import OnnxMaker, OnnxModel, require_onnx
 from thinflow.optimize.optimized_graph import OptimizedGraph, optimized_graph
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
+from thinflow.optimize.recipe_options import recipe_notes, save_recipe
 from thinflow.optimize.report import GraphReport, OptimizeReport
 from thinflow.optimize.samples import rebind
 from thinflow.optimize.trial_runs import (
@@ -146,7 +147,7 @@ def _litert_pair(optimized: OptimizedGraph, model: FloatModel) -> LiteRTPair:
     job, samples = optimized.job, (optimized.calibration, optimized.evaluation)
     given = (job.data, optimized.calibration)
     found = examine(model, job.graph, given, optimized.evaluation, job.options.chosen_recipe)
-    pair = LiteRTMaker(job.options.effort).pair(
+    pair = LiteRTMaker(job.options.opened.effort).pair(
         model,
         job.graph,
         *samples,
@@ -174,7 +175,7 @@ def _onnx(optimized: OptimizedGraph) -> tuple[OnnxPair | None, str]:
 
 def _onnx_pair(optimized: OptimizedGraph) -> OnnxPair:
     """The float model, proven, and the smaller one for ONNX Runtime, judged."""
-    job, maker = optimized.job, OnnxMaker(effort=optimized.job.options.effort)
+    job, maker = optimized.job, OnnxMaker(effort=optimized.job.options.opened.effort)
     # LiteRT's model fixed the batch where it had to; ONNX's may keep it.
     graph = reopened(job.graph, optimized.graph)
     calibration = rebind(job.data, job.graph, graph)
@@ -198,17 +199,25 @@ def _report_on_models(
     job, core = optimized.job, litert.plain.core
     files = _write_graph(optimized)
     files |= litert.write(job.folder, job.stem, job.options.chosen_recipe.scheme) | page_files(job.folder)
+    save_recipe(files["recipe"], litert.quantized.way, job.graph, litert.quantized.note_of(job.data))
     if onnx is not None:
         files |= onnx.write(job.folder, job.stem, job.options.chosen_recipe.scheme)
     latency, unmeasured = _timed_models(job, files, litert, onnx)
     settled = settled_notes(job.graph.inputs, core, job.data)
     failures = [why for why in (no_onnx, unmeasured) if why]
+    foreign = recipe_notes(job.options.opened.file, job.graph)
     report = OptimizeReport(
         **_common(optimized, litert.quantized),
         files=files,
         sizes=sizes_of(files),
         latency=latency,
-        warnings=[*optimized.notes, *settled, *failures, *warnings_for(optimized, litert.quantized)],
+        warnings=[
+            *foreign,
+            *optimized.notes,
+            *settled,
+            *failures,
+            *warnings_for(optimized, litert.quantized),
+        ],
         model_inputs=described(core.fed),
         model_outputs=described(core.given),
         outside={n.name: why for n, why in core.outside.items()},
@@ -242,7 +251,7 @@ def _report_on_graph(
     if model is not None:
         files["fp32"] = job.folder / f"{model.coverage.stem(job.stem)}_fp32.tflite"
         LiteRTMaker().write(model, files["fp32"], check=LiteRTMaker.open_file)
-    files |= page_files(job.folder)
+    files |= page_files(job.folder, with_recipe=False)
     latency, unmeasured = _timed_graph(optimized, files, model) if runs else (None, "")
     found = (*(() if model is None else model.batch_notes), optimized.restored.note, unmeasured)
     report = GraphReport(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,12 +20,12 @@ from thinflow.ir.types import shape_text
 from thinflow.load.frozen import AUTO, tell_unkept
 from thinflow.load.graphs import load_for_inference
 from thinflow.ops.traits import Trait, has
-from thinflow.optimize.climb import require_effort
 from thinflow.optimize.quantized_sources import prove_and_free
+from thinflow.optimize.recipe_options import OpenedRecipe, opened_recipe
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples
 from thinflow.optimize.source_proof import note_proof
 from thinflow.quantize.recipe import Recipe, chosen_recipe
-from thinflow.typing import Progress
+from thinflow.typing import FilePath, Progress
 
 DEFAULT_MAX_DROP = 1.5
 """Points of accuracy (or of equal answers) that fewer bits may cost before float is recommended."""
@@ -48,8 +49,8 @@ class JobOptions(SampleOptions):
     seconds: float = 4.0
     verify: bool = True
     scheme: str | None = None
-    recipe: Recipe | None = None
-    effort: str = "default"
+    recipe: Recipe | FilePath | None = None
+    effort: str | None = None
     onnx: bool = False
     strict: bool = False
     state: str = AUTO
@@ -69,13 +70,17 @@ class JobOptions(SampleOptions):
         if not self.max_drop >= 0:
             drop = f"{self.max_drop:g}"
             raise ParameterError(f"a drop of at most {drop} points makes no sense", hint="give 0 or more")
-        chosen_recipe(self.scheme, self.recipe)
-        require_effort(self.effort)
+        chosen_recipe(self.scheme, self.opened.recipe)
 
     @property
     def chosen_recipe(self) -> Recipe:
         """The recipe, or the plain one of the scheme."""
-        return chosen_recipe(self.scheme, self.recipe)
+        return chosen_recipe(self.scheme, self.opened.recipe)
+
+    @cached_property
+    def opened(self) -> OpenedRecipe:
+        """The recipe, read if it is a file, and how much is tried beyond it."""
+        return opened_recipe(self.recipe, self.effort)
 
 
 @brief_repr
@@ -205,9 +210,10 @@ def write_graph(graph: Graph, folder: Path, stem: str) -> dict[str, Path]:
     return files
 
 
-def page_files(folder: Path) -> dict[str, Path]:
-    """The files of a report, by role."""
-    return {"json": folder / "report.json", "markdown": folder / "report.md"}
+def page_files(folder: Path, *, with_recipe: bool = True) -> dict[str, Path]:
+    """The files of a report, by role; with the recipe of a smaller model, where there is one."""
+    pages = {"json": folder / "report.json", "markdown": folder / "report.md"}
+    return pages | {"recipe": folder / "recipe.toml"} if with_recipe else pages
 
 
 def write_pages(report: Report) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from thinflow.analysis.training_mode import switch_notes
@@ -15,7 +15,6 @@ from thinflow.ir.graph import Graph
 from thinflow.load.frozen import opening_notes, source_notes
 from thinflow.load.graphs import load_for_inference
 from thinflow.onnx.program import DEFAULT_OPSET
-from thinflow.optimize.climb import require_effort
 from thinflow.optimize.examination import attach, examine
 from thinflow.optimize.float_graph import float_graph, reopened
 from thinflow.optimize.litert import FloatModel, LiteRTMaker
@@ -25,11 +24,18 @@ from thinflow.optimize.optimized_graph import picture_warnings
 from thinflow.optimize.quality import Quality, compare_models, decibels, finite_decibels
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel, SmallerModel
 from thinflow.optimize.quantized_sources import prove_and_free
+from thinflow.optimize.recipe_options import (
+    OpenedRecipe,
+    opened_recipe,
+    recipe_notes,
+    save_recipe,
+    with_choices,
+)
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples, doubts_of, rebind
 from thinflow.optimize.sensitivity import sensitivity
 from thinflow.optimize.source_proof import note_proof
 from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe, chosen_recipe
-from thinflow.typing import Progress
+from thinflow.typing import FilePath, Progress
 
 ONNX_ONLY = ("opset", "external_data", "activations", "reduce_range")
 """Options that only ONNX models have."""
@@ -41,8 +47,10 @@ class QuantizeOptions(SampleOptions):
     """Options of quantization, in memory and into a file.
 
     Attributes:
-        scheme, recipe: which scheme, or all that can be chosen; one of them, or neither.
-        effort: how much is tried to make the model better, a key of `climb.EFFORTS`.
+        scheme, recipe: which scheme, or all that can be chosen, or a file of that; one of them, or neither.
+        effort: how much is tried to make the model better, a key of `climb.EFFORTS`; default: nothing for a
+            recipe of a file.
+        save_recipe: a file for the recipe that was found.
         sensitivity: also measure what each layer loses alone, see `sensitivity`.
         opset, external_data, activations, reduce_range: of ONNX models; see `OnnxMaker` and `QdqOptions`.
         strict: refuse to make a part.
@@ -51,8 +59,9 @@ class QuantizeOptions(SampleOptions):
     """
 
     scheme: str | None = None
-    recipe: Recipe | None = None
-    effort: str = "default"
+    recipe: Recipe | FilePath | None = None
+    effort: str | None = None
+    save_recipe: FilePath | None = None
     sensitivity: bool = False
     opset: int | None = None
     external_data: bool | None = None
@@ -64,7 +73,12 @@ class QuantizeOptions(SampleOptions):
 
     def chosen(self) -> Recipe:
         """The recipe, or the plain one of the scheme; see `chosen_recipe`."""
-        return chosen_recipe(self.scheme, self.recipe)
+        return chosen_recipe(self.scheme, self.opened.recipe)
+
+    @cached_property
+    def opened(self) -> OpenedRecipe:
+        """The recipe, read if it is a file, and the effort; refused before any work is done."""
+        return opened_recipe(self.recipe, self.effort)
 
     def for_onnx(self) -> OnnxMaker:
         """The maker of ONNX models that was asked for; what cannot be done is refused before any work is.
@@ -83,7 +97,7 @@ class QuantizeOptions(SampleOptions):
         # Fixed here: only float models take a newer opset by themselves.
         opset = DEFAULT_OPSET if self.opset is None else self.opset
         return OnnxMaker(
-            opset=opset, options=options, external_data=self.external_data, effort=self._known_effort()
+            opset=opset, options=options, external_data=self.external_data, effort=self.opened.effort
         )
 
     def for_litert(self, kind: str, hint: str) -> LiteRTMaker:
@@ -96,12 +110,7 @@ class QuantizeOptions(SampleOptions):
         wrong = next((name for name in ONNX_ONLY if getattr(self, name) is not None), None)
         if wrong is not None:
             raise ParameterError(f"{wrong} goes with {kind} only", hint=hint)
-        return LiteRTMaker(self._known_effort())
-
-    def _known_effort(self) -> str:
-        """The effort, refused before any work is done if there is none of that name."""
-        require_effort(self.effort)
-        return self.effort
+        return LiteRTMaker(self.opened.effort)
 
 
 @dataclass(frozen=True)
@@ -164,7 +173,12 @@ def _quantized(maker: ModelMaker[M, Q], inputs: _Inputs, options: QuantizeOption
     attach(made, found)
     if options.strict:
         made.coverage.require_whole()
-    made.warnings[:0] = doubts_of(inputs.data, inputs.tested)
+    made.warnings[:0] = [
+        *recipe_notes(options.opened.file, inputs.original),
+        *doubts_of(inputs.data, inputs.tested),
+    ]
+    if options.save_recipe is not None:
+        save_recipe(options.save_recipe, made.way, inputs.original, made.note_of(inputs.data))
     return model, made
 
 
@@ -326,28 +340,23 @@ def observer_named(text: str) -> tuple[str, dict[str, float]]:
 
 
 def recipe_from(
+    recipe: FilePath | None = None,
     *,
-    scheme: str = "int8",
-    observer: str = "minmax",
-    per_channel: bool = True,
+    observer: str | None = None,
     keep_float: Sequence[str] = (),
-    input_type: str = "float32",
-    output_type: str = "float32",
-    columns: str = "off",
-) -> Recipe:
-    """The recipe that a command line describes.
+    **choices: Any,
+) -> Recipe | FilePath:
+    """The recipe that a command line describes; its file, if it names one and contradicts nothing in it.
+
+    Args:
+        choices: fields of `Recipe`; None for what was not said.
 
     Raises:
-        ParameterError: something of it does not exist.
+        ParameterError: something of it does not exist, or contradicts the file.
     """
-    name, options = observer_named(observer)
-    return Recipe(
-        scheme=scheme,
-        observer=name,
-        observer_options=options,
-        per_channel=per_channel,
-        skip_nodes=tuple(keep_float),
-        input_type=input_type,
-        output_type=output_type,
-        columns=columns,
-    )
+    said = {name: value for name, value in choices.items() if value is not None}
+    if observer is not None:
+        said["observer"], said["observer_options"] = observer_named(observer)
+    if keep_float:
+        said["skip_nodes"] = tuple(keep_float)
+    return with_choices(recipe, said)

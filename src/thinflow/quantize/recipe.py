@@ -86,6 +86,8 @@ class Recipe:
         rounding: a key of `ROUNDING`; "gptq" looks at samples whatever the scheme.
         correct_bias: whether biases make up for the mean error of rounded weights; looks at samples, too.
         float_parts: keys of `FLOAT_PARTS`; schemes with integer activations look at them.
+        looked_at: at most so many samples, spread over all, tell what takes many walks: rescaling, rounding
+            and biases.
     """
 
     scheme: str = "int8"
@@ -103,6 +105,7 @@ class Recipe:
     rounding: str = "nearest"
     correct_bias: bool = False
     float_parts: frozenset[str] = frozenset(("slow", "scores"))
+    looked_at: int = 64
 
     def __post_init__(self) -> None:
         require_scheme(self.scheme)
@@ -117,6 +120,9 @@ class Recipe:
         for field_name in ("skip_ops", "skip_nodes", "float_parts"):
             if isinstance(getattr(self, field_name), str):
                 raise ParameterError(f"{field_name} is a string", hint="give a collection of strings")
+        # Written so that what is no number is refused, too.
+        if not self.looked_at >= 1:
+            raise ParameterError(f"looked_at cannot be {self.looked_at}", hint="give 1 or more")
         for code in self.skip_ops:
             if schema.op_code(code) is None:
                 raise ParameterError(
@@ -149,6 +155,11 @@ class Recipe:
         """True if a key of `FLOAT_PARTS` is left to float."""
         # Who asks for integers at both ends has a processor that knows nothing else.
         return part in self.float_parts and "float32" in (self.input_type, self.output_type)
+
+    @property
+    def needs_a_look(self) -> bool:
+        """True if samples tell something besides ranges."""
+        return self.rescale != "off" or self.rounding != "nearest" or self.correct_bias
 
     def why_skipped(self, operator: Operator[Any]) -> str:
         """The choice that keeps an operator float; empty if there is none."""
