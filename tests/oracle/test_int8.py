@@ -14,6 +14,7 @@ from thinflow.engines.litert import Model
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import float_model, quantized_model
 from thinflow.optimize.samples import samples_for
+from thinflow.quantize.recipe import Recipe
 
 
 @pytest.mark.parametrize("name", ["mobilenet_small", "mobilenet", "keras3:mobilenet_v2_small", "resnet50_v2"])
@@ -28,7 +29,10 @@ def test_as_good_as_the_peer(name: str) -> None:
     samples = samples_for(graph, {"x": calibration})
     optimised = float_graph(graph, samples=samples, verify=False).graph
     model = float_model(optimised)
-    quantized = quantized_model(model, samples_for(optimised, {"x": calibration}))
+    # As the peer does: all in integers, the nearest, by the least and the largest.
+    plain = Recipe(float_parts=frozenset())
+    given = samples_for(optimised, {"x": calibration})
+    quantized = quantized_model(model, given, recipe=plain, effort="none")
     assert not quantized.quantized.float_operators
     peer = _peer.convert_int8(frozen, [[x[np.newaxis]] for x in calibration])
 

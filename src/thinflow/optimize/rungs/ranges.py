@@ -18,14 +18,14 @@ def _candidate(best: Best, name: str, **options: float) -> Iterator[Candidate]:
             yield Candidate(f"observer {name}{shown}", recipe)
 
 
-# One of 10,000 values clipped.
-@rung(order=30)
+# One of 10,000 values clipped. Samples that nobody has seen may be clipped more: it has to bring more.
+@rung(order=30, worth_db=0.3)
 def percentiles(best: Best) -> Iterator[Candidate]:
     """Next to nothing clipped."""
     yield from _candidate(best, "percentile", percent=99.99)
 
 
-@rung(order=31, effort="best")
+@rung(order=31, effort="best", worth_db=0.3)
 def finer_ranges(best: Best) -> Iterator[Candidate]:
     """Less clipped than that, and whatever makes the error least."""
     yield from _candidate(best, "percentile", percent=99.999)
