@@ -21,7 +21,7 @@ PRINTS = {
         "within 5 %: True",
     ],
     "optimize_digits.py": ["digits_int8.tflite: ", "remove_dropout: 1 changes"],
-    "own_calibration.py": ["x smaller; accuracy ", "image"],
+    "own_calibration.py": ["x smaller; accuracy ", " in steps of "],
 }
 pytestmark = pytest.mark.slow
 

@@ -38,7 +38,7 @@ PRODUCT = """
 
 def eight_bit(path: Path) -> Path:
     batches = [{"image": np.full((1, 8, 8, 1), n / 8, np.float32)} for n in range(8)]
-    made = thinflow.quantize(digits.build(0), batches, scheme="int8", format=path.suffix[1:])
+    made = thinflow.quantize(digits.build(0), batches, scheme="int8", format=path.suffix[1:], effort="none")
     made.save(path)
     return path
 

@@ -63,7 +63,14 @@ def test_optimize_tells_a_part_first(capsys: Out, paste: Callable[[str], int]) -
     assert "same top answer" not in told
     assert "the part with the rest interpreted: output SQNR" in told
     assert made() == {
-        *("net_fp32.pb", "net_part_fp32.tflite", "net_part_int8.tflite", "report.json", "report.md")
+        *(
+            "net_fp32.pb",
+            "net_part_fp32.tflite",
+            "net_part_int8.tflite",
+            "recipe.toml",
+            "report.json",
+            "report.md",
+        )
     }
     data = json.loads(Path("out/report.json").read_text("utf-8"))
     assert data["partial"] is True

@@ -79,7 +79,7 @@ def test_eight_bit_codes_inside_stand_for_real_numbers(kind: str, tmp_path: Path
     whole, part = stored(WHOLE, tmp_path / "whole.pb"), stored(BACKBONE, tmp_path / "part.pb")
     samples = [{"x": np.random.default_rng(n).uniform(-1, 1, (1, 4)).astype(np.float32)} for n in range(20)]
     codes = tmp_path / f"codes.{kind}"
-    thinflow.save(thinflow.quantize(whole, samples, format=kind), codes)
+    thinflow.save(thinflow.quantize(whole, samples, format=kind, effort="none"), codes)
     for one, other in ((str(codes), part), (part, str(codes))):
         found = thinflow.verify(one, other, samples[:2], tolerance=0.1)
         assert found.ok, str(found)

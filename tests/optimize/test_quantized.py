@@ -62,7 +62,8 @@ def test_schemes_on_a_trained_model(path: Path, scheme: str, smaller: float) -> 
     assert report["float_bytes"] / report["size_bytes"] > smaller
     assert report["quality"].startswith("accuracy 9")
     assert report["sqnr_db"] > 25
-    assert report["noise"] == f"{report['sqnr_db']:.1f} dB"
+    # Both are rounded, to one digit and to two.
+    assert abs(float(report["noise"].removesuffix(" dB")) - report["sqnr_db"]) < 0.06
 
 
 @pytest.mark.parametrize("scheme", ["float16", "dynamic", "int8_weights"])
@@ -78,11 +79,12 @@ def test_no_samples_needed(path: Path, scheme: str) -> None:
 def test_integer_borders(path: Path, scheme: str, kind: str) -> None:
     recipe = Recipe(scheme=scheme, input_type=kind, output_type=kind)
     samples = zoo.calibration("digits", 48, 0)
-    made = thinflow.quantize(path, samples, recipe=recipe)
+    made = thinflow.quantize(path, samples, recipe=recipe, effort="none")
     model = Model(made.content)
     assert [p.spec.dtype.name for p in (*model.input_ports, *model.output_ports)] == [kind, kind]
     # Scores in integers, as those of a model that gives integers are.
-    with_floats = thinflow.quantize(path, samples, recipe=Recipe(scheme=scheme, float_parts=frozenset()))
+    plain = Recipe(scheme=scheme, float_parts=frozenset())
+    with_floats = thinflow.quantize(path, samples, recipe=plain, effort="none")
     picture = np.asarray(samples["image"][:1], np.float32)
     (expected,), (found,) = (Model(c).run([picture]) for c in (with_floats.content, made.comparable))
     np.testing.assert_array_equal(expected, found)

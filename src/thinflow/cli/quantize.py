@@ -132,7 +132,7 @@ def run(args: Namespace) -> int:
     import json
 
     from thinflow.api import picture_scaling, quantization_recipe, quantize_to_file
-    from thinflow.cli._console import progress
+    from thinflow.cli._console import print_lines, progress
 
     recipe = quantization_recipe(
         args.recipe,
@@ -164,7 +164,10 @@ def run(args: Namespace) -> int:
         **for_onnx,
         **interface(args),
     )
-    print(json.dumps(report, indent=2, default=str) if args.json else "\n".join(_lines(args, report)))
+    if args.json:
+        print(json.dumps(report, indent=2, default=str))
+    else:
+        print_lines(_lines(args, report))
     return 0
 
 

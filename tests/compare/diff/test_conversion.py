@@ -119,7 +119,7 @@ def test_two_conversions_of_one_model(tmp_path: Path) -> None:
 
 def test_float_and_eight_bit(source: Path, tmp_path: Path) -> None:
     samples = [{"image": RNG.uniform(-1, 1, (1, 6, 6, 2)).astype(np.float32)} for _ in range(8)]
-    quantized = thinflow.quantize(thinflow.load(source), calibration=samples)
+    quantized = thinflow.quantize(thinflow.load(source), calibration=samples, effort="none")
     thinflow.save(quantized, tmp_path / "int8.tflite")
     found = thinflow.diff(saved(tmp_path / "a.tflite"), tmp_path / "int8.tflite", samples[0], tolerance=0.05)
     assert isinstance(found, ConversionDiff)
