@@ -34,6 +34,11 @@ Array = np.ndarray[Any, Any]
 MODELS = Path(__file__).parent / "models"
 CALIBRATION, TEST = 200, 500
 _MOST_CLASSES = 12
+_EFFORTS = (
+    ("thinflow --effort none", "none"),
+    ("thinflow", "default"),
+    ("thinflow --effort best", "best"),
+)
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ def rows(name: str, folder: Path, *, ours_only: bool) -> Iterator[Row]:
     thinflow.save(graph, plain)
     judge = Judge(test.x, test.y, answers(plain, test.x))
     yield judge.row("float", plain)
-    for setting, effort in (("thinflow", "default"), ("thinflow --effort best", "best")):
+    for setting, effort in _EFFORTS:
         path, started = folder / f"ours_{effort}.tflite", time.monotonic()
         made = {graph.inputs[0].name: calibration.x}
         quantize_to_file(graph, path, made, effort=effort)

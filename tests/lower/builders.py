@@ -55,3 +55,10 @@ def converted(operand, element):
     if operand.dtype != np.float32:
         return operand
     return (np.abs(operand) * 2 + 1 if element.kind in "ui" else operand).astype(element)
+
+
+def convolved_over_time(net):
+    """As Keras and TensorFlow 1 write it: an axis is put in, the bias is added after it is gone."""
+    x = net.op("ExpandDims", net.feed(floats(2, 9, 4)), np.int32(1))
+    y = net.op("Conv2D", x, floats(1, 3, 4, 5), strides=[1, 1, 1, 1], padding="SAME")
+    return net.op("Relu", net.op("BiasAdd", net.op("Squeeze", y, squeeze_dims=[1]), floats(5)))

@@ -7,7 +7,8 @@
     Core                what of a graph a file holds, with the prologue and epilogue that stay outside
     ConvertedModel      a core as the program of a runtime: `FloatModel` (LiteRT) and `OnnxModel`
     SmallerModel        one in fewer bits: `QuantizedModel` (LiteRT) and `OnnxQuantizedModel`
-    TunedModel          a quantized one that trials on held-out samples have made better
+    Climb               the way to a smaller model's recipe: what was tried on held-out samples, a file in
+                        `rungs/` each
     ModelPair           a float model and the smaller one made from it: what a runtime adds to the report
     Coverage            whether a file is the whole model, all behind a decoding front, or a part
 """

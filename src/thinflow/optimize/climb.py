@@ -41,13 +41,11 @@ class Effort(NamedTuple):
             224x224x3 floats are 154 MB.
         multiplications: of all of them in one walk; of large networks fewer samples are looked at.
         folds: how many of the four parts of the samples judge in turn.
-        words: of the command line.
     """
 
     samples: int
     multiplications: float
     folds: int
-    words: str
 
     def most_samples(self, program: tflite.Program | onnx.Program) -> int:
         """Samples of a program that are looked at, at most."""
@@ -58,16 +56,16 @@ class Effort(NamedTuple):
 FEWEST = 16
 """Samples of the largest networks that are looked at: a smaller part for judging would tell nothing."""
 
-# A walk of 10^10 multiplications takes LiteRT's reference kernels about a second, and a climb walks some ten
-# times (python -m benchmarks ptq_cost). By the size of the network, and not by time: what is made must not
-# depend on the machine.
+# A climb walks its samples some ten times. What bounds it is the size of the network, and not time: what is
+# made must not depend on the machine. 10^10 are 33 pictures for MobileNet v2.
 EFFORTS = {
-    "none": Effort(0, 0, 0, "the recipe as it stands, nothing tried"),
-    "fast": Effort(16, 1e10, 1, "mends what would wreck the model; seconds"),
-    "default": Effort(64, 1e10, 1, "also what often helps and makes nothing slower; tens of seconds"),
-    "best": Effort(256, 1e11, 4, "also what rarely helps, judged on all samples in turn; minutes"),
+    "none": Effort(0, 0, 0),
+    "fast": Effort(16, 1e10, 1),
+    "default": Effort(64, 1e10, 1),
+    "best": Effort(256, 1e11, 4),
 }
-"""Every effort, from the smallest."""
+"""Every effort, from the smallest: nothing is tried; what would wreck the model is mended; what often helps
+and makes nothing much slower, too; and what rarely helps, judged on all samples in turn."""
 
 
 def require_effort(name: str) -> Effort:
@@ -144,21 +142,22 @@ class _Fold(Generic[P]):
         return self.meter.score(made.program)
 
 
-def _fold(goal: Goal[P], feeds: Sequence[Feed], number: int) -> _Fold[P]:
+def _fold(goal: Goal[P], fitting: Sequence[Feed], judging: Sequence[Feed]) -> _Fold[P]:
+    names = [t.name for t in main_block(goal.program).inputs]
+    rows = [[feed[name] for name in names] for feed in judging]
+    meter = SqnrMeter(before_squashing(goal.program), rows, threads=goal.threads)
+    return _Fold(goal.fit(fitting, fitting), meter)
+
+
+def _numbered_fold(goal: Goal[P], feeds: Sequence[Feed], number: int) -> _Fold[P]:
     """Every fourth sample from a number on judges."""
     fitting = [feed for i, feed in enumerate(feeds) if i % HOLD_OUT != number]
-    names = [t.name for t in main_block(goal.program).inputs]
-    judging = [[feed[name] for name in names] for feed in feeds[number::HOLD_OUT]]
-    meter = SqnrMeter(before_squashing(goal.program), judging, threads=goal.threads)
-    return _Fold(goal.fit(fitting, fitting), meter)
+    return _fold(goal, fitting, feeds[number::HOLD_OUT])
 
 
 def judged_db(goal: Goal[P], fitting: Sequence[Feed], judging: Sequence[Feed], recipe: Recipe) -> float:
     """Signal to quantization noise in decibels that ranges of some samples leave on others."""
-    names = [t.name for t in main_block(goal.program).inputs]
-    rows = [[feed[name] for name in names] for feed in judging]
-    meter = SqnrMeter(before_squashing(goal.program), rows, threads=goal.threads)
-    return _Fold(goal.fit(fitting, fitting), meter).score(recipe).sqnr_db
+    return _fold(goal, fitting, judging).score(recipe).sqnr_db
 
 
 def observer_doubts(goal: Goal[P], feeds: Sequence[Feed], recipe: Recipe) -> list[str]:
@@ -169,7 +168,7 @@ def observer_doubts(goal: Goal[P], feeds: Sequence[Feed], recipe: Recipe) -> lis
     """
     if not recipe.needs_samples or len(feeds) < 2:
         return []
-    fold = _fold(goal, feeds, 0)
+    fold = _numbered_fold(goal, feeds, 0)
     plain = replace(recipe, observer=PLAIN.observer, observer_options={})
     found, better = fold.score(recipe).sqnr_db, fold.score(plain).sqnr_db
     # Written so that a quality that is no number warns.
@@ -189,7 +188,7 @@ class _Climber(Generic[P]):
         self, goal: Goal[P], feeds: Sequence[Feed], recipe: Recipe, folds: int, progress: Progress | None
     ) -> None:
         self._progress = progress
-        self._folds = [_fold(goal, feeds, number) for number in range(folds)]
+        self._folds = [_numbered_fold(goal, feeds, number) for number in range(folds)]
         self._best = Best(recipe, self._folds[0].fit)
         self._trials: list[Trial] = []
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.onnx import program as onnx
-from thinflow.quantize.grams import Layer, Some, gather, layers_of, multiplications
+from thinflow.quantize.grams import Layer, Some, gather, layers_of
 from thinflow.quantize.products import Product, products
 from thinflow.quantize.recipe import Quantized, Recipe
 from thinflow.quantize.rounding import Grid, Rounding
@@ -30,6 +30,9 @@ from thinflow.typing import Array, Progress
 # A layer's own means depend on what was corrected in front of it. In so many steps, each of which runs the
 # samples, what a network of fifty layers loses by correcting several at a time is little.
 STEPS = 8
+# The quantized network is run by reference kernels, which are slow. Means of channels over all places of a
+# picture need few pictures.
+MOST_SAMPLES = 24
 
 
 class CorrectedBiases(Rounding):
@@ -91,7 +94,7 @@ def corrected_biases(
     trial = replace(recipe, input_type="float32", output_type="float32", columns="off")
     found = [p for p in products(program) if not recipe.why_skipped(p.operator)]
     layers = {key: layer for key, layer in layers_of(found).items() if layer.is_centred}
-    some = Some(feeds, STEPS * multiplications(layers.values()))
+    some = Some(feeds, MOST_SAMPLES)
     result = CorrectedBiases(rounding)
     if not layers:
         return result

@@ -21,11 +21,6 @@ from thinflow.quantize.schemes import quantize_program
 from thinflow.tflite import model as tflite
 from thinflow.typing import Progress
 
-# The quantized network is run anew for each group of layers, by reference kernels; means of channels over all
-# places of a picture need few pictures.
-_FOR_MEANS = 24
-"""Samples that tell the means of layers, at most."""
-
 P = TypeVar("P", bound=tflite.Program | onnx.Program)
 
 
@@ -100,7 +95,7 @@ class Fit(Generic[P]):
                 recipe,
                 self.calibration(recipe).ranges,
                 rounding,
-                self.few[:: -(-len(self.few) // _FOR_MEANS)] if self.few else self.few,
+                self.few,
                 threads=self.threads,
                 **self._choices,
             )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.onnx import program as onnx
-from thinflow.quantize.grams import Layer, Some, gather, layers_of, multiplications
+from thinflow.quantize.grams import Layer, Some, affordable_samples, gather, layers_of
 from thinflow.quantize.products import products
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.rounding import NEAREST, Grid, Rounding
@@ -73,7 +73,7 @@ class GptqRounding(Rounding):
         progress: Progress | None = None,
     ) -> None:
         self.program, self.layers = program, layers
-        self.feeds = Some(feeds, multiplications(layers.values()))
+        self.feeds = Some(feeds, affordable_samples(layers.values()))
         self.threads, self.progress = threads, progress
         self.notes: list[str] = []
         self._codes: dict[tuple[Any, ...], Array] = {}

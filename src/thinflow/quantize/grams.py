@@ -192,11 +192,10 @@ def gather(
 
 
 class Some(Iterable[Feed]):
-    """Evenly chosen ones of some samples, as many as a number of multiplications allows."""
+    """Evenly chosen ones of some samples."""
 
-    def __init__(self, feeds: Iterable[Feed], multiplications: float) -> None:
+    def __init__(self, feeds: Iterable[Feed], most: int) -> None:
         self.feeds = feeds
-        most = int(min(max(_WORK / max(multiplications, 1), _FEWEST_SAMPLES), _MOST_SAMPLES))
         # How many there are is not always known; then they are the first.
         self.count = min(len(feeds), most) if isinstance(feeds, Sized) else most
         self.step = -(-len(feeds) // most) if isinstance(feeds, Sized) else 1
@@ -208,10 +207,10 @@ class Some(Iterable[Feed]):
         return -(-len(self.feeds) // self.step) if isinstance(self.feeds, Sized) and self.step else self.count
 
 
-def multiplications(layers: Iterable[Layer]) -> float:
-    """Of one sample."""
-    total = 0.0
+def affordable_samples(layers: Iterable[Layer]) -> int:
+    """The number of samples that can be run, by the multiplications of layers."""
+    each = 0.0
     for layer in layers:
         for product in layer.products:
-            total += math.prod(n or 1 for n in product.operator.outputs[0].shape or ()) * layer.inputs
-    return total
+            each += math.prod(n or 1 for n in product.operator.outputs[0].shape or ()) * layer.inputs
+    return int(min(max(_WORK / max(each, 1), _FEWEST_SAMPLES), _MOST_SAMPLES))

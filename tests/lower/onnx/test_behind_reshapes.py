@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.lower.builders import floats
+from tests.lower.builders import convolved_over_time, floats
 from tests.lower.onnx.harness import Net
 
 
@@ -41,9 +41,6 @@ def test_bias_right_behind_a_product(shape):
 
 def test_convolution_over_time():
     net = Net()
-    x = net.op("ExpandDims", net.feed(floats(2, 9, 4)), np.int32(1))
-    y = net.op("Conv2D", x, floats(1, 3, 4, 5), strides=[1, 1, 1, 1], padding="SAME")
-    y = net.op("BiasAdd", net.op("Squeeze", y, squeeze_dims=[1]), floats(5))
-    codes = net.check(net.op("Relu", y))
+    codes = net.check(convolved_over_time(net))
     assert codes.count("Conv") == 1
     assert "Add" not in codes

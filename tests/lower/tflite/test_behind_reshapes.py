@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.lower.builders import floats
+from tests.lower.builders import convolved_over_time, floats
 from tests.lower.tflite.harness import Net
 
 
@@ -57,12 +57,8 @@ def test_a_reshaped_layer_that_is_read_twice_keeps_its_numbers():
 
 
 def test_convolution_over_time():
-    """As Keras and TensorFlow 1 write it: an axis is put in, the bias added after it is gone."""
     net = Net()
-    x = net.op("ExpandDims", net.feed(floats(2, 9, 4)), np.int32(1))
-    y = net.op("Conv2D", x, floats(1, 3, 4, 5), strides=[1, 1, 1, 1], padding="SAME")
-    y = net.op("BiasAdd", net.op("Squeeze", y, squeeze_dims=[1]), floats(5))
-    codes = net.check(net.op("Relu", y))
+    codes = net.check(convolved_over_time(net))
     assert codes.count("CONV_2D") == 1
     assert not {"ADD", "RELU"} & set(codes)
 

@@ -7,7 +7,6 @@ import numpy as np
 from thinflow.quantize.channel_rules import (
     Factors,
     Flow,
-    Rule,
     Rules,
     common,
     constant_numbers,
@@ -19,17 +18,12 @@ from thinflow.quantize.kernels import Operator, input_at
 
 RULES: Rules = {}
 
-
-def _kinds(function: Rule, *codes: str) -> None:
-    """The rule of several operators that both runtimes have."""
-    rule(*codes, of=RULES)(function)
-
-
-_kinds(common.passes, "RELU", "LEAKY_RELU", "PRELU", "ABS", "NEG")
-_kinds(common.moves, "RESHAPE", "SQUEEZE", "EXPAND_DIMS")
-_kinds(common.adds, "ADD", "SUB", "MAXIMUM", "MINIMUM")
-_kinds(common.multiplies, "MUL")
-_kinds(common.divides, "DIV")
+# Those that both runtimes have.
+rule("RELU", "LEAKY_RELU", "PRELU", "ABS", "NEG", of=RULES)(common.passes)
+rule("RESHAPE", "SQUEEZE", "EXPAND_DIMS", of=RULES)(common.moves)
+rule("ADD", "SUB", "MAXIMUM", "MINIMUM", of=RULES)(common.adds)
+rule("MUL", of=RULES)(common.multiplies)
+rule("DIV", of=RULES)(common.divides)
 
 
 @rule("MAX_POOL_2D", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", of=RULES)

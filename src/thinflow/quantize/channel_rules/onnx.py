@@ -8,7 +8,6 @@ from thinflow.quantize.channel_rules import (
     Border,
     Factors,
     Flow,
-    Rule,
     Rules,
     common,
     constant_numbers,
@@ -21,17 +20,12 @@ from thinflow.quantize.kernels import Operator, input_at
 
 RULES: Rules = {}
 
-
-def _kinds(function: Rule, *codes: str) -> None:
-    """The rule of several operators that both runtimes have."""
-    rule(*codes, of=RULES)(function)
-
-
-_kinds(common.passes, "Relu", "LeakyRelu", "PRelu", "Abs", "Neg", "Identity")
-_kinds(common.moves, "Reshape", "Flatten", "Squeeze", "Unsqueeze")
-_kinds(common.adds, "Add", "Sub", "Max", "Min", "Sum")
-_kinds(common.multiplies, "Mul")
-_kinds(common.divides, "Div")
+# Those that both runtimes have.
+rule("Relu", "LeakyRelu", "PRelu", "Abs", "Neg", "Identity", of=RULES)(common.passes)
+rule("Reshape", "Flatten", "Squeeze", "Unsqueeze", of=RULES)(common.moves)
+rule("Add", "Sub", "Max", "Min", "Sum", of=RULES)(common.adds)
+rule("Mul", of=RULES)(common.multiplies)
+rule("Div", of=RULES)(common.divides)
 
 
 @rule("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", of=RULES)
