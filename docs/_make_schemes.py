@@ -20,8 +20,9 @@ import thinflow
 from thinflow.bench.latency import benchmark
 from thinflow.ir.graph import Graph, Value
 from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.judging import compare_models
 from thinflow.optimize.litert import FloatModel, float_model, quantized_model
-from thinflow.optimize.quality import Quality, compare_models, decibels
+from thinflow.optimize.quality import Quality, decibels
 from thinflow.optimize.samples import Samples, rebind, samples_for
 from thinflow.quantize.recipe import SCHEMES, Recipe
 

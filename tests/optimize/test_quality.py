@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 from thinflow.errors import VerificationError
+from thinflow.optimize.chance import difference_interval, split_chance, wilson
 from thinflow.optimize.quality import (
     LOUDEST,
     Quality,
     QualityMeter,
+    Score,
     decibels,
     finite_decibels,
     is_ranked,
-    wilson,
 )
+from thinflow.optimize.quality_text import quality_data, quality_lines
 from thinflow.optimize.samples import class_numbers
 
 A = np.array([[0.1, 0.7, 0.2]], np.float32)
@@ -154,3 +156,72 @@ def test_intervals_of_what_is_counted() -> None:
     quality = Quality(samples=100, same_answer=95)
     assert quality.intervals == {"same_answer": wilson(95, 100)}
     assert Quality().intervals == {}
+
+
+def test_the_interval_of_a_difference() -> None:
+    # Worked out by hand for 6 lost and none gained of 100.
+    more, fewer = 7 / 102, 1 / 102
+    half = 1.959964 * math.sqrt((more + fewer - (more - fewer) ** 2) / 102)
+    assert difference_interval(6, 0, 100) == pytest.approx(
+        (100 * (more - fewer - half), 100 * (more - fewer + half))
+    )
+    assert difference_interval(0, 0, 400) == pytest.approx((-0.69, 0.69), abs=0.01)
+    assert difference_interval(2, 0, 2)[1] == 100
+
+
+def of_labelled(lost: int, gained: int, samples: int) -> Quality:
+    right = samples - lost - gained
+    return Quality(
+        samples,
+        same_answer=right,
+        correct=right + gained,
+        correct_before=right + lost,
+        lost=lost,
+        gained=gained,
+        sqnr_db=50.0,
+    )
+
+
+@pytest.mark.parametrize("lost", range(12))
+@pytest.mark.parametrize("gained", range(12))
+def test_no_difference_is_told_whose_interval_holds_zero(lost: int, gained: int) -> None:
+    quality = of_labelled(lost, gained, 100)
+    assert quality.drop_interval is not None
+    assert quality.chance == split_chance(lost, gained)
+    low, high = quality.drop_interval
+    assert low <= (quality.drop or 0) <= high
+    line = quality_lines(quality)[1]
+    if low <= 0 <= high:
+        assert quality.may_be_chance or lost == gained
+        assert "more than chance" not in line
+        assert not quality.surely_drops(0)
+    assert quality_data(quality)["may_be_chance"] is quality.may_be_chance
+
+
+def test_a_loss_is_sure_only_if_its_interval_lies_beyond_what_is_allowed() -> None:
+    quality = of_labelled(9, 0, 100)
+    assert quality.drop_interval == pytest.approx((2.68, 14.96), abs=0.01)
+    assert (quality.surely_drops(2), quality.surely_drops(5)) == (True, False)
+
+
+def test_quality_in_lines() -> None:
+    assert quality_lines(of_labelled(1, 0, 400)) == [
+        "right: 399 of 400, 99.75% (98.6% to 100.0%); float 400, 100.00% (99.0% to 100.0%)",
+        "lost: 0.2 points (-0.6 to 1.1), 1 answers lost and 0 gained: chance does as much"
+        " (McNemar's exact test, p = 1)",
+        "same top answer: 399 of 400, 99.8% (98.6% to 100.0%)",
+        "signal to noise: outputs 50.0 dB",
+    ]
+    assert quality_lines(of_labelled(20, 0, 100))[1].endswith(
+        "more than chance does (McNemar's exact test, p = 1.9e-06)"
+    )
+    assert "no difference" in quality_lines(of_labelled(1, 1, 100))[1]
+
+
+def test_logits_are_told_beside_outputs() -> None:
+    quality = Quality(10, sqnr_db=60.0, logits=Score(1000.0, 1.0, 95, 100))
+    assert quality_lines(quality) == [
+        "signal to noise: logits 30.0 dB, the same top answer at 95.0% of 100 places, outputs 60.0 dB"
+    ]
+    assert quality_data(quality)["logits"] == {"sqnr_db": 30.0, "same_answer": 95, "of": 100}
+    assert quality_data(Quality())["logits"] is None

@@ -35,10 +35,19 @@ def run(args: Namespace) -> int:
 
     found = thinflow.evaluate(args.model, args.data, labels=args.labels, **interface(args))
     if args.json:
-        data = {"accuracy": found.accuracy, "correct": found.correct, "samples": found.samples}
+        data = {
+            "accuracy": found.accuracy,
+            "interval": found.intervals.get("accuracy"),
+            "correct": found.correct,
+            "samples": found.samples,
+        }
         print(json.dumps(data | ({"taken": found.taken} if found.taken else {})))
         return 0
-    print(f"accuracy {found.accuracy:.2f}%: {found.correct} of {found.samples} samples right")
+    low, high = found.intervals["accuracy"]
+    print(
+        f"accuracy {found.accuracy:.2f}%: {found.correct} of {found.samples} samples right"
+        f" ({low:.1f}% to {high:.1f}%)"
+    )
     if found.taken:
         print_lines([found.taken])
     print(f"next: {_next(args)}")

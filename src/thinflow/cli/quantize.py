@@ -183,6 +183,7 @@ def _lines(args: Namespace, report: dict[str, Any]) -> list[str]:
     lines += [f"  {line}" for line in (*report["origin"], f"samples: {report['samples']}")]
     if report["tested_on"] != report["samples"]:
         lines.append(f"  judged on: {report['tested_on']}")
+    lines += [f"  {line}" for line in report["judged"]]
     lines += [f"  {line}" for line in trial_lines(report["trials"])]
     lines += [f"  float: {code} {node}: {why}" for code, node, why in report["float_operators"][:SHOWN]]
     lines += [f"  warning: {warning}" for warning in report["warnings"]]

@@ -11,8 +11,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from thinflow.errors import ParameterError, closest
 from thinflow.onnx import program as onnx
+from thinflow.optimize.quality import Score
 from thinflow.optimize.rungs import Best, Rung, rungs
-from thinflow.optimize.sqnr import Score, SqnrMeter, before_squashing
+from thinflow.optimize.sqnr import SqnrMeter, before_squashing
 from thinflow.optimize.trials import Climb, Trial
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.fit import Fit

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.optimize.converted import ConvertedModel
+from thinflow.optimize.judging import compare_models
 from thinflow.optimize.numeric_check import why_one_batch
-from thinflow.optimize.quality import Quality, compare_models
+from thinflow.optimize.quality import Quality
 from thinflow.optimize.quantized import SmallerModel
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.recipe import Recipe
@@ -122,7 +123,13 @@ class ModelMaker(ABC, Generic[M, Q]):
         quantized = self.quantize(model, calibration, recipe, progress=progress)
         contents = dict(zip(self.names, (model.content, quantized.comparable), strict=True))
         qualities = compare_models(
-            model, contents, original, evaluation, progress=progress, end_to_end=end_to_end
+            model,
+            contents,
+            original,
+            evaluation,
+            progress=progress,
+            end_to_end=end_to_end,
+            smaller={self.names[1]: quantized},
         )
         return ModelPair(self, model, quantized, qualities)
 

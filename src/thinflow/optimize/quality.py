@@ -3,30 +3,80 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from thinflow.analysis.interface import is_class_scores
-from thinflow.engines._child import run_file
 from thinflow.errors import VerificationError
-from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.graph import Graph, Value
-from thinflow.ir.interface import counterparts, without_states
 from thinflow.ir.notebook import text_html
-from thinflow.optimize.converted import ConvertedModel
-from thinflow.optimize.samples import Samples, as_declared
-from thinflow.typing import Array, Progress
+from thinflow.optimize.chance import CHANCE, difference_interval, split_chance, tail_chance, wilson
+from thinflow.typing import Array
 
 # Finite, since JSON has no infinity and margins cannot be added to one. No rounding comes near it: the 24
 # bits of float32 are worth about 145 dB.
 LOUDEST = 999.0
 """Decibels that stand for no noise at all."""
-_INTERPRETED, _AT_ITS_ENDS = "the part with the rest interpreted", "the part at its own ends"
+# Above what float answers of a working model differ by; its square, 1e60, is a float64 with room for a sum.
+_DEAFENING = 1e30
+
+
+class Score(NamedTuple):
+    """How near a program's answers are to those in float; scores of other samples can be added.
+
+    Attributes:
+        signal, noise: sums of squares over float outputs.
+        same, tops: how many top answers are the same, of how many.
+    """
+
+    signal: float = 0.0
+    noise: float = 0.0
+    same: int = 0
+    tops: int = 0
+
+    @property
+    def sqnr_db(self) -> float:
+        """Signal to quantization noise in decibels."""
+        # No infinity, which would be as good as itself plus any margin.
+        if not self.noise:
+            return LOUDEST
+        return 10 * math.log10(self.signal / self.noise) if self.signal else -LOUDEST
+
+    @property
+    def agreement(self) -> float | None:
+        """The share of top answers that are the same; None where there are no classes."""
+        return self.same / self.tops if self.tops else None
+
+    def plus(self, other: Score) -> Score:
+        """Both together."""
+        signal, noise = self.signal + other.signal, self.noise + other.noise
+        return Score(signal, noise, self.same + other.same, self.tops + other.tops)
+
+
+def score_of(expected: Sequence[Array], found: Sequence[Array]) -> Score:
+    """How near the float ones of some outputs are to those in float."""
+    total = Score()
+    for a, b in zip(expected, found, strict=True):
+        if a.dtype.kind == "f":
+            total = total.plus(_score(a, b.reshape(a.shape)))
+    return total
+
+
+def _score(expected: Array, found: Array) -> Score:
+    wide = expected.astype(np.float64)
+    finite = np.isfinite(wide)
+    # What is no number counts as very loud noise; its square must stay finite, or no trial could be better
+    # than another.
+    gap = (wide - found)[finite]
+    gap = np.nan_to_num(gap, nan=_DEAFENING, posinf=_DEAFENING, neginf=_DEAFENING)
+    signal, noise = float(np.square(wide[finite]).sum()), float(np.square(gap).sum())
+    # Of pictures and sequences each place has its own top answer; of single numbers there is none.
+    if expected.ndim < 2 or expected.shape[-1] < 2:
+        return Score(signal, noise)
+    same = expected.argmax(-1) == found.argmax(-1)
+    return Score(signal, noise, int(same.sum()), same.size)
 
 
 @brief_repr
@@ -48,6 +98,8 @@ class Quality:
         not_finite: samples where the candidate gives NaN or infinity and the original a number.
         is_exact: whether no output holds floats: an answer is the same if all numbers are equal.
         taken: of one model alone, what was taken from its file: labels, how pixels are scaled.
+        logits: of what stands before a last softmax or sigmoid, beside the float model of the same runtime;
+            None where no output is such, or this is that model.
     """
 
     samples: int = 0
@@ -64,6 +116,7 @@ class Quality:
     not_finite: int = 0
     is_exact: bool = False
     taken: str = ""
+    logits: Score | None = None
 
     @property
     def accuracy(self) -> float | None:
@@ -104,22 +157,42 @@ class Quality:
         return None
 
     @property
-    def may_be_chance(self) -> bool:
-        """True if models that are equally often right would show such a difference, too.
+    def chance(self) -> float | None:
+        """The probability that models that are equally often right split so unevenly where one of them is;
+        None without labels.
 
         By McNemar's exact test: each then wins half of the samples that only one of them answers rightly.
         """
+        return None if self.accuracy is None else split_chance(self.lost, self.gained)
+
+    @property
+    def may_be_chance(self) -> bool:
+        """True if models that are equally often right would show such a difference, too."""
         # Equal numbers have a chance of 1, which is no doubt about a difference that is not there.
-        return self.lost != self.gained and split_chance(self.lost, self.gained) > CHANCE
+        if self.chance is None or self.lost == self.gained:
+            return False
+        low, high = difference_interval(self.lost, self.gained, self.samples)
+        return self.chance > CHANCE or low <= 0 <= high
+
+    @property
+    def drop_interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of `drop`; None if that is not known."""
+        if self.drop is None:
+            return None
+        if self.accuracy is not None:
+            return difference_interval(self.lost, self.gained, self.samples)
+        low, high = wilson(self.same_answer or 0, self.samples)
+        return 100 - high, 100 - low
 
     def surely_drops(self, points: float) -> bool:
         """True if more than so many points are lost, and not by the chance of which samples there are."""
         if self.drop is None or self.drop <= points:
             return False
         if self.accuracy is not None:
-            # McNemar's test tells a loss from none at all; that
-            # it is larger than `points` is the estimate alone.
-            return not self.may_be_chance
+            return (
+                not self.may_be_chance
+                and difference_interval(self.lost, self.gained, self.samples)[0] > points
+            )
         # Without labels each sample is a trial of its own, and the number of changed answers binomial.
         changed = self.samples - (self.same_answer or 0)
         # How probable are so many changed answers, if `points` of percent were the truth?
@@ -146,50 +219,6 @@ class Quality:
         if self.not_finite:
             text += f", NaN or infinity instead of numbers on {self.not_finite}"
         return f"{self.part}: {text}" if self.part else text
-
-
-# The usual level of significance: one comparison in twenty of equally good models is called a difference.
-CHANCE = 0.05
-"""A difference that equally good models show more often than this is none."""
-
-
-def split_chance(lost: int, gained: int) -> float:
-    """The probability of so uneven a split where each side is as likely, from 0 to 1 (two-sided, exact)."""
-    # In integers up to the division: 2**1024 is no float64
-    # any more, and a quotient of integers is rounded once.
-    count, fewer = lost + gained, min(lost, gained)
-    # Twice one tail; for an even split both tails share the middle, which is why it may exceed 1.
-    return float(min(1.0, 2 * sum(math.comb(count, i) for i in range(fewer + 1)) / 2**count))
-
-
-# Of the normal distribution: 95 % lie within so many standard deviations.
-_Z = 1.959964
-
-
-def wilson(found: int, count: int) -> tuple[float, float]:
-    """The 95 % interval of a share in percent, after so many of so many samples (Wilson's score interval)."""
-    share, z2 = found / count, _Z * _Z
-    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
-    half = _Z / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count * count))
-    return 100 * max(0.0, middle - half), 100 * min(1.0, middle + half)
-
-
-def tail_chance(found: int, count: int, share: float) -> float:
-    """The probability of finding as many or more in so many samples, if each is one with this probability."""
-    if not found or share >= 1:
-        return 1.0
-    if share <= 0:
-        return 0.0
-    # Logarithms: binomial coefficients of thousands of samples overflow a float.
-    # log1p, as 1 - share would lose the last digits of a small share.
-    log_share, log_rest = math.log(share), math.log1p(-share)
-
-    def log_ways(i: int) -> float:
-        return math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1)
-
-    fewer = (math.exp(log_ways(i) + i * log_share + (count - i) * log_rest) for i in range(found))
-    # fsum, and a floor: 1 less a sum near 1 may come out a little below 0.
-    return max(0.0, 1 - math.fsum(fewer))
 
 
 def finite_decibels(value: float) -> float | None:
@@ -308,63 +337,3 @@ def is_ranked(output: Array) -> bool:
     """True if an output looks like one vector of scores: [n] or [1, ..., 1, n] with n >= 2 floats."""
     # Size equal to the last axis: all other axes are 1.
     return output.dtype.kind == "f" and output.size >= 2 and output.size == output.shape[-1]
-
-
-def compare_models(
-    model: ConvertedModel[Any],
-    contents: Mapping[str, bytes],
-    original: Graph,
-    samples: Samples,
-    *,
-    threads: int = 2,
-    progress: Progress | None = None,
-    end_to_end: bool = True,
-) -> dict[str, Quality]:
-    """Quality of models (by name) for a runtime beside the original graph in the interpreter, end to end on
-    all samples; or at the models' own ends, where the rest of the graph cannot run.
-
-    Where the original has the same core inputs, what stands before the core runs once per sample.
-
-    Raises:
-        EngineCrashed: the runtime crashed or hung on the first sample, which a child process tries first.
-    """
-    for name, content in contents.items():
-        # In a child process: a crash of the runtime would take this one along.
-        first = [model.core.before(feed) for feed in islice(samples, 1)]
-        run_file(content, model.engine, first, threads=threads, name=f"the {name} model")
-    runtimes = {name: model.open(content, threads=threads) for name, content in contents.items()}
-    core = model.core
-    judged = original if end_to_end else core.graph
-    read = original.outputs if end_to_end else core.outputs
-    plan = Plan(judged, read, original.inputs if end_to_end else judged.inputs)
-    matches = counterparts(core.graph.inputs, judged.inputs, judged)
-    fed = dict(zip(core.graph.inputs, matches, strict=True))
-    meters: dict[str, QualityMeter] = {}
-    # States are handed on to the next call, and are no answers of this one.
-    shown = [i for i, v in enumerate(read) if v in without_states(judged, read)]
-    for number, feed in enumerate(samples):
-        # The original may want types that the runtime's graph had widened.
-        before = plan.run({(to := fed.get(v, v)): as_declared(to, a) for v, a in feed.items()})
-        arrays = core.before(feed)
-        for name, runtime in runtimes.items():
-            results = runtime.run(arrays)
-            after = core.after(results, feed) if end_to_end else results
-            if name not in meters:
-                # Only the first answers tell whether there is a vector of scores.
-                meters[name] = QualityMeter(samples.labels, ranked=_is_ranked(read, before, samples))
-            meters[name].add([before[i] for i in shown], [after[i] for i in shown])
-        if progress is not None:
-            progress(number + 1, samples.count or 0, "comparing answers")
-    qualities = {name: meter.result() for name, meter in meters.items()}
-    for quality in qualities.values():
-        quality.outputs = tuple(read[i].name for i in shown)
-        if model.coverage.is_part:
-            quality.part = _INTERPRETED if end_to_end else _AT_ITS_ENDS
-    return qualities
-
-
-def _is_ranked(values: Sequence[Value], outputs: Sequence[Array], samples: Samples) -> bool:
-    """True if the first output has a top answer: a vector that labels or the graph say holds scores."""
-    if not outputs or not is_ranked(outputs[0]):
-        return False
-    return samples.labels is not None or is_class_scores(values[0])

@@ -17,11 +17,13 @@ from thinflow.load.graphs import load_for_inference
 from thinflow.onnx.program import DEFAULT_OPSET
 from thinflow.optimize.examination import attach, examine
 from thinflow.optimize.float_graph import float_graph, reopened
+from thinflow.optimize.judging import compare_models
 from thinflow.optimize.litert import FloatModel, LiteRTMaker
 from thinflow.optimize.maker import M, ModelMaker, Q
 from thinflow.optimize.onnx import OnnxMaker
 from thinflow.optimize.optimized_graph import picture_warnings
-from thinflow.optimize.quality import Quality, compare_models, decibels, finite_decibels
+from thinflow.optimize.quality import Quality, decibels, finite_decibels
+from thinflow.optimize.quality_text import quality_data, quality_lines
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel, SmallerModel
 from thinflow.optimize.quantized_sources import prove_and_free
 from thinflow.optimize.recipe_options import (
@@ -253,7 +255,9 @@ def _quantize_to_file(
     inputs = _opened(source, maker.order, options)
     model, made = _quantized(maker, inputs, options)
     contents, progress = {"smaller": made.comparable}, options.progress
-    quality = compare_models(model, contents, inputs.original, inputs.judges, progress=progress)["smaller"]
+    quality = compare_models(
+        model, contents, inputs.original, inputs.judges, progress=progress, smaller={"smaller": made}
+    )["smaller"]
     losses = []
     if options.sensitivity and isinstance(model, FloatModel):
         losses = sensitivity(model, inputs.calibration, recipe=made.way.recipe, progress=progress)
@@ -291,6 +295,8 @@ def _account(
         "quality": "; ".join(filter(None, (quality.sentence(), coverage.note))),
         "sqnr_db": finite_decibels(quality.sqnr_db),
         "noise": decibels(quality.sqnr_db),
+        "judged": quality_lines(quality),
+        **quality_data(quality),
         "samples": made.note_of(data),
         "tested_on": made.note_of(inputs.tested),
         "synthetic": data.synthetic,

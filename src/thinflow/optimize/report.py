@@ -12,6 +12,7 @@ from thinflow.ir.brief import brief_sentence
 from thinflow.ir.ledger import reasons
 from thinflow.ir.notebook import markdown_html
 from thinflow.optimize.quality import Quality, finite_decibels
+from thinflow.optimize.quality_text import quality_data
 from thinflow.optimize.quantized import QuantizedModel
 from thinflow.optimize.report_text import lines_of, markdown_of
 from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, ratio_of, speed_data, verdict_of
@@ -181,10 +182,7 @@ def _quality(quality: Quality) -> dict[str, Any]:
         "largest_difference": quality.largest if math.isfinite(quality.largest) else None,
         "not_finite": quality.not_finite,
         "changed_samples": quality.worst_samples,
-        "lost": quality.lost,
-        "gained": quality.gained,
-        "may_be_chance": quality.may_be_chance,
-        "intervals": {name: list(ends) for name, ends in quality.intervals.items()},
+        **quality_data(quality),
     }
 
 

@@ -10,6 +10,7 @@ from thinflow.analysis.summary import short_number
 from thinflow.bench.rows import pipes
 from thinflow.errors.plain_text import markdown, markdown_code
 from thinflow.ir.ledger import Entry, reasons
+from thinflow.optimize.quality_text import quality_lines
 from thinflow.optimize.trials import trial_table
 from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, verdict_of
 
@@ -28,6 +29,9 @@ def lines_of(results: JobResults) -> list[str]:
         what = "the part in LiteRT" if results.is_part else "LiteRT"
         lines += _transform_lines(results.ledger, f"; {what} float {results.float_difference:.2g}")
         lines += [f"samples    {results.samples}", *_table_lines(results)]
+        # Of made-up samples the table tells more than enough.
+        told = [] if results.synthetic else quality_lines(results.int8_quality)
+        lines += [f"{results.recipe.scheme:11}{line}" for line in told]
     elif isinstance(results, GraphResults):
         lines += _transform_lines(results.ledger)
         lines += [f"help       {results.obstacle.hint}"] if results.obstacle.hint else []
@@ -175,9 +179,27 @@ def _models(results: PairResults) -> list[str]:
         *map(pipes, rows),
         "",
         f"Samples: {markdown(results.samples)}. Judged on: {markdown(results.tested_on)}.",
+        *_judged(results),
         f"{'The part in ' if results.is_part else ''}LiteRT float beside the reference interpreter: "
         f"largest relative difference {results.float_difference:.3g}.",
         "",
+    ]
+
+
+def _judged(results: PairResults) -> list[str]:
+    """What was counted and measured of the smaller models, each with its interval."""
+    smaller = {key: quality for key, quality in results.qualities.items() if key.endswith("int8")}
+    # A line for each as one list would not tell which file it is about.
+    return [
+        line
+        for key, quality in smaller.items()
+        for line in (
+            "",
+            f"{markdown_code(results.files[key].name)}, in brackets 95 % intervals:",
+            "",
+            *(f"- {markdown(text)}" for text in quality_lines(quality)),
+            "",
+        )
     ]
 
 

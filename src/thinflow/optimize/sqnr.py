@@ -6,19 +6,21 @@ Both are taken of the logits, where there are some.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Generic, NamedTuple, TypeVar, cast
-
-import numpy as np
+from functools import partial
+from typing import Any, Generic, TypeVar, cast
 
 from thinflow.engines import litert, onnxruntime
+from thinflow.ir.interface import State
 from thinflow.onnx import program as onnx
 from thinflow.onnx.writer import to_bytes as onnx_to_bytes
 from thinflow.optimize.converted import RuntimeModel
-from thinflow.optimize.quality import LOUDEST
+from thinflow.optimize.quality import Score, score_of
 from thinflow.optimize.quantized import with_float_borders
-from thinflow.quantize.macs import main_block
+from thinflow.program.model import Operator
+from thinflow.quantize.kernels import Kernels
+from thinflow.quantize.macs import kernels_of, main_block
 from thinflow.tflite import model as tflite
 from thinflow.tflite.writer import to_bytes as tflite_to_bytes
 from thinflow.typing import Array
@@ -30,8 +32,6 @@ Inputs = Sequence[Array]
 _SQUASHING = frozenset(("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "LOGSOFTMAX", "SIGMOID"))
 # Variables are written without being read: these work by what they do, not by what they give.
 _ACTING = frozenset(("CALL_ONCE", "ASSIGN_VARIABLE"))
-# Above what float answers of a working model differ by; its square, 1e60, is a float64 with room for a sum.
-_DEAFENING = 1e30
 
 
 def before_squashing(program: P) -> P:
@@ -40,14 +40,14 @@ def before_squashing(program: P) -> P:
     Outputs keep their number and order. The given program stays as it is.
     """
     main = main_block(program)
-    producers = main.producers()
+    source = partial(_source, main.producers(), kernels_of(program))
     outputs = []
     for tensor in main.outputs:
-        operator = producers.get(tensor)
+        _, operator = source(tensor)
         is_squashed = operator is not None and operator.code.upper() in _SQUASHING
         x = operator.inputs[0] if operator is not None and is_squashed else None
         # A graph input or a constant in front is no logit.
-        outputs.append(tensor if x is None or x.is_constant or x in main.inputs else x)
+        outputs.append(tensor if x is None or x.is_constant or source(x)[0] in main.inputs else x)
     needed = set(outputs)
     kept = []
     for operator in reversed(main.operators):
@@ -63,36 +63,70 @@ def before_squashing(program: P) -> P:
     return cast("P", whole)
 
 
-class Score(NamedTuple):
-    """How near a program's answers are to those in float; scores of other samples can be added.
+def _source(
+    producers: Mapping[Any, Operator[Any]], kernels: Kernels, tensor: Any
+) -> tuple[Any, Operator[Any] | None]:
+    """What holds the numbers of a tensor first, in whatever type and shape, and what makes it."""
+    operator = producers.get(tensor)
+    while operator is not None and _hands_on(operator, kernels):
+        tensor = operator.inputs[0]
+        operator = producers.get(tensor)
+    return tensor, operator
 
-    Attributes:
-        signal, noise: sums of squares over float outputs.
-        same, tops: how many top answers are the same, of how many.
+
+def _hands_on(operator: Operator[Any], kernels: Kernels) -> bool:
+    """True if an operator gives the numbers that it takes: in another shape or type."""
+    if operator.code.upper().startswith(("QUANTIZE", "DEQUANTIZE", "CAST")):
+        return True
+    kernel = kernels.table.get(operator.code)
+    if kernel is None or not kernel.same_scale or len(kernels.computed_inputs(operator)) != 1:
+        return False
+    # A reshape; a pool and a slice have fewer, and a clamp is none of what follows a softmax.
+    before, after = kernels.computed_inputs(operator)[0].shape, operator.outputs[0].shape
+    return before is not None and after is not None and _size(before) == _size(after)
+
+
+def _size(shape: Sequence[int | None]) -> int:
+    return math.prod(n or 1 for n in shape)
+
+
+class LogitsMeter(Generic[P]):
+    """Measures the logits of a smaller program beside those of the float one, sample by sample; memory does
+    not grow with their number. See `logits_meter`.
     """
 
-    signal: float = 0.0
-    noise: float = 0.0
-    same: int = 0
-    tops: int = 0
+    def __init__(self, before: RuntimeModel, after: RuntimeModel, shown: Sequence[int]) -> None:
+        self._models, self._shown = (before, after), shown
+        self.score = Score()
 
-    @property
-    def sqnr_db(self) -> float:
-        """Signal to quantization noise in decibels."""
-        # No infinity, which would be as good as itself plus any margin.
-        if not self.noise:
-            return LOUDEST
-        return 10 * math.log10(self.signal / self.noise) if self.signal else -LOUDEST
+    def add(self, arrays: Inputs) -> None:
+        """Count one sample."""
+        before, after = (model.run(arrays) for model in self._models)
+        pairs = ([answers[i] for i in self._shown] for answers in (before, after))
+        self.score = self.score.plus(score_of(*pairs))
 
-    @property
-    def agreement(self) -> float | None:
-        """The share of top answers that are the same; None where there are no classes."""
-        return self.same / self.tops if self.tops else None
 
-    def plus(self, other: Score) -> Score:
-        """Both together."""
-        signal, noise = self.signal + other.signal, self.noise + other.noise
-        return Score(signal, noise, self.same + other.same, self.tops + other.tops)
+def logits_meter(
+    program: P, smaller: P, states: Sequence[State] = (), *, threads: int = 2
+) -> LogitsMeter[P] | None:
+    """A meter for the logits of a smaller program; None if no output of both comes of squashed ones.
+
+    Args:
+        program: the float one.
+        states: that both hand on; they are no answers.
+    """
+    shorter, smallest = before_squashing(program), before_squashing(smaller)
+    pairs = ((program, shorter), (smaller, smallest))
+    cut = [[a is not b for a, b in zip(*map(_outputs, pair), strict=True)] for pair in pairs]
+    if cut[0] != cut[1] or not any(cut[0]):
+        return None
+    handed = {s.output.name for s in states}
+    shown = [i for i, tensor in enumerate(_outputs(program)) if tensor.name not in handed]
+    return LogitsMeter(_opened(shorter, threads), _opened(smallest, threads, states), shown)
+
+
+def _outputs(program: tflite.Program | onnx.Program) -> list[Any]:
+    return list(main_block(program).outputs)
 
 
 class SqnrMeter(Generic[P]):
@@ -116,9 +150,7 @@ class SqnrMeter(Generic[P]):
         """How near a program's answers are; it may take and give integers at its ends."""
         total = Score()
         for before, after in zip(self.expected, self._outputs(program), strict=True):
-            for a, b in zip(before, after, strict=True):
-                if a.dtype.kind == "f":
-                    total = total.plus(_score(a, b.reshape(a.shape)))
+            total = total.plus(score_of(before, after))
         return total
 
     def _outputs(self, program: P) -> list[list[Array]]:
@@ -126,22 +158,9 @@ class SqnrMeter(Generic[P]):
         return [model.run(arrays) for arrays in self.samples]
 
 
-def _opened(program: tflite.Program | onnx.Program, threads: int) -> RuntimeModel:
+def _opened(
+    program: tflite.Program | onnx.Program, threads: int, states: Sequence[State] = ()
+) -> RuntimeModel:
     if isinstance(program, onnx.Program):
         return onnxruntime.Model(onnx_to_bytes(program), threads=threads)
-    return litert.Model.as_it_says(tflite_to_bytes(with_float_borders(program)), threads=threads)
-
-
-def _score(expected: Array, found: Array) -> Score:
-    wide = expected.astype(np.float64)
-    finite = np.isfinite(wide)
-    # What is no number counts as very loud noise; its square must stay finite, or no trial could be better
-    # than another.
-    gap = (wide - found)[finite]
-    gap = np.nan_to_num(gap, nan=_DEAFENING, posinf=_DEAFENING, neginf=_DEAFENING)
-    signal, noise = float(np.square(wide[finite]).sum()), float(np.square(gap).sum())
-    # Of pictures and sequences each place has its own top answer; of single numbers there is none.
-    if expected.ndim < 2 or expected.shape[-1] < 2:
-        return Score(signal, noise)
-    same = expected.argmax(-1) == found.argmax(-1)
-    return Score(signal, noise, int(same.sum()), same.size)
+    return litert.Model.as_it_says(tflite_to_bytes(with_float_borders(program, states)), threads=threads)

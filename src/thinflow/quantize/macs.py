@@ -18,11 +18,15 @@ def multiplications(program: tflite.Program | onnx.Program) -> dict[Operator[Any
 
     Open sizes count as 1. Loops count once, as only what stands outside of them is counted.
     """
-    is_onnx = isinstance(program, onnx.Program)
-    kernels: Kernels = onnx_kernels.INT8_KERNELS if is_onnx else litert_kernels.INT8_KERNELS
+    kernels = kernels_of(program)
     operators: list[Operator[Any]] = [*main_block(program).operators]
     found = {operator: _layer(operator, kernels) for operator in operators}
     return {operator: count for operator, count in found.items() if count}
+
+
+def kernels_of(program: tflite.Program | onnx.Program) -> Kernels:
+    """The integer kernels of a program's runtime, of eight bits."""
+    return onnx_kernels.INT8_KERNELS if isinstance(program, onnx.Program) else litert_kernels.INT8_KERNELS
 
 
 def main_block(program: tflite.Program | onnx.Program) -> Block[Any, Any]:

@@ -1,0 +1,93 @@
+"""Smaller models beside the original graph, sample by sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from thinflow.analysis.interface import is_class_scores
+from thinflow.engines._child import run_file
+from thinflow.interpreter import Plan
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.interface import counterparts, without_states
+from thinflow.optimize.converted import ConvertedModel
+from thinflow.optimize.quality import Quality, QualityMeter, is_ranked
+from thinflow.optimize.quantized import SmallerModel
+from thinflow.optimize.samples import Samples, as_declared
+from thinflow.optimize.sqnr import logits_meter
+from thinflow.typing import Array, Progress
+
+_INTERPRETED, _AT_ITS_ENDS = "the part with the rest interpreted", "the part at its own ends"
+
+
+def compare_models(
+    model: ConvertedModel[Any],
+    contents: Mapping[str, bytes],
+    original: Graph,
+    samples: Samples,
+    *,
+    threads: int = 2,
+    progress: Progress | None = None,
+    end_to_end: bool = True,
+    smaller: Mapping[str, SmallerModel[Any]] | None = None,
+) -> dict[str, Quality]:
+    """Quality of models (by name) for a runtime beside the original graph in the interpreter, end to end on
+    all samples; or at the models' own ends, where the rest of the graph cannot run.
+
+    Where the original has the same core inputs, what stands before the core runs once per sample.
+
+    Args:
+        smaller: those of the models whose logits are measured, too, beside those of `model`.
+
+    Raises:
+        EngineCrashed: the runtime crashed or hung on the first sample, which a child process tries first.
+    """
+    for name, content in contents.items():
+        # In a child process: a crash of the runtime would take this one along.
+        first = [model.core.before(feed) for feed in islice(samples, 1)]
+        run_file(content, model.engine, first, threads=threads, name=f"the {name} model")
+    runtimes = {name: model.open(content, threads=threads) for name, content in contents.items()}
+    core = model.core
+    judged = original if end_to_end else core.graph
+    read = original.outputs if end_to_end else core.outputs
+    plan = Plan(judged, read, original.inputs if end_to_end else judged.inputs)
+    matches = counterparts(core.graph.inputs, judged.inputs, judged)
+    fed = dict(zip(core.graph.inputs, matches, strict=True))
+    meters: dict[str, QualityMeter] = {}
+    logits = {
+        name: logits_meter(model.program, one.quantized.program, core.states, threads=threads)
+        for name, one in (smaller or {}).items()
+    }
+    # States are handed on to the next call, and are no answers of this one.
+    shown = [i for i, v in enumerate(read) if v in without_states(judged, read)]
+    for number, feed in enumerate(samples):
+        # The original may want types that the runtime's graph had widened.
+        before = plan.run({(to := fed.get(v, v)): as_declared(to, a) for v, a in feed.items()})
+        arrays = core.before(feed)
+        for name, runtime in runtimes.items():
+            results = runtime.run(arrays)
+            after = core.after(results, feed) if end_to_end else results
+            if name not in meters:
+                # Only the first answers tell whether there is a vector of scores.
+                meters[name] = QualityMeter(samples.labels, ranked=_is_ranked(read, before, samples))
+            meters[name].add([before[i] for i in shown], [after[i] for i in shown])
+        for meter in filter(None, logits.values()):
+            meter.add(arrays)
+        if progress is not None:
+            progress(number + 1, samples.count or 0, "comparing answers")
+    qualities = {name: one.result() for name, one in meters.items()}
+    for name, quality in qualities.items():
+        found = logits.get(name)
+        quality.logits = None if found is None else found.score
+        quality.outputs = tuple(read[i].name for i in shown)
+        if model.coverage.is_part:
+            quality.part = _INTERPRETED if end_to_end else _AT_ITS_ENDS
+    return qualities
+
+
+def _is_ranked(values: Sequence[Value], outputs: Sequence[Array], samples: Samples) -> bool:
+    """True if the first output has a top answer: a vector that labels or the graph say holds scores."""
+    if not outputs or not is_ranked(outputs[0]):
+        return False
+    return samples.labels is not None or is_class_scores(values[0])
