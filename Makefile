@@ -2,11 +2,12 @@
 PYTHON ?= python3
 VENV   := .venv
 ORACLE := .venv-oracle
+PEERS  := .venv-oracle-peers
 BIN    := $(VENV)/bin
 PIP    := -m pip --disable-pip-version-check install --quiet
 DEMO   := build/demo
 
-.PHONY: help demo test mutants lint format bench oracle eras oracle-venv oracle-torch clean
+.PHONY: help demo test mutants lint format bench oracle eras oracle-venv oracle-torch oracle-peers clean
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +18,8 @@ help:
 	@echo "make format   rewrite the sources the way lint wants them"
 	@echo "make bench    measure speed, size and memory"
 	@echo "make oracle   run the tests that compare with a real TensorFlow (large download)"
+	@echo "make oracle-torch  add PyTorch to what those tests compare with (large, too)"
+	@echo "make oracle-peers  install the quantizers that 'python -m benchmarks ptq' compares with (some 5 GB)"
 	@echo "make eras     drive every verb over small networks of all eras beside a real TensorFlow"
 	@echo "make clean    delete the virtual environments and everything that was built"
 
@@ -85,6 +88,15 @@ $(ORACLE)/.torch: $(ORACLE)/.made
 	$(ORACLE)/bin/python $(PIP) $(TORCH)
 	@touch $@
 
+# Other quantizers, in a Python of their own: each wants its own ONNX and NumPy. Where one has no wheel, leave it out of QUANTIZERS.
+QUANTIZERS ?= tensorflow-cpu==2.21.0 onnx onnxruntime ai-edge-litert ai-edge-quantizer nncf aimet-onnx
+oracle-peers: $(PEERS)/.made
+$(PEERS)/.made:
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python $(PIP) --upgrade pip
+	$(PEERS)/bin/python $(PIP) $(QUANTIZERS)
+	@touch $@
+
 # TensorFlow warns while it is imported; -W keeps those warnings from being errors as they are elsewhere.
 oracle: $(ORACLE)/.made
 	TF_CPP_MIN_LOG_LEVEL=2 CUDA_VISIBLE_DEVICES= $(ORACLE)/bin/python -m pytest -q -W default -n $(WORKERS) --dist loadfile tests/oracle $(ARGS)
@@ -94,5 +106,5 @@ eras: $(ORACLE)/.made
 	TF_CPP_MIN_LOG_LEVEL=3 CUDA_VISIBLE_DEVICES= $(ORACLE)/bin/python -m scripts.eras --cache build/eras --jobs 2 $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(ORACLE) .venv-peers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ORACLE) $(PEERS) .venv-peers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

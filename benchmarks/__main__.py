@@ -1,7 +1,8 @@
 """`python -m benchmarks [NAME ...] [--quick] [--list]`: the table of budgets; all in RESULTS.md.
 
-`python -m benchmarks ptq` compares eight-bit models with those of other tools instead, and
-`python -m benchmarks int8_kernels` times LiteRT's integer kernels beside its float ones.
+Some have tables of their own and take minutes: `python -m benchmarks ptq` compares eight-bit models with
+those of other tools, `ptq_cost` measures what making them takes, and `int8_kernels` times LiteRT's integer
+kernels beside its float ones.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ from thinflow.bench.machine import this_machine, usable_cores
 RESULTS = Path(__file__).parent / "RESULTS.md"
 BUSY = 0.5
 """Load per core from which on the results are not to be trusted."""
+APART = {
+    "ptq": "benchmarks.ptq.compare",
+    "ptq_cost": "benchmarks.ptq.cost",
+    "int8_kernels": "benchmarks.int8_kernels",
+}
+"""Benchmarks with a command of their own, by name."""
 HEADERS = ("what", "budget", "measured", "verdict")
 
 
@@ -41,15 +48,9 @@ ORDER = ("installed_size", "startup", "inspect", "recipe", "convert", "float_lat
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["ptq"]:
-        # Minutes for each network, and a table of its own.
-        from benchmarks.ptq.compare import main as compare
-
-        return compare(sys.argv[2:])
-    if sys.argv[1:2] == ["int8_kernels"]:
-        from benchmarks.int8_kernels import main as kernels
-
-        return kernels(sys.argv[2:])
+    if sys.argv[1:2] and sys.argv[1] in APART:
+        done: int = importlib.import_module(APART[sys.argv[1]]).main(sys.argv[2:])
+        return done
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure speed, size and memory."
     )
@@ -65,7 +66,7 @@ def main() -> int:
     unknown = set(args.names) - set(names())
     if unknown:
         parser.error(f"there is no budget {min(unknown)!r}; --list shows the names")
-    _make_importable()
+    make_importable()
     chosen = args.names or [n for n in names() if not args.quick or _module(n).IN_QUICK]
     started = time.monotonic()
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
@@ -98,7 +99,7 @@ def _module(name: str) -> ModuleType:
     return importlib.import_module(f"{budgets.__name__}.{name}")
 
 
-def _make_importable() -> None:
+def make_importable() -> None:
     """Let child processes import thinflow from the sources where it is not installed.
 
     With its bytecode beside it, as an installed package has it: compiling would take longer than most of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,10 +27,12 @@ class Bench:
     Attributes:
         quick: fewer repeats and smaller models.
         folder: for files; deleted afterwards.
+        venvs: where a Python with TensorFlow is looked for.
     """
 
     quick: bool
     folder: Path
+    venvs: Sequence[str] = (".venv-oracle",)
     notes: list[str] = field(default_factory=list)
 
     @cached_property
@@ -78,7 +81,7 @@ class Bench:
         Raises:
             NeedsOracle: there is none.
         """
-        candidates = [os.environ.get(ORACLE), str(ROOT / ".venv-oracle" / "bin" / "python")]
+        candidates = [os.environ.get(ORACLE), *(str(ROOT / venv / "bin" / "python") for venv in self.venvs)]
         for python in filter(None, candidates):
             look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorflow') is None)"
             if os.path.exists(python) and subprocess.run([python, "-c", look], check=False).returncode == 0:

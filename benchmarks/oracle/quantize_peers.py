@@ -1,8 +1,9 @@
-"""One network in the eight bits of others: quantize_peers.py NAME.keras NAME.onnx SAMPLES.npz FOLDER.
+"""A network in the eight bits of others: quantize_peers.py SOURCE NAME.onnx SAMPLES.npz FOLDER INPUT OUTPUT.
 
-Of the network up to its logits. Writes a file for each tool and setting into the folder, and tells which in
-a line on stdout: `SETTING<tab>FILE<tab>SECONDS`, or `failed: SETTING: why`. What counts is the best setting
-of a tool, so each has several. Tools that are not installed fail with that reason.
+Of the network up to its logits; its source is a .keras file, or a frozen .pb with these ends. Writes a file
+for each tool and setting into the folder, and tells which in a line on stdout:
+`SETTING<tab>FILE<tab>SECONDS`, or `failed: SETTING: why`. What counts is the best setting of a tool, so each
+has several. Tools that are not installed fail with that reason.
 """
 
 from __future__ import annotations
@@ -21,30 +22,32 @@ Samples = list[np.ndarray]
 
 
 def main() -> None:
-    keras_file, onnx_file, samples_file, folder = sys.argv[1:]
+    source, onnx_file, samples_file, folder, *ends = sys.argv[1:]
     samples = [a[None] for a in np.load(samples_file)["x"]]
-    for number, (setting, suffix, make) in enumerate(settings(Path(keras_file), Path(onnx_file))):
+    for number, (setting, suffix, make) in enumerate(settings(Path(source), Path(onnx_file), ends)):
         target, started = Path(folder) / f"peer_{number}{suffix}", time.monotonic()
         problem = attempt(partial(make, samples, target))
         took = time.monotonic() - started
         print(f"failed: {setting}: {problem}" if problem else f"{setting}\t{target}\t{took:.1f}", flush=True)
 
 
-def settings(keras_file: Path, onnx_file: Path) -> Iterator[tuple[str, str, Callable[[Samples, Path], None]]]:
-    """Name, suffix of the file, and what writes it of samples and its path."""
-    yield "TFLiteConverter", ".tflite", partial(with_tflite_converter, keras_file)
-    if is_recurrent(keras_file):
-        yield (
-            "TFLiteConverter, unrolled",
-            ".tflite",
-            partial(with_tflite_converter, keras_file, unrolled=True),
-        )
+Make = Callable[[Samples, Path], None]
+"""Writes a file of samples and its path; of no samples, a float one."""
+
+
+def settings(source: Path, onnx_file: Path, ends: list[str]) -> Iterator[tuple[str, str, Make]]:
+    """Name, suffix of the file, and what writes it."""
+    is_keras = source.suffix == ".keras"
+    convert: Make = partial(of_keras, source) if is_keras else partial(of_graphdef, source, ends)
+    yield "TFLiteConverter", ".tflite", convert
+    if is_keras and is_recurrent(source):
+        yield "TFLiteConverter, unrolled", ".tflite", partial(of_keras, source, unrolled=True)
     for method, options in ORT_METHODS.items():
         yield f"ONNX Runtime, {method}", ".onnx", partial(with_onnxruntime, onnx_file, method, options)
     for told, options in NNCF_SETTINGS.items():
         yield f"NNCF{told}", ".onnx", partial(with_nncf, onnx_file, options)
     plain = onnx_file.with_name("peers_float.tflite")
-    attempt(partial(with_tflite_converter, keras_file, [], plain))
+    attempt(partial(convert, [], plain))
     for told, algorithm in LITERT_ALGORITHMS.items():
         yield f"LiteRT quantizer{told}", ".tflite", partial(with_litert_quantizer, plain, algorithm)
     for told, equalizes in (("AIMET", False), ("AIMET, equalized", True)):
@@ -87,7 +90,7 @@ def _unrolled(config: object) -> object:
     return config
 
 
-def with_tflite_converter(path: Path, samples: Samples, target: Path, *, unrolled: bool = False) -> None:
+def of_keras(path: Path, samples: Samples, target: Path, *, unrolled: bool = False) -> None:
     """By a SavedModel for one sample, which has its variables frozen when it is converted.
 
     Without unrolling it crashes on loops, in the interpreter that calibrates.
@@ -102,6 +105,15 @@ def with_tflite_converter(path: Path, samples: Samples, target: Path, *, unrolle
     folder = str(target.with_suffix(".saved"))
     archive.write_out(folder, verbose=False)
     converter = tf.lite.TFLiteConverter.from_saved_model(folder)
+    tflite_by_converter(converter, samples, target)
+
+
+def of_graphdef(path: Path, ends: list[str], samples: Samples, target: Path) -> None:
+    """By a frozen graph of TensorFlow 1."""
+    import tensorflow as tf  # noqa: TID251
+
+    fed, given = ends
+    converter = tf.compat.v1.lite.TFLiteConverter.from_frozen_graph(str(path), [fed], [given])
     tflite_by_converter(converter, samples, target)
 
 

@@ -1,205 +1,166 @@
 """How much of a trained network is left in eight bits: ours beside others', on the same samples.
 
-    python -m benchmarks ptq [NETWORK ...] [--ours-only]
+    python -m benchmarks ptq [NETWORK ...] [--keywords] [--ours-only] [--effort E ...] [--json FILE]
 
 Judged are the numbers before the softmax, over samples that calibrated nothing: signal to quantization noise,
-the share of samples whose top answer stays what it was in float, and the share of right answers. Others run
-in the environment of `make oracle-venv`, where what is installed of TensorFlow (TFLiteConverter), ONNX
-Runtime, NNCF and the LiteRT quantizer is tried.
+the share of samples whose top answer stays what it was in float, and the share of right answers. Then all
+files of a form run by turns on one thread: how long beside float, and beside the eight-bit file of the tool
+that the form comes with. Others run in the environment of `make oracle-peers`.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
+import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import thinflow
-from benchmarks.bench import Bench
-from benchmarks.lines import NeedsOracle
-from benchmarks.ptq import data
-from thinflow import Graph
+from benchmarks.ptq.cases import Case, keyword_case, keywords, shared, trained, trained_case
+from benchmarks.ptq.judging import Judge, Quality, by_turns, opened, times_as_long
+from benchmarks.ptq.others import REFERENCE, others
 from thinflow.api.optimizing import quantize_to_file
 
-Array = np.ndarray[Any, Any]
-
-MODELS = Path(__file__).parent / "models"
-CALIBRATION, TEST = 200, 500
-_MOST_CLASSES = 12
-_EFFORTS = (
-    ("thinflow --effort none", "none"),
-    ("thinflow", "default"),
-    ("thinflow --effort best", "best"),
-)
+OURS = "thinflow"
+EFFORTS = ("none", "default", "best")
+FORMS = (".tflite", ".onnx")
+HEADERS = ("network", "made by", "SQNR, dB", "same answer", "right", "kB", "x float", "x peer", "s")
 
 
 @dataclass(frozen=True)
 class Row:
-    """How a file does.
+    """A file of a network.
 
     Attributes:
-        sqnr_db: of the logits over all samples.
-        agreement: share of samples with the same top answer as in float; of maps, of cells.
-        right: share of right answers; None where there are no classes.
+        made_by: tool and setting; "float" for what all are compared with.
+        form: its suffix.
+        kilobytes: of the file.
         seconds: that it took to make; 0 for float.
+        times_float, times_peer: how many times as long a run takes as in float, and as in the eight bits of
+            `REFERENCE`; None where there is nothing to compare with.
     """
 
-    setting: str
-    sqnr_db: float
-    agreement: float | None
-    right: float | None
-    size: int
+    network: str
+    made_by: str
+    form: str
+    quality: Quality
+    kilobytes: float
     seconds: float = 0.0
+    times_float: float | None = None
+    times_peer: float | None = None
+
+    @property
+    def is_float(self) -> bool:
+        return self.made_by == "float"
+
+    @property
+    def is_ours(self) -> bool:
+        return self.made_by.startswith(OURS)
+
+    def cells(self) -> list[str]:
+        """For the table."""
+        same, right = (
+            "" if share is None else f"{share:.1%}" for share in (self.quality.agreement, self.quality.right)
+        )
+        slower = ("" if ratio is None else f"{ratio:.2f}" for ratio in (self.times_float, self.times_peer))
+        took = f"{self.seconds:.1f}" if self.seconds else ""
+        decibels = f"{self.quality.sqnr_db:.1f}"
+        made_by = f"{self.made_by} {self.form}"
+        return [self.network, made_by, decibels, same, right, f"{self.kilobytes:.0f}", *slower, took]
 
 
 def main(argv: list[str] | None = None) -> int:
+    from benchmarks.ptq.summary import summaries
+
     parser = argparse.ArgumentParser(prog="python -m benchmarks ptq", description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NETWORK", help="default: all")
+    parser.add_argument("names", nargs="*", metavar="NETWORK", help="default: all trained here")
+    parser.add_argument("--keywords", action="store_true", help="the keyword networks of ../shared instead")
     parser.add_argument("--ours-only", action="store_true", help="without other tools")
+    parser.add_argument(
+        "--effort", action="append", choices=EFFORTS, help="of ours, several times; default: all three"
+    )
+    parser.add_argument("--form", action="append", choices=FORMS, help="of ours; default: both")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows and the summary, too")
     args = parser.parse_args(argv)
-    known = sorted(path.stem for path in MODELS.glob("*.keras"))
+    known = keywords() if args.keywords else trained()
+    if args.keywords and not known:
+        print(f"skipped: no kws_*.pb and clips in {shared()}; THINFLOW_SHARED says where else they are")
+        return 0
     unknown = set(args.names) - set(known)
     if unknown:
         parser.error(f"there is no network {min(unknown)!r}; there are: {', '.join(known)}")
-    print("| network | made by | SQNR, dB | same answer | right | kB | s |")
-    print("|---|---|---|---|---|---|---|")
+    make = [(form, effort) for effort in args.effort or EFFORTS for form in args.form or FORMS]
+    print(f"| {' | '.join(HEADERS)} |\n{'|---' * len(HEADERS)}|")
+    found: list[Row] = []
     for name in args.names or known:
         with tempfile.TemporaryDirectory(prefix="thinflow-ptq-") as folder:
-            for row in rows(name, Path(folder), ours_only=args.ours_only):
-                same, right = ("" if n is None else f"{n:.1%}" for n in (row.agreement, row.right))
-                took = f"{row.seconds:.1f}" if row.seconds else ""
-                print(
-                    f"| {name} | {row.setting} | {row.sqnr_db:.1f} | {same} | {right} |"
-                    f" {row.size / 1000:.0f} | {took} |",
-                    flush=True,
-                )
+            case = keyword_case(name, Path(folder)) if args.keywords else trained_case(name)
+            for row in rows(case, Path(folder), make, ours_only=args.ours_only):
+                print(f"| {' | '.join(row.cells())} |", flush=True)
+                found.append(row)
+    told = summaries(found)
+    print("", *told, sep="\n")
+    if args.json is not None:
+        args.json.write_text(json.dumps({"rows": [plain(row) for row in found], "summary": told}, indent=1))
     return 0
 
 
-def rows(name: str, folder: Path, *, ours_only: bool) -> Iterator[Row]:
-    """Float, ours, and the others'."""
-    calibration = data.drawn_for(name, CALIBRATION, data.CALIBRATION)
-    test = data.drawn_for(name, TEST, data.TEST)
-    graph = up_to_logits(MODELS / f"{name}.keras")
-    plain = folder / "float.tflite"
-    thinflow.save(graph, plain)
-    judge = Judge(test.x, test.y, answers(plain, test.x))
-    yield judge.row("float", plain)
-    for setting, effort in _EFFORTS:
-        path, started = folder / f"ours_{effort}.tflite", time.monotonic()
-        made = {graph.inputs[0].name: calibration.x}
-        quantize_to_file(graph, path, made, effort=effort)
-        yield judge.row(setting, path, time.monotonic() - started)
-    if not ours_only:
-        yield from others(name, graph, calibration.x, judge, folder)
+def plain(row: Row) -> dict[str, object]:
+    """For JSON, which has no infinity: no noise is null."""
+    told = asdict(row)
+    quality = told.pop("quality")
+    return told | quality | {"sqnr_db": None if np.isinf(row.quality.sqnr_db) else row.quality.sqnr_db}
 
 
-def up_to_logits(path: Path) -> Graph:
-    """A network without its softmax, for one sample."""
-    graph = thinflow.load(path)
-    (result,) = graph.outputs
-    if result.node.op == "Softmax":
-        graph.outputs = [result.node.inputs[0]]
-    return graph
+def rows(case: Case, folder: Path, make: Sequence[tuple[str, str]], *, ours_only: bool) -> Iterator[Row]:
+    """Float, ours, and the others', timed by turns.
+
+    Args:
+        make: form and effort of each of ours.
+    """
+    paths = {form: folder / f"float{form}" for form in FORMS}
+    for path in paths.values():
+        thinflow.save(case.graph, path)
+    wanted = np.concatenate([opened(paths[".tflite"])(sample[None]) for sample in case.x])
+    judge = Judge(case.x, case.y, wanted)
+    made = [("float", path, 0.0) for path in paths.values()]
+    made += [(setting, path, took) for setting, path, took in ours(case, folder, make)]
+    made += [] if ours_only else others(case, folder)
+    judged = []
+    for setting, path, took in made:
+        try:
+            quality = judge.quality(path)
+        except Exception as error:  # files of some tools load in no runtime
+            print(f"{case.name}: {setting} does not run: {str(error).splitlines()[0][:150]}", file=sys.stderr)
+            continue
+        size = path.stat().st_size / 1000
+        judged.append((path, Row(case.name, setting, path.suffix, quality, size, took)))
+    for form in FORMS:
+        yield from _timed([(path, row) for path, row in judged if row.form == form], case)
 
 
-def others(name: str, graph: Graph, samples: Array, judge: Judge, folder: Path) -> Iterator[Row]:
-    """The files of other tools."""
-    source, stored = folder / "float.onnx", folder / "samples.npz"
-    thinflow.save(graph, source)
-    np.savez(stored, x=samples)
-    bench = Bench(quick=False, folder=folder)
-    try:
-        command = bench.oracle("quantize_peers", MODELS / f"{name}.keras", source, stored, folder)
-    except NeedsOracle:
-        print("others: `make oracle-venv`, or set THINFLOW_ORACLE_PYTHON", file=sys.stderr)
-        return
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    for line in done.stdout.splitlines():
-        setting, *made = line.split("\t")
-        if made:
-            path, took = made
-            yield judge.row(setting, Path(path), float(took))
-        elif line.startswith("failed: "):
-            print(f"{name}: {line}", file=sys.stderr)
-    if done.returncode:
-        print(f"{name}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+def ours(case: Case, folder: Path, make: Sequence[tuple[str, str]]) -> Iterator[tuple[str, Path, float]]:
+    """Files of ours, and the seconds that they took."""
+    for form, effort in make:
+        path, started = folder / f"ours_{effort}{form}", time.monotonic()
+        quantize_to_file(case.graph, path, {case.graph.inputs[0].name: case.calibration}, effort=effort)
+        yield f"{OURS} --effort {effort}", path, time.monotonic() - started
 
 
-@dataclass(frozen=True)
-class Judge:
-    """Samples, what is right, and what float answers."""
-
-    x: Array
-    y: Array
-    wanted: Array
-
-    def row(self, setting: str, path: Path, seconds: float = 0.0) -> Row:
-        """How a file does beside float."""
-        found = answers(path, self.x)
-        noise = float(((found - self.wanted) ** 2).sum())
-        sqnr = np.inf if noise == 0 else 10 * np.log10(float((self.wanted**2).sum()) / noise)
-        is_classifier, is_map = found.ndim == 2 and found.shape[1] <= _MOST_CLASSES, found.ndim == 4
-        # The top answer of a picture, or where in each map its peak lies; numbers that are rebuilt have none.
-        mine, float_top = (self.top(a) for a in (found, self.wanted))
-        agreement = float((mine == float_top).mean()) if is_classifier or is_map else None
-        right = float((mine == self.y).mean()) if is_classifier else None
-        return Row(setting, sqnr, agreement, right, path.stat().st_size, seconds)
-
-    @staticmethod
-    def top(found: Array) -> Array:
-        """[count], or [count, maps] places of peaks."""
-        if found.ndim == 4:
-            found = found.reshape(len(found), -1, found.shape[-1]).swapaxes(1, 2)
-            # Of maps in which nothing is found, only the loudest has a peak worth the name.
-            loudest = found.max(2).argmax(1)
-            found = found[np.arange(len(found)), loudest]
-        top: Array = found.argmax(-1)
-        return top
-
-
-def answers(path: Path, x: Array) -> Array:
-    """What the runtime of a file gives for samples, one by one, as float64."""
-    if path.suffix == ".onnx":
-        import onnxruntime
-
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-        name = session.get_inputs()[0].name
-        found = [session.run(None, {name: sample[None]})[0] for sample in x]
-    else:
-        from ai_edge_litert.interpreter import Interpreter
-
-        runner = Interpreter(str(path), num_threads=1)
-        fed, given = runner.get_input_details()[0], runner.get_output_details()[0]
-        runner.resize_tensor_input(fed["index"], [1, *x.shape[1:]])
-        runner.allocate_tensors()
-        found = []
-        for sample in x:
-            runner.set_tensor(fed["index"], coded(sample[None], fed))
-            runner.invoke()
-            found.append(decoded(runner.get_tensor(given["index"]), given))
-    return np.concatenate(found).astype(np.float64)
-
-
-def coded(x: Array, end: dict[str, Any]) -> Array:
-    """What an input of LiteRT is fed: the LiteRT quantizer leaves ends of a model in integers."""
-    if end["dtype"] == np.float32:
-        return x
-    (scale, zero), limits = end["quantization"], np.iinfo(end["dtype"])
-    return np.clip(np.round(x / scale) + zero, limits.min, limits.max).astype(end["dtype"])
-
-
-def decoded(y: Array, end: dict[str, Any]) -> Array:
-    """The real numbers of an output of LiteRT."""
-    if end["dtype"] == np.float32:
-        return y
-    scale, zero = end["quantization"]
-    return (y.astype(np.float64) - zero) * scale
+def _timed(judged: Sequence[tuple[Path, Row]], case: Case) -> Iterator[Row]:
+    """The rows of one form, with how long their files run."""
+    times = by_turns([path for path, _ in judged], case.x[:1])
+    plain = next(time for time, (_, row) in zip(times, judged, strict=True) if row.is_float)
+    peers = (
+        t for t, (_, row) in zip(times, judged, strict=True) if row.made_by.startswith(REFERENCE[row.form])
+    )
+    peer = next(peers, None)
+    for time_, (_, row) in zip(times, judged, strict=True):
+        beside = None if peer is None else times_as_long(time_, peer)
+        yield replace(row, times_float=times_as_long(time_, plain), times_peer=beside)

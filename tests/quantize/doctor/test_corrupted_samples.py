@@ -11,7 +11,7 @@ import pytest
 
 import thinflow
 from benchmarks.ptq import data
-from benchmarks.ptq.compare import MODELS
+from benchmarks.ptq.cases import MODELS
 from thinflow.ir.graph import Graph
 from thinflow.load.graphs import load_for_inference
 from thinflow.optimize.examination import examine
