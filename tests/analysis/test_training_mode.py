@@ -19,7 +19,8 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import BOOL, FLOAT, INT32, DType
 from thinflow.rewrite.rule import Refuse
 from thinflow.synthetic import synthetic_feeds
-from thinflow.transforms.fold.batch_norms import measure_batch_norms, save_statistics
+from thinflow.transforms.fold.batch_norms import save_statistics
+from thinflow.transforms.fold.frozen_statistics import measure_batch_norms
 from thinflow.transforms.fold.steps import read_norm
 
 

@@ -13,7 +13,9 @@ from thinflow.errors import ParameterError
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import FLOAT
-from thinflow.transforms.fold.batch_norms import load_statistics, measure_batch_norms, save_statistics
+from thinflow.transforms.fold import frozen_statistics
+from thinflow.transforms.fold.batch_norms import load_statistics, save_statistics
+from thinflow.transforms.fold.frozen_statistics import measure_batch_norms
 
 Array = np.ndarray[Any, Any]
 
@@ -57,14 +59,117 @@ def test_statistics_of_one_batch_give_the_same_numbers(tmp_path: Path) -> None:
     assert_same_numbers(graph, folded, 1e-4)
 
 
-def test_statistics_are_averaged() -> None:
+def normal(x: Array, epsilon: float = 1e-3) -> Array:
+    axes = tuple(range(x.ndim - 1))
+    result: Array = (x - x.mean(axes)) / np.sqrt(x.var(axes) + epsilon)
+    return result
+
+
+def line(x: Array, t: Array, epsilon: float = 1e-3) -> tuple[Array, Array]:
+    """The statistics of the norm that is nearest to t, by a solver of least squares; of columns."""
+    mean, variance = [], []
+    for own, wanted in zip(x.T, t.T, strict=True):
+        (factor, addend), *_ = np.linalg.lstsq(
+            np.stack([own, np.ones_like(own)], 1).astype(np.float64), wanted, rcond=None
+        )
+        mean.append(-addend / factor)
+        variance.append(factor**-2 - epsilon)
+    return np.array(mean), np.array(variance)
+
+
+def test_statistics_are_nearest_to_those_of_each_batch() -> None:
     graph = training_graph()
-    one, two, both = (
-        measure_batch_norms(graph, [{graph.inputs[0]: batch(s)} for s in seeds])["block/bn"]
-        for seeds in ([1], [2], [1, 2])
+    batches = [scale * batch(seed) + seed for seed, scale in ((1, 1.0), (2, 3.0), (3, 0.5))]
+    mean, variance = measure_batch_norms(graph, [{graph.inputs[0]: b} for b in batches])["block/bn"]
+    weights = np.arange(4).reshape(2, 2) + 1.0
+    read = [(b.astype(np.float64) @ weights) for b in batches]
+    columns = [np.concatenate([a.reshape(-1, 2) for a in some]) for some in (read, list(map(normal, read)))]
+    expected = line(*columns)
+    np.testing.assert_allclose(mean, expected[0], rtol=1e-4)
+    np.testing.assert_allclose(variance, expected[1], rtol=1e-4)
+
+
+def stacked(middle: str = "Relu") -> Graph:
+    """norm, an op, norm; nothing in front of them."""
+    graph = Graph()
+    shape = ShapeAttr((2, 3, 3, 2))
+    x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": shape}).output()
+    graph.inputs = [x]
+    one, zero = graph.constant(np.float32([1, 2]), "one"), graph.constant(np.float32([0, 1]), "zero")
+    empty = graph.constant(np.empty(0, np.float32), "empty")
+    attrs: dict[str, Attr] = {"T": FLOAT, "U": FLOAT, "epsilon": 1e-3, "is_training": True}
+    value = graph.add("FusedBatchNormV3", [x, one, zero, empty, empty], "first", attrs=attrs).output()
+    value = graph.add(
+        middle, [value] if middle == "Relu" else [value, x], "middle", attrs={"T": FLOAT}
+    ).output()
+    last = graph.add("FusedBatchNormV3", [value, one, zero, empty, empty], "second", attrs=attrs)
+    graph.outputs = [last.output()]
+    return graph
+
+
+def test_later_norms_are_fitted_to_what_earlier_ones_give_frozen() -> None:
+    graph = stacked()
+    batches = [scale * batch(seed) for seed, scale in ((1, 1.0), (2, 3.0), (3, 0.5))]
+    statistics = measure_batch_norms(graph, [{graph.inputs[0]: b} for b in batches])
+    mean, variance = statistics["first"]
+    gamma, beta = np.array([1, 2]), np.array([0, 1])
+    frozen = [np.maximum((b - mean) / np.sqrt(variance + 1e-3) * gamma + beta, 0) for b in batches]
+    wanted = [normal(np.maximum(normal(b) * gamma + beta, 0)) for b in batches]
+    columns = [np.concatenate([a.reshape(-1, 2) for a in some]) for some in (frozen, wanted)]
+    for found, expected in zip(statistics["second"], line(*columns), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_a_sum_behind_a_norm_reads_what_was_in_front_of_it() -> None:
+    graph = stacked("AddV2")
+    x = batch(4)
+    statistics = measure_batch_norms(graph, [{graph.inputs[0]: x}])
+    read = normal(x) * np.array([1, 2]) + np.array([0, 1]) + x
+    np.testing.assert_allclose(statistics["second"][0], read.mean((0, 1, 2)), rtol=1e-4)
+    np.testing.assert_allclose(statistics["second"][1], read.var((0, 1, 2)), rtol=1e-4)
+
+
+def test_norms_behind_branches_get_the_mean_and_the_variance_of_all() -> None:
+    graph = stacked("Merge")
+    batches = [batch(1), 3 * batch(2)]
+    mean, variance = measure_batch_norms(graph, [{graph.inputs[0]: b} for b in batches])["first"]
+    both = np.concatenate(batches).astype(np.float64)
+    np.testing.assert_allclose(mean, both.mean((0, 1, 2)), atol=1e-6)
+    np.testing.assert_allclose(variance, both.var((0, 1, 2)), rtol=1e-6)
+
+
+def test_a_norm_whose_own_statistics_are_read_gets_none() -> None:
+    graph = stacked()
+    graph.outputs = [*graph.outputs, graph.value("first:1")]
+    assert set(measure_batch_norms(graph, [{graph.inputs[0]: batch(1)}])) == {"second"}
+
+
+def test_a_channel_that_is_always_the_same_keeps_its_mean() -> None:
+    graph = stacked()
+    x = batch(1)
+    x[..., 1] = 7
+    mean, variance = measure_batch_norms(graph, [{graph.inputs[0]: x}, {graph.inputs[0]: 2 * x}])["first"]
+    assert np.isfinite([mean, variance]).all()
+    flat = measure_batch_norms(graph, [{graph.inputs[0]: np.full_like(x, 7)}] * 2)["first"]
+    np.testing.assert_allclose(flat, [[7, 7], [0, 0]], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "kept"), [(3, 4, [0, 1, 2]), (9, 4, [0, 4, 8]), (7, 3, [0, 4]), (5, 1, [0])]
+)
+def test_batches_are_taken_at_even_distances(count: int, most: int, kept: list[int]) -> None:
+    value = stacked().inputs[0]
+    found = frozen_statistics._evenly(({value: np.array(n)} for n in range(count)), most)
+    assert [int(feed[value]) for feed in found] == kept
+
+
+def test_large_activations_are_of_fewer_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = stacked()
+    feeds = [{graph.inputs[0]: batch(seed)} for seed in range(8)]
+    monkeypatch.setattr(frozen_statistics, "_MEMORY", 1)
+    np.testing.assert_allclose(
+        measure_batch_norms(graph, feeds)["first"], measure_batch_norms(graph, feeds[:1])["first"]
     )
-    np.testing.assert_allclose(both[0], (one[0] + two[0]) / 2)
-    np.testing.assert_allclose(both[1], (one[1] + two[1]) / 2)
 
 
 def test_measuring_needs_a_batch() -> None:

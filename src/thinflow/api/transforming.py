@@ -12,6 +12,7 @@ from thinflow.load.graphs import Source, load, opening
 from thinflow.typing import Progress, Shapes
 
 if TYPE_CHECKING:
+    from thinflow.optimize.frozen_norms import FrozenQuality
     from thinflow.rewrite.runner import Result
     from thinflow.transforms import Pipeline
     from thinflow.typing import Feed, FilePath
@@ -193,9 +194,9 @@ def measure_batch_norms(
     *,
     samples: int | None = None,
     **names: Any,
-) -> int:
-    """Measure the statistics of batch norms in training mode on samples, for the transform
-    `freeze_batch_norms`.
+) -> FrozenQuality:
+    """Measure statistics for batch norms in training mode on samples, for the transform
+    `freeze_batch_norms`. One sample of four makes none of them, and tells what freezing does.
 
     Args:
         source: path or Graph.
@@ -205,16 +206,14 @@ def measure_batch_norms(
         names: as for `load`.
 
     Returns:
-        How many norms were measured.
+        How many norms were measured, and how near the frozen graph's outputs are to those before.
     """
+    from thinflow.optimize.frozen_norms import measure_and_judge
     from thinflow.optimize.samples import samples_for
-    from thinflow.transforms.fold.batch_norms import measure_batch_norms as measure
-    from thinflow.transforms.fold.batch_norms import save_statistics
 
     graph = load(source, **names)
-    statistics = measure(graph, samples_for(graph, calibration, limit=samples))
-    save_statistics(path, statistics)
-    return len(statistics)
+    feeds = samples_for(graph, calibration, limit=samples)
+    return measure_and_judge(graph, feeds, feeds.count, os.fspath(path))
 
 
 def measure_ranges(

@@ -79,16 +79,17 @@ def run(args: Namespace) -> int:
             "no output file was given", hint=f"name it behind {shlex.quote(args.model)}, or add --dry-run"
         )
     load_plugins(args)
+    transforms, norms = _measured(args, " ".join(args.transforms))
     result = transform_with_ledger(
         args.model,
-        _measured(args, " ".join(args.transforms)),
+        transforms,
         verify=args.verify,
         seed=args.seed,
         keep_going=args.keep_going,
         progress=progress(),
         **interface(args),
     )
-    _tell_statistics(args, result)
+    _tell_statistics(args, result, norms)
     if not args.dry_run:
         thinflow.save(result.graph, args.output)
     if args.report:
@@ -112,7 +113,7 @@ def _print_ledger(args: Namespace, result: Any) -> None:
     )
 
 
-def _tell_statistics(args: Namespace, result: Any) -> None:
+def _tell_statistics(args: Namespace, result: Any, norms: Any) -> None:
     """Say in the ledger where the statistics of frozen norms, and ranges, come from."""
     for step in result.steps:
         if step.transform.startswith("freeze_requantization_ranges") and args.calibration is not None:
@@ -125,17 +126,20 @@ def _tell_statistics(args: Namespace, result: Any) -> None:
             )
         else:
             step.trace.notes.append(f"statistics measured on {args.calibration}")
+            if norms is not None and (told := norms.sentence()):
+                (step.trace.notes if norms.is_alike else step.trace.warnings).append(told)
 
 
-def _measured(args: Namespace, transforms: str) -> str:
-    """The transforms with what some of them need measured, where it is wanted."""
+def _measured(args: Namespace, transforms: str) -> tuple[str, Any]:
+    """The transforms with what some of them need measured, where it is wanted, and what frozen norms do."""
     # Without parameters it needs statistics, made up if need be; with some they are given there.
     if args.calibration is None and "freeze_batch_norms" not in transforms.replace("freeze_batch_norms(", ""):
-        return transforms
-    return _with_ranges(args, _with_statistics(args, transforms))
+        return transforms, None
+    with_statistics, norms = _with_statistics(args, transforms)
+    return _with_ranges(args, with_statistics), norms
 
 
-def _with_statistics(args: Namespace, transforms: str) -> str:
+def _with_statistics(args: Namespace, transforms: str) -> tuple[str, Any]:
     """The transforms with measured statistics for every freeze_batch_norms that has none; written beside the
     output.
     """
@@ -143,12 +147,13 @@ def _with_statistics(args: Namespace, transforms: str) -> str:
 
     calls = parse_transforms(transforms)
     wanting = [c for c in calls if c.name == "freeze_batch_norms" and "statistics" not in c.params]
+    norms = None
     if wanting:
         target = f"{args.output or args.model}.norms.npz"
-        measure_batch_norms(args.model, args.calibration, target, **interface(args))
+        norms = measure_batch_norms(args.model, args.calibration, target, **interface(args))
         for call in wanting:
             call.params["statistics"] = [target]
-    return " ".join(str(call) for call in calls)
+    return " ".join(str(call) for call in calls), norms
 
 
 def _with_ranges(args: Namespace, transforms: str) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,9 +12,7 @@ import numpy as np
 
 from thinflow.analysis.training_mode import is_sample_norm
 from thinflow.errors import ParameterError
-from thinflow.interpreter import Plan
-from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.order import ancestors
+from thinflow.ir.graph import Graph
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType
 from thinflow.ops.traits import Trait
@@ -26,9 +23,10 @@ from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.library import note_functions
 from thinflow.transforms.fold.chains import fold_all
 from thinflow.transforms.fold.forward import fold_forward
+from thinflow.transforms.fold.frozen_statistics import Statistics
 from thinflow.transforms.fold.pieces import Mode
 from thinflow.transforms.fold.producers import store
-from thinflow.transforms.fold.steps import LowerNorms, channels_first, is_training
+from thinflow.transforms.fold.steps import LowerNorms, is_training
 from thinflow.transforms.shared.constants import side_outputs
 from thinflow.typing import Array
 
@@ -103,10 +101,6 @@ class FoldOldBatchNorms(Transform):
         trace.left += [entry for entry in lowering.left if entry.node not in unfolded]
 
 
-Statistics = dict[str, tuple[Array, Array]]
-"""Node name -> (mean [C], variance [C])."""
-
-
 @transform("freeze_batch_norms")
 @dataclass(frozen=True)
 class FreezeBatchNorms(Rewrite):
@@ -117,7 +111,8 @@ class FreezeBatchNorms(Rewrite):
         statistics = measure_batch_norms(graph, [{x: batch1}, {x: batch2}])
         save_statistics("statistics.npz", statistics)
 
-    A frozen norm can be folded.
+    The statistics are those whose norm keeps closest to what each batch's own give, behind the norms that are
+    frozen before it. A frozen norm can be folded.
 
     Attributes:
         statistics: path of an .npz file with arrays NAME/mean and NAME/variance for every norm.
@@ -167,58 +162,6 @@ class FreezeBatchNorms(Rewrite):
         for index, what in ((3, "mean"), (4, "variance")):
             m.norm.set_input(index, site.constant(m.bound[what], f"{m.norm.name}/{what}"))
         m.norm.attrs["is_training"] = False
-
-
-def measure_batch_norms(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) -> Statistics:
-    """The batch statistics of every norm in training mode, averaged over the feeds.
-
-    The variance is the one that the norm divides by: over N values, not N - 1.
-
-    Args:
-        graph: with norms in training mode.
-        feeds: one or more batches, each an array for every input of the graph.
-
-    Raises:
-        ParameterError: no feeds.
-        NodeError: a node cannot be run.
-    """
-    norms = [n for n in graph if is_training(n) and n.inputs and not is_sample_norm(n)]
-    # Without outputs, run as far as the norms; no more is looked at.
-    outputs = list(graph.outputs) or [n.output() for n in norms]
-    needed = ancestors(v.node for v in outputs)
-    readers: dict[Value, list[Node]] = {}
-    for norm in norms:
-        if norm in needed:
-            # What the norm reads is observed: the variance that it gives out itself is over N - 1 values.
-            readers.setdefault(norm.inputs[0], []).append(norm)
-    sums: Statistics = {}
-    counts: Counter[str] = Counter()
-
-    def observe(value: Value, array: Array) -> None:
-        for norm in readers.get(value, ()):
-            mean, variance = _moments(array, norm)
-            old = sums.get(norm.name, (np.zeros_like(mean), np.zeros_like(variance)))
-            sums[norm.name] = (old[0] + mean, old[1] + variance)
-            counts[norm.name] += 1
-
-    measured = False
-    for feed in feeds:
-        # Inputs are no results of a run, and a norm may read one directly.
-        for value, array in feed.items():
-            observe(value, np.asarray(array))
-        Plan(graph, outputs, list(feed)).run(feed, observe)
-        measured = True
-    if not measured:
-        raise ParameterError("there are no inputs to measure on", hint="give at least one batch")
-    return {name: (mean / counts[name], variance / counts[name]) for name, (mean, variance) in sums.items()}
-
-
-def _moments(array: Array, node: Node) -> tuple[Array, Array]:
-    channel = 1 if channels_first(node) else array.ndim - 1
-    axes = tuple(a for a in range(array.ndim) if a != channel)
-    # In double: a mean over millions of values would lose digits in float32.
-    wide = array.astype(np.float64)
-    return wide.mean(axis=axes), wide.var(axis=axes)
 
 
 def save_statistics(path: str | os.PathLike[str], statistics: Statistics) -> None:
