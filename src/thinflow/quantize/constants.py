@@ -5,7 +5,7 @@ x, w [float] -> CONV_2D     ->     DEQUANTIZE(w [half]) -> CONV_2D(x, w [float])
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
@@ -88,9 +88,20 @@ class Storing:
         subgraphs = [_Rewriter(self, subgraph, kept, made).result for subgraph in program.subgraphs]
         return Quantized(replace(program, subgraphs=subgraphs), self.decisions, kept, self.warnings, made)
 
+    def stored_in(
+        self, subgraph: Subgraph, operators: Collection[Operator]
+    ) -> tuple[Subgraph, dict[Operator, Operator]]:
+        """The subgraph with smaller constants of some operators alone, and what each that changed became."""
+        made: dict[Operator, Operator] = {}
+        return _Rewriter(self, subgraph, [], made, operators).result, made
+
 
 class _Rewriter:
-    """One subgraph; `kept` collects operators with constants that stay, and why, `made` those changed."""
+    """One subgraph; `kept` collects operators with constants that stay, and why, `made` those changed.
+
+    Args:
+        only: operators that are looked at; None for all.
+    """
 
     def __init__(
         self,
@@ -98,13 +109,17 @@ class _Rewriter:
         subgraph: Subgraph,
         kept: list[tuple[Operator, str]],
         made: dict[Operator, Operator],
+        only: Collection[Operator] | None = None,
     ) -> None:
         self.scheme = scheme
         self.kept, self.made = kept, made
         self.result = replace(subgraph, operators=[])
         self._float: dict[Tensor, Tensor] = {}  # smaller constant -> what DEQUANTIZE makes of it
         for operator in subgraph.operators:
-            self._add(operator)
+            if only is None or operator in only:
+                self._add(operator)
+            else:
+                self.result.operators.append(operator)
 
     def _add(self, operator: Operator) -> None:
         chosen, reasons = self._choices(operator)

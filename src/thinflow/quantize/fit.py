@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Any, Generic, TypeVar, cast
 
 from thinflow.onnx import program as onnx
@@ -133,9 +131,7 @@ class Fit(Generic[P]):
 
 def for_part(recipe: Recipe, part: tflite.Program | onnx.Program) -> Recipe:
     """The recipe without patterns that match no operator of a part: elsewhere these are errors."""
-    there = [name for o in main_block(part).operators for name in names_of(o)]
-    kept = tuple(p for p in recipe.skip_nodes if any(fnmatchcase(name, p) for name in there))
-    return replace(recipe, skip_nodes=kept)
+    return recipe.for_names([name for o in main_block(part).operators for name in names_of(o)])
 
 
 def _rescaling_key(recipe: Recipe) -> object:

@@ -85,8 +85,18 @@ def quantize_int8(
         rewriter.add(operator, placement.get(operator))
     subgraph = rewriter.finish()
     # Bodies of loops are called with floats and hand floats back, whatever the model's own borders are.
-    stored = replace(recipe, scheme="int8_weights", input_type="float32", output_type="float32")
+    stored = replace(
+        recipe, scheme="int8_weights", weights_only=(), input_type="float32", output_type="float32"
+    )
     called = weights_only(program, stored)
+    called.rounding = rounding
+    subgraph, small = called.stored_in(
+        subgraph, {new for o, new in rewriter.made.items() if recipe.stores_weights(o)}
+    )
+    made = {
+        o: small.get(new, new) for o, new in rewriter.made.items() if placement.get(o) == "" or new in small
+    }
+    kept_float = [(small.get(new, new), why) for new, why in rewriter.kept_float]
     bodies = called.apply(replace(program, subgraphs=program.subgraphs[1:]))
     result = replace(program, subgraphs=[subgraph, *bodies.program.subgraphs])
     result.signatures = {
@@ -94,7 +104,7 @@ def quantize_int8(
         for key, signature in program.signatures.items()
     }
     decisions = with_merged_columns(subgraph, rewriter.decisions, recipe) + bodies.decisions
-    return Quantized(result, decisions, rewriter.kept_float, assignment.warnings, rewriter.made)
+    return Quantized(result, decisions, kept_float, assignment.warnings, made)
 
 
 def _settle(
@@ -143,7 +153,7 @@ def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
     The average has a much smaller range than its input, and MEAN, unlike AVERAGE_POOL_2D, may use it.
     """
     x = operator.inputs[0] if operator.inputs else None
-    if operator.code != "AVERAGE_POOL_2D" or x is None or x.shape is None or recipe.why_skipped(operator):
+    if operator.code != "AVERAGE_POOL_2D" or x is None or x.shape is None or recipe.why_float(operator):
         return operator
     window = operator.options.get("filter_height"), operator.options.get("filter_width")
     is_plain = operator.options.get("fused_activation_function", "NONE") == "NONE"
@@ -246,6 +256,7 @@ class _Rewriter:
             intermediates=[self._plain_tensor(t) for t in operator.intermediates],
         )
         self.result.operators.append(new)
+        self.made[operator] = new
         new.outputs += [
             self._rounded(t) if t in self._kept else self._plain_tensor(t) for t in operator.outputs
         ]

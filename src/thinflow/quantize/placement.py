@@ -45,7 +45,7 @@ def place(
     for operator in block.operators:
         touches = any(map(is_float, (*operator.inputs, *operator.outputs)))
         if touches and operator.code not in kernels.reads_sizes:
-            why = recipe.why_skipped(operator) or (forced or {}).get(operator)
+            why = recipe.why_float(operator) or (forced or {}).get(operator)
             placement[operator] = why or _why_impossible(operator, observed, kernels)
     # The order matters: each rule sees what those before it keep float, and only ever adds to it.
     keep_batch_statistics(placement, kernels.reciprocal_root, kernels.scalings)

@@ -31,7 +31,14 @@ from thinflow.quantize.ranges import (
 )
 from thinflow.quantize.recipe import PLAIN, Decision, QdqOptions, Quantized, Recipe, check_recipe
 from thinflow.quantize.rounding import NEAREST, Grid, Rounding
-from thinflow.quantize.weights import has_symmetric_grid, layer_scales, memory_key, quantize_bias
+from thinflow.quantize.weights import (
+    has_symmetric_grid,
+    layer_scales,
+    memory_key,
+    quantize_bias,
+    usable_scales,
+    weight_scales,
+)
 from thinflow.typing import Array
 
 
@@ -134,6 +141,9 @@ class _Rewriter:
             if tensor is not None and tensor in self._integers:
                 self._as_float(tensor)
         new = replace(operator, outputs=list(operator.outputs))
+        w = KERNELS.weights(operator) if self.recipe.stores_weights(operator) else None
+        if w is not None and w.is_constant and is_float(w) and np.isfinite(w.array()).all():
+            new = self.made[operator] = replace(new, inputs=self._with_small_weights(operator, w))
         self.operators.append(new)
         for number, tensor in enumerate(operator.outputs):
             # The model was trained with this rounding, so that readers in float get the rounded numbers, too.
@@ -142,6 +152,20 @@ class _Rewriter:
                 self._write(tensor, new.outputs[number], operator)
             else:
                 self._floats.add(tensor)
+
+    def _with_small_weights(self, operator: Operator, w: Tensor) -> list[Tensor | None]:
+        """Inputs of a layer in float, its weights stored as int8 and the bias such as goes with them."""
+        axis = KERNELS.weight_axis(operator) if self.recipe.per_channel else None
+        limit = self.options.weight_max
+        grid = Grid(usable_scales(weight_scales(w.array(), axis, limit), None, 1.0, 0.0), axis, limit)
+        stand_ins: dict[Tensor, Tensor] = {w: self._weight(w, grid)}
+        b = KERNELS.bias(operator)
+        if b is not None and b.is_constant and is_float(b):
+            old = b.array()
+            row = self.rounding.bias(w.array(), grid, old)
+            if row is not old:
+                stand_ins[b] = self.constant(b.name, row.astype(np.float32), FLOAT)
+        return [stand_ins.get(t, t) if t is not None else None for t in operator.inputs]
 
     def _add_integer(self, operator: Operator) -> None:
         special: dict[int, Tensor] = {}

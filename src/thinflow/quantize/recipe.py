@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Generic, TypeVar
 
@@ -64,6 +64,9 @@ _CHOICES: Mapping[str, Mapping[str, str]] = {
     "rounding": ROUNDING,
 }
 
+_PATTERNS = ("skip_nodes", "weights_only")
+"""Fields with patterns for names of operators."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -77,6 +80,8 @@ class Recipe:
         skip_ops: op codes ("SOFTMAX") that stay float.
         skip_nodes: patterns (`*` and `?`) for operators that stay float: matched with the name of the source
             node and of each output.
+        weights_only: patterns, as in `skip_nodes`, for layers that stay float with their weights stored as
+            int8, for schemes with integer activations.
         input_type, output_type: what the model's float inputs and outputs become, see `BORDER_TYPES`.
         columns: a key of `COLUMNS`; the scheme "int8" alone looks at it.
         few_samples: below this many calibration samples there is a warning.
@@ -96,6 +101,7 @@ class Recipe:
     per_channel: bool = True
     skip_ops: frozenset[str] = frozenset()
     skip_nodes: tuple[str, ...] = ()
+    weights_only: tuple[str, ...] = ()
     input_type: str = "float32"
     output_type: str = "float32"
     columns: str = "off"
@@ -117,9 +123,14 @@ class Recipe:
                 raise ParameterError(f"{field_name} cannot be '{chosen}'", hint=hint)
         # Made and dropped: a wrong name or option is refused now, not when samples are about to be walked.
         observers.make(self.observer, self.observer_options)
-        for field_name in ("skip_ops", "skip_nodes", "float_parts"):
+        for field_name in ("skip_ops", *_PATTERNS, "float_parts"):
             if isinstance(getattr(self, field_name), str):
                 raise ParameterError(f"{field_name} is a string", hint="give a collection of strings")
+        if self.weights_only and not self.needs_samples:
+            raise ParameterError(
+                f"weights_only says which layers stay float, and scheme '{self.scheme}' leaves all of them",
+                hint=f"leave it out, or choose {' or '.join(sorted(NEEDS_SAMPLES))}",
+            )
         # Written so that what is no number is refused, too.
         if not self.looked_at >= 1:
             raise ParameterError(f"looked_at cannot be {self.looked_at}", hint="give 1 or more")
@@ -134,7 +145,8 @@ class Recipe:
                 raise ParameterError(f"float_parts: there is no '{part}'", hint=hint)
         # Lists are welcome, and frozen here, so that recipes can be compared and hashed.
         object.__setattr__(self, "skip_ops", frozenset(self.skip_ops))
-        object.__setattr__(self, "skip_nodes", tuple(self.skip_nodes))
+        for field_name in _PATTERNS:
+            object.__setattr__(self, field_name, tuple(getattr(self, field_name)))
         object.__setattr__(self, "float_parts", frozenset(self.float_parts))
 
     def _check_borders(self) -> None:
@@ -162,13 +174,33 @@ class Recipe:
         return self.rescale != "off" or self.rounding != "nearest" or self.correct_bias
 
     def why_skipped(self, operator: Operator[Any]) -> str:
-        """The choice that keeps an operator float; empty if there is none."""
+        """The choice that keeps all of an operator float; empty if there is none."""
         if operator.code in self.skip_ops:
             return f"skip_ops names {operator.code}"
-        for pattern in self.skip_nodes:
+        return self._matching("skip_nodes", operator)
+
+    def why_float(self, operator: Operator[Any]) -> str:
+        """The choice that keeps an operator's arithmetic float; empty if there is none."""
+        return self.why_skipped(operator) or self._matching("weights_only", operator)
+
+    def stores_weights(self, operator: Operator[Any]) -> bool:
+        """True if an operator stays float and its weights become integers."""
+        return not self.why_skipped(operator) and self._matching("weights_only", operator) != ""
+
+    def _matching(self, field_name: str, operator: Operator[Any]) -> str:
+        """A pattern of a field that names an operator, as a reason; empty if there is none."""
+        for pattern in getattr(self, field_name):
             if any(fnmatchcase(name, pattern) for name in names_of(operator)):
-                return f"skip_nodes has '{pattern}'"
+                return f"{field_name} has '{pattern}'"
         return ""
+
+    def for_names(self, names: Collection[str]) -> Recipe:
+        """The recipe without patterns that match none of some names of operators."""
+        kept: dict[str, Any] = {
+            field_name: tuple(p for p in getattr(self, field_name) if any(fnmatchcase(n, p) for n in names))
+            for field_name in _PATTERNS
+        }
+        return replace(self, **kept)
 
     def check_names(self, operators: Iterable[Operator[Any]], runtime: str) -> None:
         """Refuse patterns that match no operator of a runtime's model.
@@ -177,7 +209,7 @@ class Recipe:
             ParameterError: with the closest name.
         """
         names = list(dict.fromkeys(name for o in operators for name in names_of(o)))
-        for pattern in self.skip_nodes:
+        for pattern in (*self.skip_nodes, *self.weights_only):
             if not any(fnmatchcase(name, pattern) for name in names):
                 hint = closest(pattern, names) or "sensitivity lists the layers there are"
                 raise ParameterError(f"no operator of the {runtime} model is called '{pattern}'", hint=hint)

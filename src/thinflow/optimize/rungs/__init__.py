@@ -6,15 +6,18 @@ recipes that might be better.
 
 from __future__ import annotations
 
+import glob
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from thinflow.program.model import Operator
 from thinflow.quantize.fit import Fit
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.macs import main_block
+from thinflow.quantize.recipe import Recipe, names_of
 
 
 class Candidate(NamedTuple):
@@ -87,3 +90,23 @@ def rungs() -> list[Rung]:
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     return sorted(_RUNGS.values(), key=lambda r: r.order)
+
+
+# Weights of a layer that is kept float take four times the room.
+_LARGEST_FLOATS = 0.05
+"""Of all constants, by bytes. Layers that are larger together keep weights of eight bits: what theirs would
+add to the file is more than users give for a decibel."""
+
+
+def in_float(best: Best, what: str, layers: Sequence[Operator[Any]]) -> Iterator[Candidate]:
+    """The best with more layers in float, and with weights of eight bits where they are large."""
+    names = [glob.escape(names_of(layer)[0]) for layer in layers if names_of(layer)]
+    if not best.recipe.needs_samples or not names:
+        return
+    every = sum(t.array().nbytes for t in main_block(best.fit.program).constants()) or 1
+    size = sum(t.array().nbytes for layer in layers for t in layer.reads() if t.is_constant)
+    field = "skip_nodes" if size <= _LARGEST_FLOATS * every else "weights_only"
+    before = getattr(best.recipe, field)
+    kept = (*before, *(n for n in names if n not in before))
+    changed: dict[str, Any] = {field: kept}
+    yield Candidate(what, replace(best.recipe, **changed))

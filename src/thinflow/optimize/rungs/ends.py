@@ -5,34 +5,16 @@ Only where the model takes or gives floats there: integers at an end say that it
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-from thinflow.optimize.rungs import Best, Candidate, rung
+from thinflow.optimize.rungs import Best, Candidate, in_float, rung
 from thinflow.program.model import Operator
 from thinflow.quantize.macs import main_block, multiplications
-from thinflow.quantize.recipe import names_of
 
-# Weights of a layer that is kept float take four times the room.
+# The float kernel of a layer takes some two to three times as long as that in integers.
 _LARGEST_PART = 0.05
-"""Of all weights. What a larger layer would add to the file is more than users give for a decibel."""
-
-
-def _bytes_of(operator: Operator[Any]) -> int:
-    return sum(t.array().nbytes for t in operator.reads() if t.is_constant)
-
-
-def _candidate(best: Best, what: str, layers: list[Operator[Any]]) -> Iterator[Candidate]:
-    """The best with more layers in float, if they are small."""
-    program = best.fit.program
-    every = sum(t.array().nbytes for t in main_block(program).constants()) or 1
-    names = [glob.escape(names_of(layer)[0]) for layer in layers if names_of(layer)]
-    is_small = sum(map(_bytes_of, layers)) <= _LARGEST_PART * every
-    if best.recipe.needs_samples and names and is_small:
-        kept = (*best.recipe.skip_nodes, *(n for n in names if n not in best.recipe.skip_nodes))
-        yield Candidate(what, replace(best.recipe, skip_nodes=kept))
+"""Of all multiplications, in the last layers: what a larger part costs, the whole model feels."""
 
 
 @rung(order=60, worth_db=0.2)
@@ -50,7 +32,8 @@ def last_layer(best: Best) -> Iterator[Candidate]:
                 operator = None if first is None else producers.get(first)
             if operator is not None and operator not in found:
                 found.append(operator)
-        yield from _candidate(best, "last layer in float", found)
+        if sum(costs[o] for o in found) <= _LARGEST_PART * sum(costs.values()):
+            yield from in_float(best, "last layer in float", found)
 
 
 # A convolution of pictures in float may be slower by some percent: it has to bring more.
@@ -61,4 +44,4 @@ def first_layer(best: Best) -> Iterator[Candidate]:
         main, costs = main_block(best.fit.program), multiplications(best.fit.program)
         readers = main.consumers()
         found = [o for t in main.inputs for o, _ in readers.get(t, ()) if o in costs]
-        yield from _candidate(best, "first layer in float", found)
+        yield from in_float(best, "first layer in float", found)
