@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from thinflow.engines import litert, onnxruntime
 from thinflow.ir.interface import State
@@ -21,6 +20,7 @@ from thinflow.optimize.quantized import with_float_borders
 from thinflow.program.model import Operator
 from thinflow.quantize.kernels import Kernels
 from thinflow.quantize.macs import kernels_of, main_block
+from thinflow.quantize.parts import part_for
 from thinflow.tflite import model as tflite
 from thinflow.tflite.writer import to_bytes as tflite_to_bytes
 from thinflow.typing import Array
@@ -30,8 +30,6 @@ Inputs = Sequence[Array]
 
 # A softmax that is sure of its answer gives nearly the same numbers whatever noise its logits have.
 _SQUASHING = frozenset(("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "LOGSOFTMAX", "SIGMOID"))
-# Variables are written without being read: these work by what they do, not by what they give.
-_ACTING = frozenset(("CALL_ONCE", "ASSIGN_VARIABLE"))
 
 
 def before_squashing(program: P) -> P:
@@ -48,19 +46,7 @@ def before_squashing(program: P) -> P:
         x = operator.inputs[0] if operator is not None and is_squashed else None
         # A graph input or a constant in front is no logit.
         outputs.append(tensor if x is None or x.is_constant or source(x)[0] in main.inputs else x)
-    needed = set(outputs)
-    kept = []
-    for operator in reversed(main.operators):
-        if needed.intersection(operator.outputs) or operator.code in _ACTING:
-            kept.append(operator)
-            needed.update(t for t in operator.inputs if t is not None)
-    kept.reverse()
-    if isinstance(program, onnx.Program):
-        return cast("P", replace(program, outputs=outputs, operators=kept))
-    shorter = tflite.Subgraph(main.inputs, outputs, kept, name=main.name)
-    # Signatures name the old outputs.
-    whole = replace(program, subgraphs=[shorter, *program.subgraphs[1:]], signatures={})
-    return cast("P", whole)
+    return part_for(program, outputs)
 
 
 def _source(

@@ -9,27 +9,26 @@ activations do, too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from thinflow.onnx import program as onnx
 from thinflow.quantize.grams import Layer, Some, gather, layers_of
+from thinflow.quantize.parts import part_making
 from thinflow.quantize.products import Product, products
 from thinflow.quantize.recipe import Quantized, Recipe
 from thinflow.quantize.rounding import Grid, Rounding
 from thinflow.quantize.runners import Feed
 from thinflow.quantize.schemes import quantize_program
+from thinflow.quantize.steps import steps_of
 from thinflow.quantize.weights import memory_key
 from thinflow.tflite import model as tflite
 from thinflow.typing import Array, Progress
 
-# A layer's own means depend on what was corrected in front of it. In so many steps, each of which runs the
-# samples, what a network of fifty layers loses by correcting several at a time is little.
-STEPS = 8
 # The quantized network is run by reference kernels, which are slow. Means of channels over all places of a
 # picture need few pictures.
 MOST_SAMPLES = 24
@@ -57,12 +56,9 @@ class CorrectedBiases(Rounding):
         if known is None:
             return self.rounding.bias(w, grid, bias)
         product, mean, quantized = known
-        real = (self.codes(w, grid).astype(np.float64) - grid.zero_point) * grid.along(w.ndim)
-        shift = [
-            np.einsum("gok,gk->go", product.matrix(m), x)
-            for m, x in ((np.asarray(w), mean), (real, quantized))
-        ]
-        corrected: Array = bias + (shift[0] - shift[1]).reshape(bias.shape)
+        real = grid.real(self.codes(w, grid))
+        shift = product.mean(np.asarray(w), mean) - product.mean(real, quantized)
+        corrected: Array = bias + shift.reshape(bias.shape)
         return corrected
 
 
@@ -101,17 +97,20 @@ def corrected_biases(
     for layer in layers.values():
         layer.parts = []
     gather(program, [*layers.values()], some, threads=threads)
-    keys = list(layers)
-    edges = sorted({len(keys) * n // STEPS for n in range(STEPS + 1)})
-    for number, (start, end) in enumerate(pairwise(edges)):
+    steps = steps_of(program, layers, len(some), math.inf)
+    for number, step in enumerate(steps):
         made = quantize_program(program, trial, ranges, rounding=result, **choices)
-        chosen = {key: _made(layers[key], made) for key in keys[start:end]}
-        gather(made.program, [*filter(None, chosen.values())], some, threads=threads)
+        chosen = {key: _made(layers[key], made) for key in step.keys}
+        looked_at = [*filter(None, chosen.values())]
+        ends = [product.x for layer in looked_at for product in layer.products]
+        gather(part_making(made.program, ends), looked_at, some, threads=threads)
         for key, found_there in chosen.items():
             if found_there is not None and found_there.seen and layers[key].seen:
-                result.means[key] = layers[key].product, layers[key].means, found_there.means
+                quantized = found_there.means
+                mean = layers[key].means if key in step.first else quantized
+                result.means[key] = layers[key].product, mean, quantized
         if progress is not None:
-            progress(number + 1, len(edges) - 1, "correcting biases")
+            progress(number + 1, len(steps), "correcting biases")
     return result
 
 

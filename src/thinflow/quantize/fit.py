@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast
 
 from thinflow.onnx import program as onnx
@@ -16,6 +17,7 @@ from thinflow.quantize.rescale import Rescaling, rescale
 from thinflow.quantize.rounding import NEAREST, Rounding
 from thinflow.quantize.runners import Feed
 from thinflow.quantize.schemes import quantize_program
+from thinflow.quantize.sequential import sequential_rounding
 from thinflow.tflite import model as tflite
 from thinflow.typing import Progress
 
@@ -100,9 +102,19 @@ class Fit(Generic[P]):
         return self._corrected[key]
 
     def _learned(self, recipe: Recipe) -> Rounding:
+        program = self.rescaling(recipe).program
+        if recipe.rounding == "sequential":
+            # What layers read depends on all of the recipe but how biases are corrected in the end.
+            whole = replace(recipe, correct_bias=False)
+            key: object = repr(whole)
+            if key not in self._roundings:
+                ranges = self.calibration(recipe).ranges
+                self._roundings[key] = sequential_rounding(
+                    program, whole, ranges, self.few, threads=self.threads, **self._choices
+                )
+            return self._roundings[key]
         key = (_rescaling_key(recipe), recipe.skip_ops, recipe.skip_nodes)
         if key not in self._roundings:
-            program = self.rescaling(recipe).program
             self._roundings[key] = gptq_rounding(program, recipe, self.few, threads=self.threads)
         return self._roundings[key]
 

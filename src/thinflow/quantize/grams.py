@@ -29,7 +29,7 @@ _ROWS_PER_INPUT, _FEWEST_ROWS, _MOST_ROWS = 4, 2048, 8192
 _HELD_OUT, _ENOUGH = 5, 256
 # Multiplications of all runs together, about three seconds of LiteRT's kernels on two cores.
 _WORK = 20e9
-_FEWEST_SAMPLES, _MOST_SAMPLES = 32, 128
+_FEWEST_SAMPLES, MOST_SAMPLES = 32, 128
 
 
 @dataclass(eq=False)
@@ -88,14 +88,19 @@ class Layer:
         """float64 [groups, inputs] of each input."""
         return self.sums / max(self.seen, 1)
 
+    def judges(self, count: int) -> Array:
+        """bool [count]: which of the next rows are held out."""
+        # Where groups are many, inputs of each are few: nothing can be learnt by heart there.
+        if not self.grams or self.groups > 1 or self.seen - self.count >= _ENOUGH:
+            return np.zeros(count, bool)
+        return np.asarray((self.seen + np.arange(count)) % _HELD_OUT == _HELD_OUT - 1)
+
     def add(self, rows: Array) -> None:
         """Count rows [groups, n, inputs]."""
         self.sums += rows.sum(axis=1, dtype=np.float64)
-        first, held = self.seen, self.seen - self.count
+        judges = self.judges(rows.shape[1])
         self.seen += rows.shape[1]
-        # Where groups are many, inputs of each are few: nothing can be learnt by heart there.
-        if self.grams and self.groups == 1 and held < _ENOUGH:
-            judges = (first + np.arange(rows.shape[1])) % _HELD_OUT == _HELD_OUT - 1
+        if judges.any():
             self.held.append(np.ascontiguousarray(rows[:, judges]))
             rows = rows[:, ~judges]
         self.count += rows.shape[1]
@@ -122,7 +127,7 @@ def layers_of(found: Iterable[Product]) -> dict[tuple[Any, ...], Layer]:
     return {key: layer for key, layer in layers.items() if key not in mixed}
 
 
-class _Reader:
+class Reader:
     """Shows layers some rows of one tensor."""
 
     passes = 1
@@ -145,17 +150,21 @@ class _Reader:
         for layer, product in self.readers:
             if not product.fits(values):
                 continue
-            values = _real(values, product.x)
+            values = real_numbers(values, product.x)
             count = product.count(values)
             share = max(self.samples * len(layer.products), 1)
             wanted = min(max(_ROWS_PER_INPUT * layer.inputs, _FEWEST_ROWS), _MOST_ROWS)
             taken = min(-(-wanted // share), count)
             # One from each of as many equal stretches: evenly spread, and not along one column of a picture.
             chosen = ((np.arange(taken) + random.random(taken)) * count / max(taken, 1)).astype(np.int64)
-            layer.add(product.rows(values, np.minimum(chosen, count - 1)))
+            self.show(layer, product, values, np.minimum(chosen, count - 1))
+
+    def show(self, layer: Layer, product: Product, values: Array, chosen: Array) -> None:
+        """Let a layer count some rows of an input, by number."""
+        layer.add(product.rows(values, chosen))
 
 
-def _real(values: Array, tensor: Tensor) -> Array:
+def real_numbers(values: Array, tensor: Tensor) -> Array:
     """The numbers that the codes of a quantized program's tensor stand for."""
     grid = tensor.quantization
     if grid is None or values.dtype.kind != "i":
@@ -177,12 +186,12 @@ def gather(
         FeedError: a sample does not fit the inputs, or there are no samples.
         EngineUnavailable: the runtime is missing or cannot run the program.
     """
-    samples = len(feeds) if isinstance(feeds, Sized) else _MOST_SAMPLES
-    watched: dict[Any, _Reader] = {}
+    samples = len(feeds) if isinstance(feeds, Sized) else MOST_SAMPLES
+    watched: dict[Any, Reader] = {}
     for layer in layers:
         layer.begin()
         for product in layer.products:
-            watched.setdefault(product.x, _Reader(samples)).readers.append((layer, product))
+            watched.setdefault(product.x, Reader(samples)).readers.append((layer, product))
     runner: Runner
     if isinstance(program, onnx.Program):
         runner = OnnxRunner(program, list(watched), threads)
@@ -213,4 +222,4 @@ def affordable_samples(layers: Iterable[Layer]) -> int:
     for layer in layers:
         for product in layer.products:
             each += math.prod(n or 1 for n in product.operator.outputs[0].shape or ()) * layer.inputs
-    return int(min(max(_WORK / max(each, 1), _FEWEST_SAMPLES), _MOST_SAMPLES))
+    return int(min(max(_WORK / max(each, 1), _FEWEST_SAMPLES), MOST_SAMPLES))

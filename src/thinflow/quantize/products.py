@@ -49,6 +49,10 @@ class Product:
         """What `matrix` came from."""
         raise NotImplementedError
 
+    def mean(self, w: Array, inputs: Array) -> Array:
+        """float64 [groups, outputs of each] of means [groups, inputs of each] of inputs; without bias."""
+        return np.asarray(np.einsum("gok,gk->go", self.matrix(w), inputs))
+
     def fits(self, values: Array) -> bool:
         """True if an array is an input; those with values that are not finite come without their shape."""
         shape = self.x.shape

@@ -41,6 +41,7 @@ RESCALING = {
 ROUNDING = {
     "nearest": "each weight to the nearest step",
     "gptq": "weight by weight, each making up for the errors of those before it",
+    "sequential": "the same layer by layer, each making up for what the layers before it lost as well",
 }
 """Choices for the rounding of weights."""
 
@@ -88,7 +89,7 @@ class Recipe:
         keep_weights: whether weights that lie on a grid already, as those of a quantized file do, stay
             exactly what they are; else the largest of a channel becomes the largest integer.
         rescale: a key of `RESCALING`.
-        rounding: a key of `ROUNDING`; "gptq" looks at samples whatever the scheme.
+        rounding: a key of `ROUNDING`; all but "nearest" look at samples whatever the scheme.
         correct_bias: whether biases make up for the mean error of rounded weights; looks at samples, too.
         float_parts: keys of `FLOAT_PARTS`; schemes with integer activations look at them.
         looked_at: at most so many samples, spread over all, tell what takes many walks: rescaling, rounding

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from thinflow.quantize.weights import WEIGHT_MAX, LayerScales, clipped_scales, quantize_weights
 from thinflow.typing import Array
 
@@ -32,6 +34,11 @@ class Grid(NamedTuple):
         if self.axis is None or self.scales.size == 1:
             return self.scales.reshape([1] * rank)
         return self.scales.reshape([-1 if n == self.axis else 1 for n in range(rank)])
+
+    def real(self, codes: Array) -> Array:
+        """float64 numbers that codes stand for."""
+        numbers: Array = (codes.astype(np.float64) - self.zero_point) * self.along(codes.ndim)
+        return numbers
 
 
 class Rounding:

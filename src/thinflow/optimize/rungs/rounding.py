@@ -13,6 +13,16 @@ def weights(best: Best) -> Iterator[Candidate]:
     """Weights rounded one after the other, each making up for those before it."""
     if best.recipe.rounding == "nearest" and best.recipe.scheme != "float16":
         yield Candidate("weights rounded by GPTQ", replace(best.recipe, rounding="gptq"))
+    if best.recipe.scheme == "int4_weights":
+        yield from by_layers(best)
+
+
+# Each layer is a walk through the samples in two networks: worth it where rounding is most of the noise.
+@rung(order=52, effort="best")
+def by_layers(best: Best) -> Iterator[Candidate]:
+    """GPTQ layer by layer, each making up for what is lost in front of it."""
+    if best.recipe.rounding in ("nearest", "gptq") and best.recipe.scheme != "float16":
+        yield Candidate("the same, layer by layer", replace(best.recipe, rounding="sequential"))
 
 
 @rung(order=51)

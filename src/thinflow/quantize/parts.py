@@ -1,0 +1,47 @@
+"""Parts of a program: what some of its tensors are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+from thinflow.onnx import program as onnx
+from thinflow.quantize.macs import main_block
+from thinflow.tflite import model as tflite
+
+P = TypeVar("P", bound=tflite.Program | onnx.Program)
+
+# Variables are written without being read: these work by what they do, not by what they give.
+_ACTING = frozenset(("CALL_ONCE", "ASSIGN_VARIABLE"))
+
+
+def part_for(program: P, outputs: Iterable[Any]) -> P:
+    """The program with other outputs, tensors of its main block, and without what they do not need.
+
+    Inputs stay, those that are not read as well. The given program stays as it is.
+    """
+    main, outputs = main_block(program), list(outputs)
+    needed = set(outputs)
+    kept = []
+    for operator in reversed(main.operators):
+        if needed.intersection(operator.outputs) or operator.code in _ACTING:
+            kept.append(operator)
+            needed.update(t for t in operator.inputs if t is not None)
+    kept.reverse()
+    if isinstance(program, onnx.Program):
+        return cast("P", replace(program, outputs=outputs, operators=kept))
+    shorter = tflite.Subgraph(main.inputs, outputs, kept, name=main.name)
+    # Signatures name the old outputs.
+    whole = replace(program, subgraphs=[shorter, *program.subgraphs[1:]], signatures={})
+    return cast("P", whole)
+
+
+def part_making(program: P, tensors: Iterable[Any]) -> P:
+    """As much of a program as some of its tensors need, with those that operators make as outputs.
+
+    All of it where none is made, as of inputs: runtimes want to have something to run.
+    """
+    made = main_block(program).producers()
+    wanted = list(dict.fromkeys(t for t in tensors if t in made))
+    return part_for(program, wanted) if wanted else program
