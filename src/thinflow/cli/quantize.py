@@ -185,6 +185,9 @@ def _lines(args: Namespace, report: dict[str, Any]) -> list[str]:
         lines.append(f"  judged on: {report['tested_on']}")
     lines += [f"  {line}" for line in report["judged"]]
     lines += [f"  {line}" for line in trial_lines(report["trials"])]
+    lines.append(f"  computed: {report['arithmetic']['sentence']}")
+    if report["noise_by_layer"]["sentence"]:
+        lines.append(f"  layers: {report['noise_by_layer']['sentence']}")
     lines += [f"  float: {code} {node}: {why}" for code, node, why in report["float_operators"][:SHOWN]]
     lines += [f"  warning: {warning}" for warning in report["warnings"]]
     lines += _sensitivity_lines(report["sensitivity"])

@@ -265,6 +265,7 @@ def smaller_program(
     way = Climb(recipe) if made_up else climb(goal, few, recipe, effort, progress)
     fit = goal.fit(feeds, few, progress)
     quantized = fit.quantized(way.recipe)
+    quantized.source = fit.rescaling(way.recipe).program
     if way.recipe.rescale != recipe.rescale:
         way.note = " ".join(filter(None, [way.note, _rescaling_note(fit.rescaling(way.recipe), way.trials)]))
     # What the climb chose has been judged; what was asked for may have been taken as it is.

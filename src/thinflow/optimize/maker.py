@@ -13,6 +13,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.judging import compare_models
+from thinflow.optimize.layer_noise import layer_errors
 from thinflow.optimize.numeric_check import why_one_batch
 from thinflow.optimize.quality import Quality
 from thinflow.optimize.quantized import SmallerModel
@@ -131,6 +132,7 @@ class ModelMaker(ABC, Generic[M, Q]):
             end_to_end=end_to_end,
             smaller={self.names[1]: quantized},
         )
+        quantized.layers = layer_errors(quantized.quantized, model.feeds(evaluation))
         return ModelPair(self, model, quantized, qualities)
 
 

@@ -18,6 +18,7 @@ from thinflow.onnx.program import DEFAULT_OPSET
 from thinflow.optimize.examination import attach, examine
 from thinflow.optimize.float_graph import float_graph, reopened
 from thinflow.optimize.judging import compare_models
+from thinflow.optimize.layer_noise import layer_errors
 from thinflow.optimize.litert import FloatModel, LiteRTMaker
 from thinflow.optimize.maker import M, ModelMaker, Q
 from thinflow.optimize.onnx import OnnxMaker
@@ -258,6 +259,7 @@ def _quantize_to_file(
     quality = compare_models(
         model, contents, inputs.original, inputs.judges, progress=progress, smaller={"smaller": made}
     )["smaller"]
+    made.layers = layer_errors(made.quantized, model.feeds(inputs.judges))
     losses = []
     if options.sensitivity and isinstance(model, FloatModel):
         losses = sensitivity(model, inputs.calibration, recipe=made.way.recipe, progress=progress)
@@ -301,6 +303,8 @@ def _account(
         "tested_on": made.note_of(inputs.tested),
         "synthetic": data.synthetic,
         "calibration": [finding.data() for finding in made.findings],
+        "arithmetic": made.shares.data(),
+        "noise_by_layer": made.layers.data(),
         "float_operators": [
             [o.code, o.origin, why]
             for o, why in sorted(made.quantized.float_operators, key=lambda pair: not _has_matrix(pair[0]))

@@ -25,11 +25,13 @@ from thinflow.onnx.writer import to_bytes as onnx_to_bytes
 from thinflow.optimize.converted import ConvertedModel, batch_failure, several
 from thinflow.optimize.core import Core
 from thinflow.optimize.coverage import Coverage, coverage_of, require_name
+from thinflow.optimize.layer_errors import LayerErrors
 from thinflow.optimize.samples import Samples, note_without_ranges
 from thinflow.optimize.trials import Climb
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.doctor.findings import Finding
 from thinflow.quantize.recipe import Quantized
+from thinflow.quantize.shares import Shares, shares
 from thinflow.tflite.described import described
 from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 from thinflow.tflite.writer import to_bytes
@@ -57,6 +59,7 @@ class SmallerModel(ABC, Generic[P]):
         warnings: sentences for the reader.
         way: what was tried to make it better, and the recipe that was best.
         findings: of the calibration doctor on the samples that it was made with.
+        layers: the noise in each, where it was measured.
     """
 
     core: Core = field(repr=False)
@@ -66,12 +69,19 @@ class SmallerModel(ABC, Generic[P]):
     warnings: list[str] = field(default_factory=list)
     way: Climb = field(default_factory=Climb)
     findings: list[Finding] = field(default_factory=list, kw_only=True)
+    layers: LayerErrors = field(default_factory=LayerErrors, kw_only=True, repr=False)
 
     runtime: ClassVar[str]
 
     @abstractmethod
     def _bytes(self) -> bytes:
         """The program as a file."""
+
+    @cached_property
+    def shares(self) -> Shares:
+        """The shares of its multiplications that are computed in integers."""
+        floats = (operator.code for operator, _ in self.quantized.float_operators)
+        return shares(self.quantized.program, floats, self.layers.sizes)
 
     @property
     def ranges_note(self) -> str:

@@ -206,6 +206,8 @@ def _quantized_data(model: QuantizedModel) -> dict[str, Any]:
     quantized = model.quantized
     return {
         "trials": [asdict(trial) for trial in model.way.trials],
+        "arithmetic": model.shares.data(),
+        "noise_by_layer": model.layers.data(),
         "decisions": [
             {
                 "tensor": d.tensor,

@@ -10,6 +10,7 @@ from thinflow.analysis.summary import short_number
 from thinflow.bench.rows import pipes
 from thinflow.errors.plain_text import markdown, markdown_code
 from thinflow.ir.ledger import Entry, reasons
+from thinflow.optimize.layer_errors import chart
 from thinflow.optimize.quality_text import quality_lines
 from thinflow.optimize.trials import trial_table
 from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, verdict_of
@@ -32,6 +33,8 @@ def lines_of(results: JobResults) -> list[str]:
         # Of made-up samples the table tells more than enough.
         told = [] if results.synthetic else quality_lines(results.int8_quality)
         lines += [f"{results.recipe.scheme:11}{line}" for line in told]
+        lines.append(f"computed   {results.int8.shares.sentence}")
+        lines += [f"layers     {results.int8.layers.sentence}"] if results.int8.layers.layers else []
     elif isinstance(results, GraphResults):
         lines += _transform_lines(results.ledger)
         lines += [f"help       {results.obstacle.hint}"] if results.obstacle.hint else []
@@ -241,9 +244,12 @@ def _scheme(results: PairResults) -> list[str]:
     reasons = Counter(why for _, why in floats).most_common(10)
     return [
         *("", f"## Scheme {results.recipe.scheme}", ""),
+        f"Computed: {markdown(results.int8.shares.sentence)}.",
+        "",
         f"{len(quantized.decisions)} tensors quantized, {len(floats)} operators stay float.",
         *(f"- {count} × {markdown(why)}" for why, count in reasons),
         *_tried(results),
+        *_layers(results),
     ]
 
 
@@ -251,6 +257,14 @@ def _tried(results: PairResults) -> list[str]:
     """What was tried to make the smaller model better."""
     table = trial_table(results.int8.way.trials)
     return ["", "What was tried, judged on samples that made no ranges:", "", *table] if table else []
+
+
+def _layers(results: PairResults) -> list[str]:
+    """The noise in each layer's output."""
+    found = results.int8.layers
+    count = f"{found.samples} sample{'s' if found.samples != 1 else ''}"
+    told = f"Signal to noise layer by layer on {count}, all before it in fewer bits: {found.sentence}."
+    return ["", markdown(told), "", *chart(found)] if found.layers else []
 
 
 def _not_fused(left: Mapping[str, Sequence[Entry]]) -> list[str]:

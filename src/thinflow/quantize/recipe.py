@@ -347,6 +347,7 @@ class Quantized(Generic[P]):
         float_operators: operators of `program` that the scheme leaves in float, and why.
         warnings: what is likely to cost accuracy.
         made: operators of the float program -> those of `program` that do their work.
+        source: the float program, its channels rescaled; None where nobody said.
     """
 
     program: P
@@ -354,6 +355,7 @@ class Quantized(Generic[P]):
     float_operators: list[tuple[Any, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     made: dict[Any, Any] = field(default_factory=dict)
+    source: P | None = field(default=None, repr=False)
 
     @property
     def stated(self) -> list[str]:

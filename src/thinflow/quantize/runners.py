@@ -37,6 +37,15 @@ class Runner(Protocol):
         """The content of a tensor in the last run."""
 
 
+def real_numbers(values: Array, tensor: Any) -> Array:
+    """What the codes of a quantized program's tensor stand for; other numbers as they are."""
+    grid = getattr(tensor, "quantization", None)
+    if grid is None or values.dtype.kind not in "iu":
+        return values
+    real: Array = (values.astype(np.float32) - grid.zero_point.astype(np.float32)) * grid.scale
+    return real
+
+
 class LiteRTRunner:
     """A LiteRT interpreter that keeps every intermediate tensor until the next run."""
 

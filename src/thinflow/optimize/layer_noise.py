@@ -1,0 +1,131 @@
+"""Measuring noise layer by layer: every tensor of a float program beside the same one in fewer bits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from thinflow.errors import ThinflowError
+from thinflow.onnx import program as onnx
+from thinflow.optimize.layer_errors import LayerError, LayerErrors
+from thinflow.optimize.quality import LOUDEST, Score
+from thinflow.optimize.quantized import with_float_borders
+from thinflow.program.model import Operator
+from thinflow.quantize.kernels import Kernels, is_float
+from thinflow.quantize.macs import kernels_of, main_block, multiplications
+from thinflow.quantize.recipe import Quantized, names_of
+from thinflow.quantize.runners import Feed, LiteRTRunner, OnnxRunner, Runner, real_numbers
+from thinflow.tflite import model as tflite
+from thinflow.typing import Array
+
+logger = logging.getLogger(__name__)
+
+# Kernels that keep every tensor are slow: four runs of MobileNet v2 take half a second in float.
+_SAMPLES, _MULTIPLICATIONS = 8, 1.5e9
+"""Samples that are run at most, and multiplications of all of them."""
+
+
+def layer_errors(made: Quantized[Any], feeds: Iterable[Feed], *, threads: int = 2) -> LayerErrors:
+    """The noise in each layer's output on the first few samples; nothing where it cannot be measured."""
+    if made.source is None:
+        return LayerErrors()
+    try:
+        return _measured(made.source, made, feeds, threads)
+    # The answers have been compared by now: a runtime that cannot show its tensors spoils nothing.
+    except ThinflowError as error:
+        logger.debug("layers were not compared: %s", error.message)
+        return LayerErrors()
+
+
+def _measured(before: Any, made: Quantized[Any], feeds: Iterable[Feed], threads: int) -> LayerErrors:
+    each = max(sum(multiplications(before).values()), 1)
+    count = int(np.clip(_MULTIPLICATIONS / each, 1, _SAMPLES))
+    after = made.program if isinstance(before, onnx.Program) else with_float_borders(made.program)
+    pairs = dict(_pairs(before, after))
+    exact, rounded = _runner(before, list(pairs), threads), _runner(after, list(pairs.values()), threads)
+    found = LayerErrors()
+    scores = dict.fromkeys(pairs, Score())
+    for number, feed in enumerate(islice(feeds, count)):
+        exact.run(feed, f"sample {number}")
+        rounded.run(feed, f"sample {number}")
+        for tensor, twin in pairs.items():
+            # Nothing keeps a view of the runtime's memory: it could not run again.
+            one = _score(exact.view(tensor), real_numbers(rounded.view(twin), twin))
+            scores[tensor] = scores[tensor].plus(one)
+            found.sizes.setdefault(tensor.name, exact.view(tensor).shape)
+        found.samples += 1
+    floats = {name for o, _ in made.float_operators for name in names_of(o)}
+    noise = {t: score.sqnr_db for t, score in scores.items() if score.signal}
+    found.layers = list(_layers(before, noise, floats))
+    return found
+
+
+def _score(expected: Array, found: Array) -> Score:
+    if expected.shape != found.shape:
+        return Score()
+    wide = expected.astype(np.float64)
+    gap = wide - found
+    # What is no number in float is none in fewer bits, either.
+    judged = np.isfinite(wide) & np.isfinite(gap)
+    return Score(float(np.square(wide[judged]).sum()), float(np.square(gap[judged]).sum()))
+
+
+def _pairs(
+    before: tflite.Program | onnx.Program, after: tflite.Program | onnx.Program
+) -> Iterator[tuple[Any, Any]]:
+    """Float tensors that are computed or fed, and those that hold the same in fewer bits."""
+    main = main_block(after)
+    there = {t.name: t for t in (*main.inputs, *(t for o in main.operators for t in o.outputs))}
+    # Both forms where integers border on floats: the rounded one tells what a layer reads.
+    endings = ("/rounded",) if isinstance(after, onnx.Program) else ("/int8", "/int16")
+    source = main_block(before)
+    # What a loop gives and nobody reads need not be there.
+    wanted = {*source.outputs, *(t for o in source.operators for t in o.reads())}
+    for tensor in (*source.inputs, *(t for o in source.operators for t in o.outputs)):
+        names = (*(f"{tensor.name}{ending}" for ending in endings), tensor.name)
+        twin = next((there[name] for name in names if name in there), None)
+        if is_float(tensor) and twin is not None and tensor in wanted:
+            yield tensor, twin
+
+
+def _runner(program: tflite.Program | onnx.Program, watched: list[Any], threads: int) -> Runner:
+    if isinstance(program, onnx.Program):
+        return OnnxRunner(program, watched, threads)
+    return LiteRTRunner(program, threads)
+
+
+def _layers(
+    program: tflite.Program | onnx.Program, noise: dict[Any, float], floats: set[str]
+) -> Iterator[LayerError]:
+    """The layers of a program: what multiplies by weights or adds up, and not what only moves numbers."""
+    kernels, readers = kernels_of(program), main_block(program).consumers()
+    clamps: set[Any] = set()
+    for operator in main_block(program).operators:
+        outputs = [t for t in operator.outputs if t in noise]
+        behind = [o for t in operator.outputs for o, _ in readers.get(t, ())]
+        if not outputs and len(behind) == 1 and _clamps(behind[0], kernels):
+            # One step of integers in the smaller program, told by the name of the layer.
+            outputs = [t for t in behind[0].outputs if t in noise]
+            clamps.add(behind[0])
+        if operator in clamps or not outputs or _only_moves(operator, kernels) or not names_of(operator):
+            continue
+        read = [noise[t] for t in operator.reads() if t in noise and noise[t] < LOUDEST]
+        after = min(noise[t] for t in outputs)
+        if after >= LOUDEST:
+            continue
+        name = names_of(operator)[0]
+        yield LayerError(name, operator.code, after, min(read, default=None), name in floats)
+
+
+def _clamps(operator: Operator[Any], kernels: Kernels) -> bool:
+    kernel = kernels.table.get(operator.code)
+    return kernel is not None and kernel.is_clamp
+
+
+def _only_moves(operator: Operator[Any], kernels: Kernels) -> bool:
+    kernel = kernels.table.get(operator.code)
+    return kernel is not None and kernel.same_scale
