@@ -98,7 +98,7 @@ def test_a_better_candidate_is_what_the_next_must_beat(monkeypatch: pytest.Monke
             yield Candidate(rescale, replace(best.recipe, rescale=rescale))
             asked.append(best.recipe.rescale)
 
-    one = Rung("one", 1, "fast", 0.3, 2, candidates)
+    one = Rung("one", 1, "fast", 0.3, 0.0, 2, candidates)
     monkeypatch.setattr(climbing, "rungs", lambda: [one])
     program = unequal()
     way = climb(goal(program), samples(program), Recipe(), "fast")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from thinflow.errors import ParameterError, closest
 from thinflow.onnx import program as onnx
+from thinflow.optimize.gains import Gain, usual_db
 from thinflow.optimize.quality import Score
 from thinflow.optimize.rungs import Best, Rung, rungs
 from thinflow.optimize.sqnr import SqnrMeter, before_squashing
@@ -61,8 +61,8 @@ FEWEST = 16
 # made must not depend on the machine. 10^10 are 33 pictures for MobileNet v2.
 EFFORTS = {
     "none": Effort(0, 0, 0),
-    "fast": Effort(16, 1e10, 1),
-    "default": Effort(64, 1e10, 1),
+    "fast": Effort(32, 1e10, 1),
+    "default": Effort(256, 1e10, 1),
     "best": Effort(256, 1e11, 4),
 }
 """Every effort, from the smallest: nothing is tried; what would wreck the model is mended; what often helps
@@ -136,11 +136,15 @@ class _Fold(Generic[P]):
     fit: Fit[P]
     meter: SqnrMeter[P]
 
-    def score(self, recipe: Recipe) -> Score:
-        """How near the program of a recipe comes to float on the samples that judge."""
+    def scores(self, recipe: Recipe) -> list[Score]:
+        """How near the program of a recipe comes to float on each of the samples that judge."""
         # The ranges of the whole program fit: what is left of it holds the very same tensors.
         made = self.fit.quantized(recipe, before_squashing)
-        return self.meter.score(made.program)
+        return self.meter.scores(made.program)
+
+    def score(self, recipe: Recipe) -> Score:
+        """The same of all of them together."""
+        return reduce(Score.plus, self.scores(recipe), Score())
 
 
 def _fold(goal: Goal[P], fitting: Sequence[Feed], judging: Sequence[Feed]) -> _Fold[P]:
@@ -190,7 +194,8 @@ class _Climber(Generic[P]):
     ) -> None:
         self._progress = progress
         self._folds = [_numbered_fold(goal, feeds, number) for number in range(folds)]
-        self._best = Best(recipe, self._folds[0].fit)
+        self._best = Best(recipe, recipe, self._folds[0].fit)
+        self._scores: list[Score] = []
         self._trials: list[Trial] = []
 
     def climb(self, tried: Sequence[Rung]) -> Climb:
@@ -201,19 +206,20 @@ class _Climber(Generic[P]):
             for what, recipe in one.candidates(self._best):
                 # What there is to beat: it is judged once it is known that something is to be tried at all.
                 if not self._trials:
-                    self._try("as asked for", self._best.recipe, -math.inf)
-                self._try(what, recipe, self._best.sqnr_db + one.worth_db)
+                    self._try("as asked for", self._best.recipe)
+                self._try(what, recipe, one)
         return Climb(self._best.recipe, self._trials)
 
-    def _try(self, what: str, recipe: Recipe, least_db: float) -> None:
+    def _try(self, what: str, recipe: Recipe, by: Rung | None = None) -> None:
         started = time.monotonic()
-        score = reduce(Score.plus, (fold.score(recipe) for fold in self._folds))
-        # Written so that a quality that is no number keeps what was there.
-        is_kept = score.sqnr_db >= least_db
+        scores = [score for fold in self._folds for score in fold.scores(recipe)]
+        gain = None if by is None else Gain.between(self._scores, scores)
+        is_kept = by is None or gain is None or gain.believed(by.usual_db) >= by.worth_db
         if is_kept:
-            self._best.recipe, self._best.sqnr_db = recipe, score.sqnr_db
+            self._best.recipe, self._scores = recipe, scores
         seconds = time.monotonic() - started
-        self._trials.append(Trial(what, score.sqnr_db, is_kept, score.agreement, seconds))
+        agreement = reduce(Score.plus, scores).agreement
+        self._trials.append(Trial(what, usual_db(scores), is_kept, agreement, seconds, *(gain or ())[:2]))
 
 
 @dataclass(frozen=True)

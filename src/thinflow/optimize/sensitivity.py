@@ -10,9 +10,10 @@ from thinflow.optimize.climb import Goal, spread
 from thinflow.optimize.litert import FloatModel
 from thinflow.optimize.samples import Samples
 from thinflow.optimize.sqnr import SqnrMeter, before_squashing
+from thinflow.quantize.activation_noise import activation_parameters
 from thinflow.quantize.recipe import Recipe, chosen_recipe, names_of
 from thinflow.quantize.schemes import storing
-from thinflow.quantize.simulate import activation_parameters, rounded_weights, simulated
+from thinflow.quantize.simulate import rounded_weights, simulated
 from thinflow.quantize.trained import without_fake_quants
 from thinflow.tflite.model import Operator, Program, Tensor
 from thinflow.typing import Array, Progress

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Generic, TypeVar
 
 from thinflow.engines import litert, onnxruntime
@@ -134,10 +134,12 @@ class SqnrMeter(Generic[P]):
 
     def score(self, program: P) -> Score:
         """How near a program's answers are; it may take and give integers at its ends."""
-        total = Score()
-        for before, after in zip(self.expected, self._outputs(program), strict=True):
-            total = total.plus(score_of(before, after))
-        return total
+        return reduce(Score.plus, self.scores(program), Score())
+
+    def scores(self, program: P) -> list[Score]:
+        """The same for each sample alone."""
+        pairs = zip(self.expected, self._outputs(program), strict=True)
+        return [score_of(before, after) for before, after in pairs]
 
     def _outputs(self, program: P) -> list[list[Array]]:
         model = _opened(program, self.threads)

@@ -15,10 +15,12 @@ class Trial:
 
     Attributes:
         what: in words.
-        sqnr_db: of the logits on samples held out, in decibels.
+        sqnr_db: of the logits, in decibels: the mean over samples held out.
         kept: whether it was better than the best before it by as much as it has to be.
         agreement: share of top answers that are as in float; None where there are no classes.
         seconds: that it took.
+        gain_db: over the best before it; None of the first.
+        error_db: standard error of the gain. Of a gain that is smaller, what is usual counts for more.
     """
 
     what: str
@@ -26,6 +28,8 @@ class Trial:
     kept: bool
     agreement: float | None = None
     seconds: float = 0.0
+    gain_db: float | None = None
+    error_db: float = 0.0
 
 
 @brief_repr
@@ -55,7 +59,7 @@ def trial_lines(trials: Sequence[Trial]) -> list[str]:
     low, high = min(t.sqnr_db for t in trials), max(t.sqnr_db for t in trials)
     width = max(len(t.what) for t in trials)
     return [
-        f"{'kept' if t.kept else 'left'}: {t.what:{width}} {t.sqnr_db:6.1f} dB{_agreement(t)}"
+        f"{'kept' if t.kept else 'left'}: {t.what:{width}} {t.sqnr_db:6.1f} dB {_gain(t):11}{_agreement(t)}"
         f"  {_bar(t.sqnr_db, low, high)}".rstrip()
         for t in trials
     ]
@@ -67,11 +71,17 @@ def trial_table(trials: Sequence[Trial]) -> list[str]:
         return []
     low, high = min(t.sqnr_db for t in trials), max(t.sqnr_db for t in trials)
     rows = [
-        f"| {t.what} | {t.sqnr_db:.1f} |{_agreement(t, ' ') or ' '} | {'yes' if t.kept else 'no'} |"
+        f"| {t.what} | {t.sqnr_db:.1f} | {_gain(t)} |{_agreement(t, ' ') or ' '} |"
+        f" {'yes' if t.kept else 'no'} |"
         f" {t.seconds:.1f} | {_bar(t.sqnr_db, low, high)} |"
         for t in trials
     ]
-    return ["| tried | SQNR, dB | same answer | kept | s | |", "|---|---|---|---|---|---|", *rows]
+    return ["| tried | SQNR, dB | gain | same answer | kept | s | |", "|---|---|---|---|---|---|---|", *rows]
+
+
+def _gain(trial: Trial) -> str:
+    """Such as +0.8 ± 0.3."""
+    return "" if trial.gain_db is None else f"{trial.gain_db:+.1f} ± {trial.error_db:.1f}"
 
 
 def _agreement(trial: Trial, before: str = "  ") -> str:

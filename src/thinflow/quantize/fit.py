@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast
 
 from thinflow.onnx import program as onnx
+from thinflow.quantize.activation_noise import activation_noise
 from thinflow.quantize.bias import corrected_biases
 from thinflow.quantize.calibrate import Calibration, calibrate
 from thinflow.quantize.gptq import gptq_rounding
+from thinflow.quantize.grams import Some
 from thinflow.quantize.macs import main_block
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import QdqOptions, Quantized, Recipe, names_of
@@ -20,6 +22,9 @@ from thinflow.quantize.schemes import quantize_program
 from thinflow.quantize.sequential import sequential_rounding
 from thinflow.tflite import model as tflite
 from thinflow.typing import Progress
+
+_NOISE_SAMPLES = 32
+"""That tell how loud the noise of each activation is; every one of its numbers counts."""
 
 P = TypeVar("P", bound=tflite.Program | onnx.Program)
 
@@ -54,6 +59,7 @@ class Fit(Generic[P]):
         self.threads, self.progress = threads, progress
         self._rescaled: dict[object, Rescaling[P]] = {}
         self._calibrated: dict[object, Calibration] = {}
+        self._noises: dict[object, dict[Any, float]] = {}
         self._roundings: dict[object, Rounding] = {}
         self._corrected: dict[str, Rounding] = {}
 
@@ -81,6 +87,23 @@ class Fit(Generic[P]):
             found.ranges.update(self.stated)
             self._calibrated[key] = found
         return self._calibrated[key]
+
+    def activation_noise(self, recipe: Recipe) -> dict[Any, float]:
+        """Signal to noise of each rounded activation of the rescaled program by itself, in decibels; none if
+        the recipe rounds none. See `activation_noise`.
+        """
+        if not recipe.needs_samples:
+            return {}
+        key = repr(replace(recipe, rounding="nearest", correct_bias=False))
+        if key not in self._noises:
+            self._noises[key] = activation_noise(
+                self.rescaling(recipe).program,
+                recipe,
+                self.calibration(recipe).ranges,
+                Some(self.few, _NOISE_SAMPLES),
+                threads=self.threads,
+            )
+        return self._noises[key]
 
     def rounding(self, recipe: Recipe) -> Rounding:
         """How weights and biases of the rescaled program are rounded, by the recipe."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from thinflow.quantize.constants import Storing
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.litert import BY_SCHEME, weights_of
-from thinflow.quantize.placement import place
-from thinflow.quantize.ranges import Parameters, Range, assign
+from thinflow.quantize.ranges import Parameters
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.weights import quantize_weights, usable_scales, weight_scales
 from thinflow.tflite.model import Operator, Program, Quantization, Tensor
@@ -69,14 +67,6 @@ def dequantized(stored: Array, quantization: Quantization | None) -> Array:
     if quantization.is_per_channel:
         shape[quantization.axis] = -1
     return stored.astype(np.float32) * quantization.scale.reshape(shape)
-
-
-def activation_parameters(
-    program: Program, recipe: Recipe, ranges: Mapping[Any, Range]
-) -> dict[Tensor, Parameters]:
-    """Parameters of every activation that the scheme stores as integers, its constants left out."""
-    main, kernels = program.subgraphs[0], BY_SCHEME[recipe.scheme]
-    return assign(main, place(main, kernels, recipe, ranges), ranges, kernels).of
 
 
 def simulated(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import glob
 import importlib
-import math
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -37,13 +36,13 @@ class Best:
 
     Attributes:
         recipe: of it.
+        asked: that the climb began with; what it chose stays.
         fit: what samples that do not judge tell.
-        sqnr_db: on those that do.
     """
 
     recipe: Recipe
+    asked: Recipe
     fit: Fit[Any]
-    sqnr_db: float = -math.inf
 
 
 Candidates = Callable[[Best], Iterator[Candidate]]
@@ -57,6 +56,7 @@ class Rung:
         order: the smaller goes first: what changes ranges goes before what rounds by them.
         effort: the smallest that tries it, see `climb.EFFORTS`.
         worth_db: a smaller gain is not taken. More for what makes a model larger or slower.
+        usual_db: what it gains on most networks, which counts as much as what some samples tell.
         fewest: samples without which nothing is tried.
         candidates: made one by one, each when that before it has been judged.
     """
@@ -65,6 +65,7 @@ class Rung:
     order: int
     effort: str
     worth_db: float
+    usual_db: float
     fewest: int
     candidates: Candidates
 
@@ -73,13 +74,13 @@ _RUNGS: dict[str, Rung] = {}
 
 
 def rung(
-    *, order: int, effort: str = "default", worth_db: float = 0.1, fewest: int = 8
+    *, order: int, effort: str = "default", worth_db: float = 0.1, usual_db: float = 0.0, fewest: int = 8
 ) -> Callable[[Candidates], Candidates]:
     """Decorator that makes a function a rung under its own name; see `Rung`."""
 
     def register(candidates: Candidates) -> Candidates:
         name = candidates.__name__
-        _RUNGS[name] = Rung(name, order, effort, worth_db, fewest, candidates)
+        _RUNGS[name] = Rung(name, order, effort, worth_db, usual_db, fewest, candidates)
         return candidates
 
     return register

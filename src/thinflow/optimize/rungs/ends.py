@@ -17,7 +17,7 @@ _LARGEST_PART = 0.05
 """Of all multiplications, in the last layers: what a larger part costs, the whole model feels."""
 
 
-@rung(order=60, worth_db=0.2)
+@rung(order=60, worth_db=0.2, usual_db=1.0)
 def last_layer(best: Best) -> Iterator[Candidate]:
     """The layers that give the answers."""
     if best.recipe.output_type == "float32":
@@ -37,7 +37,7 @@ def last_layer(best: Best) -> Iterator[Candidate]:
 
 
 # A convolution of pictures in float may be slower by some percent: it has to bring more.
-@rung(order=61, worth_db=0.5)
+@rung(order=61, worth_db=0.5, usual_db=0.4)
 def first_layer(best: Best) -> Iterator[Candidate]:
     """The layers that read the inputs."""
     if best.recipe.input_type == "float32":

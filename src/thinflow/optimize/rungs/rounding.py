@@ -8,7 +8,7 @@ from dataclasses import replace
 from thinflow.optimize.rungs import Best, Candidate, rung
 
 
-@rung(order=50)
+@rung(order=50, usual_db=0.5)
 def weights(best: Best) -> Iterator[Candidate]:
     """Weights rounded one after the other, each making up for those before it."""
     if best.recipe.rounding == "nearest" and best.recipe.scheme != "float16":
@@ -25,7 +25,7 @@ def by_layers(best: Best) -> Iterator[Candidate]:
         yield Candidate("the same, layer by layer", replace(best.recipe, rounding="sequential"))
 
 
-@rung(order=51)
+@rung(order=51, effort="best")
 def biases(best: Best) -> Iterator[Candidate]:
     """Biases that make up for what rounding adds on average."""
     if not best.recipe.correct_bias and best.recipe.scheme != "float16":

@@ -1,0 +1,71 @@
+"""Activations that eight bits hold badly, in float: with what makes them and what reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from thinflow.optimize.rungs import Best, Candidate, in_float, rung
+from thinflow.program.model import Operator
+from thinflow.quantize.macs import main_block, multiplications
+
+# Networks of `benchmarks/ptq` that lose nothing have 29 dB and more at their worst activation; maps that are
+# nearly everywhere 0 have 15.
+_DROWNED_DB = 26.0
+"""Signal to noise below which an activation is lost in its rounding."""
+# Layers take some two to three times as long in float.
+_LARGEST_PART, _LARGEST_DROWNED = 0.25, 0.5
+"""Of all multiplications, in float: for a little more quality, and for what is of no use without."""
+_MOST_TRIED = 8
+
+
+# All at once: while one of them is drowned, what the others gain is not heard.
+@rung(order=40, worth_db=1.0)
+def drowned_activations(best: Best) -> Iterator[Candidate]:
+    """All that are lost in their rounding."""
+    network = _Network(best)
+    chosen: dict[Operator[Any], None] = {}
+    for tensor in network.worst(_DROWNED_DB):
+        more = chosen | dict.fromkeys(network.touching(tensor))
+        if network.part(more) <= _LARGEST_DROWNED:
+            chosen = more
+    yield from in_float(best, "activations with much noise in float", [*chosen])
+
+
+@rung(order=70, effort="best", worth_db=0.4)
+def loud_activations(best: Best) -> Iterator[Candidate]:
+    """One after the other, from the worst on, while they take little time."""
+    if best.recipe.needs_samples:
+        network = _Network(best)
+        chosen: dict[Operator[Any], None] = {}
+        for tensor in network.worst()[:_MOST_TRIED]:
+            before, more = best.recipe, chosen | dict.fromkeys(network.touching(tensor))
+            if network.part(more) <= _LARGEST_PART:
+                yield from in_float(best, f"'{tensor.name}' in float", network.touching(tensor))
+                chosen = chosen if best.recipe is before else more
+
+
+class _Network:
+    """The float program of the best, and the noise of its activations."""
+
+    def __init__(self, best: Best) -> None:
+        program = best.fit.rescaling(best.recipe).program
+        main = main_block(program)
+        self._makers, self._readers = main.producers(), main.consumers()
+        self._costs = multiplications(program)
+        self._noise = best.fit.activation_noise(best.recipe)
+
+    def worst(self, below_db: float = float("inf")) -> list[Any]:
+        """Activations that are rounded, from the worst on."""
+        found = [tensor for tensor, decibels in self._noise.items() if decibels < below_db]
+        return sorted(found, key=lambda tensor: self._noise[tensor])
+
+    def touching(self, tensor: Any) -> list[Operator[Any]]:
+        """What makes an activation, and what reads it."""
+        maker = self._makers.get(tensor)
+        readers = [operator for operator, _ in self._readers.get(tensor, ())]
+        return readers if maker is None else [maker, *readers]
+
+    def part(self, operators: Iterable[Operator[Any]]) -> float:
+        """The share of all multiplications that operators make."""
+        return sum(self._costs.get(o, 0) for o in operators) / (sum(self._costs.values()) or 1)
