@@ -37,7 +37,7 @@ from thinflow.quantize.ranges import (
 )
 from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe, require_float
 from thinflow.quantize.rounding import NEAREST, Grid, Rounding
-from thinflow.quantize.small_weights import weights_only
+from thinflow.quantize.small_weights import weights_only, with_small_bodies
 from thinflow.quantize.weights import LayerScales, memory_key, quantize_bias
 from thinflow.tflite.model import Operator, Program, Quantization, Signature, Subgraph, Tensor
 
@@ -84,7 +84,7 @@ def quantize_int8(
     for operator in main.operators:
         rewriter.add(operator, placement.get(operator))
     subgraph = rewriter.finish()
-    # Bodies of loops are called with floats and hand floats back, whatever the model's own borders are.
+    # What is stored is read by floats, whatever the model's own borders are.
     stored = replace(
         recipe, scheme="int8_weights", weights_only=(), input_type="float32", output_type="float32"
     )
@@ -97,13 +97,16 @@ def quantize_int8(
         o: small.get(new, new) for o, new in rewriter.made.items() if placement.get(o) == "" or new in small
     }
     kept_float = [(small.get(new, new), why) for new, why in rewriter.kept_float]
-    bodies = called.apply(replace(program, subgraphs=program.subgraphs[1:]))
+    # One range for all steps, and for sums of gates, would leave them fewer bits than ranges of each step.
+    bodies = with_small_bodies(program, stored)
     result = replace(program, subgraphs=[subgraph, *bodies.program.subgraphs])
     result.signatures = {
         key: Signature(*({n: rewriter.interface.get(t, t) for n, t in side.items()} for side in signature))
         for key, signature in program.signatures.items()
     }
-    decisions = with_merged_columns(subgraph, rewriter.decisions, recipe) + bodies.decisions
+    decisions = (
+        with_merged_columns(subgraph, rewriter.decisions, recipe) + called.decisions + bodies.decisions
+    )
     return Quantized(result, decisions, kept_float, assignment.warnings, made)
 
 

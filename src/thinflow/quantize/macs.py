@@ -25,6 +25,37 @@ def multiplications(program: tflite.Program | onnx.Program) -> dict[Operator[Any
     return {operator: count for operator, count in found.items() if count}
 
 
+def recurrent_multiplications(program: tflite.Program | onnx.Program) -> int:
+    """Multiplications in loops of a known number of turns, and in LSTMs of one operator, in one run; of
+    LiteRT programs only.
+    """
+    if isinstance(program, onnx.Program):
+        return 0
+    found = 0
+    for operator in program.subgraphs[0].operators:
+        if operator.code == "UNIDIRECTIONAL_SEQUENCE_LSTM":
+            shape = operator.outputs[0].shape or ()
+            # Rows that go through each matrix: steps times batch.
+            rows = math.prod(n or 1 for n in shape[:2])
+            found += rows * sum(
+                t.array().size for t in operator.reads() if t.is_constant and t.array().ndim == 2
+            )
+        elif operator.code == "WHILE":
+            body = program.subgraphs[operator.options["body_subgraph_index"]]
+            each = sum(_layer(inner, litert_kernels.INT8_KERNELS) for inner in body.operators)
+            found += each * _turns(program.subgraphs[operator.options["cond_subgraph_index"]])
+    return found
+
+
+def _turns(condition: tflite.Subgraph) -> int:
+    """The number that a counter is compared with; 1 if there is none."""
+    if len(condition.operators) != 1 or condition.operators[0].code != "LESS":
+        return 1
+    limit = condition.operators[0].inputs[1]
+    is_number = limit is not None and limit.is_constant and limit.array().size == 1
+    return max(int(limit.array().reshape(())), 1) if limit is not None and is_number else 1
+
+
 def kernels_of(program: tflite.Program | onnx.Program) -> Kernels:
     """The integer kernels of a program's runtime, of eight bits."""
     return onnx_kernels.INT8_KERNELS if isinstance(program, onnx.Program) else litert_kernels.INT8_KERNELS

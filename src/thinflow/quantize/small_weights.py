@@ -20,6 +20,7 @@ from thinflow.quantize.kernels.litert import INT8_KERNELS, Weights, weights_of
 from thinflow.quantize.qdq import unique_names
 from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe
 from thinflow.quantize.rounding import Grid, Rounding
+from thinflow.quantize.split_products import with_split_products
 from thinflow.quantize.weights import INT4_MAX, WEIGHT_MAX, memory_key, usable_scales, weight_scales
 from thinflow.tflite import model as tflite
 from thinflow.tflite.model import Operator, Program, Quantization, Tensor
@@ -29,6 +30,10 @@ INT4 = dtype("int4")
 # Elements. TensorFlow's converter has the same limit (weights_min_num_elements): a layer with fewer takes
 # little room.
 FEWEST = 1024
+
+_FEWEST_STEPPED = 4096
+"""Weights of a product in a loop, from which on integers are faster, range finding included: a GRU of 24
+units on 72 inputs takes 0.9 of the time, one of 32 on 24 inputs 1.05."""
 
 # Activations of one sign then use all 256 steps, too. Convolutions have no such option in the schema.
 _ASYMMETRIC = (("asymmetric_quantize_inputs", True),)
@@ -46,6 +51,12 @@ def dynamic(program: Program, recipe: Recipe) -> Storing:
     """int8 weights; LiteRT rounds the activations of each run to int8 and multiplies integers."""
     del program  # every layer is looked at alone
     return _Dynamic(recipe)
+
+
+def with_small_bodies(program: Program, recipe: Recipe) -> Quantized[Program]:
+    """The bodies of loops with int8 weights, called with floats: the program without its main block."""
+    bodies = [with_split_products(body, _FEWEST_STEPPED) for body in program.subgraphs[1:]]
+    return _Stepped(replace(recipe, scheme="dynamic")).stored(replace(program, subgraphs=bodies))
 
 
 def weights_only(program: Program, recipe: Recipe) -> Storing:
@@ -140,6 +151,12 @@ def _made(
 
 @dataclass
 class _Dynamic(_IntegerWeights):
+    def apply(self, program: Program) -> Quantized[Program]:
+        # The bodies of loops alone: cells are there, and nothing that was learned of weights as they stand.
+        main, *bodies = program.subgraphs
+        split = [with_split_products(body, _FEWEST_STEPPED) for body in bodies]
+        return super().apply(replace(program, subgraphs=[main, *split]))
+
     def _smaller(self, operator: Operator, weights: Weights, data: np.ndarray) -> Smaller | str:
         if operator.code == "GATHER":
             # One scale for the whole table: the rows that come out are one tensor, whichever were looked up.
@@ -152,6 +169,21 @@ class _Dynamic(_IntegerWeights):
         spread = operator.code in {"CONV_2D", "DEPTHWISE_CONV_2D"}
         make = partial(self._stored, weights, weights.axis if per_channel else None, spread=spread)
         return Smaller(make, Reading.DIRECT, options)
+
+
+@dataclass
+class _Stepped(_Dynamic):
+    """Large products of integers, whose ranges LiteRT finds step by step; small ones unpacked."""
+
+    def stored(self, bodies: Program) -> Quantized[Program]:
+        """Bodies alone, which are no program of their own."""
+        return _IntegerWeights.apply(self, bodies)
+
+    def _smaller(self, operator: Operator, weights: Weights, data: np.ndarray) -> Smaller | str:
+        if data.size >= _FEWEST_STEPPED or operator.code == "GATHER":
+            return super()._smaller(operator, weights, data)
+        axis = weights.axis if self.recipe.per_channel else None
+        return Smaller(partial(self._stored, weights, axis), Reading.BEFORE)
 
 
 @dataclass
