@@ -51,9 +51,19 @@ def test_minmax() -> None:
 
 
 def test_moving_follows_slowly() -> None:
-    first, second = np.float32([0, 1]), np.float32([-1, 3])
-    assert watch("moving", first, second, rate=0.25) == (-0.25, 1.5)
-    assert watch("moving", first, second, rate=1.0) == (-1.0, 3.0)
+    # One sample of many is loud: its extremes move the range by a part of the way.
+    calm = [normal(seed, 500_000) for seed in range(3)]
+    low, high = watch("moving", calm[0], np.float32([40, -40]), calm[1], rate=0.1)
+    after = calm[0].max() + 0.1 * (40 - calm[0].max())
+    assert high == pytest.approx(after + 0.1 * (calm[1].max() - after))
+    assert -10 < low < -5
+    assert watch("moving", *calm, rate=1.0)[1] == pytest.approx(calm[2].max())
+
+
+def test_moving_keeps_all_where_what_it_cuts_off_matters() -> None:
+    # Large numbers of half of the samples, as the right class has them, are no outliers.
+    quiet, loud = np.float32([0, 1]), np.float32([-1, 3])
+    assert watch("moving", quiet, loud, quiet, loud, rate=0.25) == (-1.0, 3.0)
 
 
 def test_sigma_cuts_a_tail_where_that_pays() -> None:
@@ -114,7 +124,7 @@ def test_kl_ignores_a_far_outlier() -> None:
     assert low == pytest.approx(many.min(), abs=0.5)
 
 
-@pytest.mark.parametrize("name", ["kl", "sigma"])
+@pytest.mark.parametrize("name", ["kl", "sigma", "moving"])
 def test_one_sided_data_keep_their_large_values(name: str) -> None:
     """Behind a ReLU half of the values are 0, and the few large ones decide between classes."""
     rng = np.random.default_rng(8)

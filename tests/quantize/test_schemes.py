@@ -316,3 +316,15 @@ def loop() -> Program:
     options = {"cond_subgraph_index": 1, "body_subgraph_index": 2}
     main = Subgraph([outer_x], [results[1]], [Operator("WHILE", [number(0), outer_x], results, options)])
     return Program([main, condition, body])
+
+
+def test_names_with_brackets_are_names_before_they_are_patterns() -> None:
+    net = network()
+    node = next(o for o in net.subgraphs[0].operators if o.origin == "node5")
+    node.origin = "layer[1]/MatMul"
+    recipe = Recipe(scheme="int8_weights", skip_nodes=("layer[1]/MatMul",))
+    assert recipe.why_skipped(node) == "skip_nodes has 'layer[1]/MatMul'"
+    recipe.check_names(net.subgraphs[0].operators, "LiteRT")
+    assert recipe.for_names(["layer[1]/MatMul"]) == recipe
+    assert Recipe(skip_nodes=("layer[[]1]/*",)).why_skipped(node)
+    assert not Recipe(skip_nodes=("layer[2]/MatMul",)).why_skipped(node)

@@ -76,7 +76,7 @@ class GptqRounding(Rounding):
         progress: Progress | None = None,
     ) -> None:
         self.program, self.layers = program, layers
-        self.feeds = Some(feeds, affordable_samples(layers.values()))
+        self.feeds = Some(feeds, affordable_samples(program, layers.values()))
         self.threads, self.progress = threads, progress
         self.notes: list[str] = []
         self._codes: dict[tuple[Any, ...], Array] = {}

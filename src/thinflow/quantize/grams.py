@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
@@ -13,6 +12,7 @@ import numpy as np
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Tensor
 from thinflow.quantize.calibrate import watch
+from thinflow.quantize.macs import multiplications
 from thinflow.quantize.products import Product
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.runners import Feed, LiteRTRunner, OnnxRunner, Runner
@@ -216,10 +216,8 @@ class Some(Iterable[Feed]):
         return -(-len(self.feeds) // self.step) if isinstance(self.feeds, Sized) and self.step else self.count
 
 
-def affordable_samples(layers: Iterable[Layer]) -> int:
-    """The number of samples that can be run, by the multiplications of layers."""
-    each = 0.0
-    for layer in layers:
-        for product in layer.products:
-            each += math.prod(n or 1 for n in product.operator.outputs[0].shape or ()) * layer.inputs
+def affordable_samples(program: tflite.Program | onnx.Program, layers: Iterable[Layer]) -> int:
+    """The number of samples that can be run, by the multiplications of some layers of a program."""
+    costs = multiplications(program)
+    each = sum(costs.get(product.operator, 0) for layer in layers for product in layer.products)
     return int(min(max(_WORK / max(each, 1), _FEWEST_SAMPLES), MOST_SAMPLES))

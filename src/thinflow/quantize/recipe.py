@@ -191,14 +191,14 @@ class Recipe:
     def _matching(self, field_name: str, operator: Operator[Any]) -> str:
         """A pattern of a field that names an operator, as a reason; empty if there is none."""
         for pattern in getattr(self, field_name):
-            if any(fnmatchcase(name, pattern) for name in names_of(operator)):
+            if _matches(pattern, names_of(operator)):
                 return f"{field_name} has '{pattern}'"
         return ""
 
     def for_names(self, names: Collection[str]) -> Recipe:
         """The recipe without patterns that match none of some names of operators."""
         kept: dict[str, Any] = {
-            field_name: tuple(p for p in getattr(self, field_name) if any(fnmatchcase(n, p) for n in names))
+            field_name: tuple(p for p in getattr(self, field_name) if _matches(p, names))
             for field_name in _PATTERNS
         }
         return replace(self, **kept)
@@ -211,9 +211,15 @@ class Recipe:
         """
         names = list(dict.fromkeys(name for o in operators for name in names_of(o)))
         for pattern in (*self.skip_nodes, *self.weights_only):
-            if not any(fnmatchcase(name, pattern) for name in names):
+            if not _matches(pattern, names):
                 hint = closest(pattern, names) or "sensitivity lists the layers there are"
                 raise ParameterError(f"no operator of the {runtime} model is called '{pattern}'", hint=hint)
+
+
+def _matches(pattern: str, names: Collection[str]) -> bool:
+    """True if a pattern is one of some names, or fits one."""
+    # Names may hold brackets, which in a pattern stand for one of several letters.
+    return pattern in names or any(fnmatchcase(name, pattern) for name in names)
 
 
 def names_of(operator: Operator[Any]) -> list[str]:

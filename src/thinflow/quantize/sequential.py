@@ -212,7 +212,7 @@ def sequential_rounding(
     """
     trial = replace(recipe, input_type="float32", output_type="float32", columns="off")
     layers = layers_of(p for p in products(program) if not recipe.why_skipped(p.operator))
-    some = Some(feeds, min(affordable_samples(layers.values()), MOST_SAMPLES))
+    some = Some(feeds, min(affordable_samples(program, layers.values()), MOST_SAMPLES))
     result = SequentialRounding(layers)
     # Two Gram matrices are held for each layer.
     steps = steps_of(program, layers, 2 * len(some), BUDGET / 2)

@@ -69,6 +69,16 @@ class Histogram:
         back = scale * (np.clip(np.rint(values / scale) + zero, 0, levels - 1) - zero)
         return float((self.counts * np.square(values - back)).sum())
 
+    def unless_worse(self, cut: tuple[float, float], levels: int) -> tuple[float, float]:
+        """A range, or all that was seen where that has the smaller squared error."""
+        if self.is_flat:
+            return self.low, self.high
+
+        def error(ends: tuple[float, float]) -> float:
+            return self.squared_error(min(ends[0], 0.0), max(ends[1], 0.0), levels)
+
+        return min(((self.low, self.high), cut), key=error)
+
 
 @observer("percentile")
 class Percentile(Histogram):
@@ -165,6 +175,42 @@ class MeanSquaredError(Histogram):
         return self.squared_error(low, high, self.levels)
 
 
+def _checked_rate(rate: float) -> float:
+    if not 0 < rate <= 1:
+        raise ParameterError(f"rate is {rate}", hint="give a part of 1, like 0.01")
+    return rate
+
+
+@observer("moving")
+class Moving(Histogram):
+    """The first sample's extremes, moved a part of the way to those of every further one.
+
+    All that was seen where that has the smaller squared error: an average of the largest numbers of samples
+    cuts off those of half of them, which are the answers of a classifier.
+
+    Args:
+        rate: that part, above 0 and at most 1.
+        levels: quantized values there are, 256 for int8.
+    """
+
+    # With 0.01 the last hundred samples make 63 % of the average.
+    def __init__(self, rate: float = 0.01, levels: int = 256) -> None:
+        super().__init__()
+        self.rate, self.levels = _checked_rate(rate), _checked_levels(levels)
+        self._ends: tuple[float, float] | None = None
+
+    def observe(self, values: Array, low: float, high: float) -> None:
+        first_walk = self._walk == 0
+        super().observe(values, low, high)
+        if first_walk:
+            before = self._ends or (low, high)
+            moved = (b + self.rate * (e - b) for b, e in zip(before, (low, high), strict=True))
+            self._ends = next(moved), next(moved)
+
+    def range(self) -> tuple[float, float]:
+        return (self.low, self.high) if self._ends is None else self.unless_worse(self._ends, self.levels)
+
+
 @observer("sigma")
 class Sigma(Histogram):
     """mean +- k standard deviations of all values, never beyond what was seen.
@@ -190,10 +236,7 @@ class Sigma(Histogram):
         mean = float(np.average(self.centers, weights=self.counts))
         reach = self.k * math.sqrt(float(np.average(np.square(self.centers - mean), weights=self.counts)))
         cut = max(self.low, mean - reach), min(self.high, mean + reach)
-        return min(((self.low, self.high), cut), key=self._error)
-
-    def _error(self, ends: tuple[float, float]) -> float:
-        return self.squared_error(min(ends[0], 0.0), max(ends[1], 0.0), self.levels)
+        return self.unless_worse(cut, self.levels)
 
 
 # ------------------------------------------------------------------------------------------------- divergence
