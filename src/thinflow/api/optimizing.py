@@ -82,7 +82,10 @@ def optimize(
     scaling: Scaling | None = None,
     samples: int | None = None,
     threads: Sequence[int] = (1, 2),
-    max_drop: float = 1.5,
+    max_drop: float | str | None = None,
+    max_size: float | str | None = None,
+    max_latency: float | str | None = None,
+    max_ram: float | str | None = None,
     measure: bool = True,
     seconds: float = 4.0,
     verify: bool = True,
@@ -125,12 +128,18 @@ def optimize(
             file says, else 0 to 255.
         samples: use so many samples only, spread over classes and files; default: all, or 20 made-up ones.
         threads: numbers of threads to time the models with.
-        max_drop: percentage points of accuracy that fewer bits may cost before the verdict is to ship floats.
+        max_drop, max_size, max_latency, max_ram: a budget: percentage points of accuracy, or without labels
+            of equal answers, that fewer bits may cost (default: 1.5), and how large the file, how slow a run
+            on this machine, and how large the memory of activations may be. Numbers are points, bytes and
+            milliseconds; or text with a unit: "0.5%", "100KB", "20ms". With any of them all schemes are
+            tried, from the cheapest effort to `effort`, and the best that keeps the budget is made; the
+            report's `ladder` has all, and `misses_budget` is true if none keeps it. Results are kept in
+            `out_dir`/ladder, where a run that was ended goes on.
         measure: whether to time the models.
         seconds: time for each pair of measurements.
         verify: whether to run the graph before and after every transform and undo one that changed numbers.
         scheme: a key of `thinflow.quantize.recipe.SCHEMES`: int8 (default), int16x8, dynamic, float16,
-            int8_weights or int4_weights.
+            int8_weights or int4_weights; "auto": the best within a budget, which a scheme confines to itself.
         recipe: all that can be chosen about quantization, instead of `scheme`; or the file of one, such
             as the recipe.toml of another run, which is then repeated.
         effort: how much is tried to make the smaller models better, judged on samples held out: "none",
@@ -175,6 +184,9 @@ def optimize(
         samples=samples,
         threads=threads,
         max_drop=max_drop,
+        max_size=max_size,
+        max_latency=max_latency,
+        max_ram=max_ram,
         measure=measure,
         seconds=seconds,
         verify=verify,

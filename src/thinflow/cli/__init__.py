@@ -153,7 +153,9 @@ def _run(args: list[str], debug: bool) -> int:
         return code
     except SystemExit as e:  # argparse
         return _exit_code(e)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as e:
+        if str(e):
+            _print_error(f"interrupted: {e}", "")
         return _INTERRUPTED
     except BrokenPipeError:
         _abandon_stdout()

@@ -20,6 +20,7 @@ EXAMPLES = """
   thinflow optimize model.pb out
   thinflow optimize model.pb out --calibration samples/   # a folder of .npy, .npz, .jpg, .png or .wav
   thinflow optimize model.pb out --scheme float16
+  thinflow optimize model.pb out --calibration samples/ --max-drop 0.5% --max-size 100KB
   thinflow optimize model.pb again --calibration samples/ --recipe out/recipe.toml
   thinflow optimize pose.pb out --shape image=1,184,184,3 --calibration frames.npz
   thinflow optimize net.pb out --inputs input --outputs softmax --labels labels.txt --test test.npz
@@ -34,7 +35,8 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument(
         "--scheme",
         metavar="NAME",
-        help="of the smaller model: int8 (default), int16x8, dynamic, float16, int8_weights, int4_weights",
+        help="of the smaller model: int8 (default), int16x8, dynamic, float16, int8_weights, int4_weights;"
+        " auto, and with a budget: the best of all",
     )
     add_effort(p)
     p.add_argument(
@@ -58,13 +60,7 @@ def add_arguments(p: ArgumentParser) -> None:
     add_scaling(p)
     p.add_argument("--threads", default="1,2", metavar="1,2", help="thread counts to measure (default 1,2)")
     p.add_argument("--seconds", type=float, default=4.0, help="time for each measurement (default 4)")
-    p.add_argument(
-        "--max-drop",
-        type=float,
-        default=1.5,
-        metavar="POINTS",
-        help="points of accuracy fewer bits may cost before float is advised (1.5)",
-    )
+    _add_budget(p)
     p.add_argument(
         "--no-verify",
         dest="verify",
@@ -76,6 +72,21 @@ def add_arguments(p: ArgumentParser) -> None:
     add_state(p)
     add_strict(p)
     add_json(p)
+
+
+def _add_budget(p: ArgumentParser) -> None:
+    """`--max-drop` and the like."""
+    bounds = {
+        "--max-drop": (
+            "POINTS",
+            "0.5%%: of accuracy, without labels of equal answers, that may be lost (1.5)",
+        ),
+        "--max-size": ("BYTES", "100KB or 64KiB: of the file"),
+        "--max-latency": ("TIME", "20ms or 500us: of a run on this machine, with the first of --threads"),
+        "--max-ram": ("BYTES", "64KB: of activations, all in one arena"),
+    }
+    for flag, (unit, what) in bounds.items():
+        p.add_argument(flag, metavar=unit, help=f"budget, as {what}")
 
 
 def run(args: Namespace) -> int:
@@ -106,6 +117,9 @@ def run(args: Namespace) -> int:
         threads=threads,
         seconds=args.seconds,
         max_drop=args.max_drop,
+        max_size=args.max_size,
+        max_latency=args.max_latency,
+        max_ram=args.max_ram,
         verify=args.verify,
         measure=args.measure,
         onnx=args.onnx,
@@ -118,4 +132,5 @@ def run(args: Namespace) -> int:
         print(json.dumps(report.data(), indent=2, default=str))
     else:
         print_lines(optimize_lines(report))
-    return 0
+    # What is best is written all the same; whoever asked for a bound learns that it is not kept.
+    return int(report.misses_budget)

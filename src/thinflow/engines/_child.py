@@ -150,7 +150,7 @@ def in_child(
         Exception: what `work` raised.
     """
     reading, writing = os.pipe()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _interrupts_later():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads in the process; see `can_fork`
         child = os.fork()
     if child == 0:
@@ -169,6 +169,16 @@ def in_child(
         raise _crashed(engine, doing, code)
     result: T = _opened(answer)
     return result
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Ctrl-C waits until the block is over: in what Python calls around a fork it would be lost."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work_and_exit(work: Callable[[], Any], reading: int, writing: int) -> None:

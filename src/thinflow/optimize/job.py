@@ -9,6 +9,7 @@ from typing import Any
 
 from thinflow.bench.report import BenchmarkReport
 from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.formats.files import write_file
 from thinflow.ir.graph import Graph
 from thinflow.ir.interface import without_states
 from thinflow.load.frozen import AUTO, FREEZE, source_notes
@@ -28,8 +29,11 @@ from thinflow.optimize.job_inputs import (
     write_graph,
     write_pages,
 )
+from thinflow.optimize.ladder.climber import Ground, climbed
+from thinflow.optimize.ladder.plot import svg
+from thinflow.optimize.ladder.result import Ladder
 from thinflow.optimize.litert import FloatModel, LiteRTMaker
-from thinflow.optimize.maker import ModelPair
+from thinflow.optimize.maker import M, ModelPair, Q
 from thinflow.optimize.numeric_check import StateNotKept, check_calls, check_model, require_states
 from thinflow.optimize.onnx import OnnxMaker, OnnxModel, require_onnx
 from thinflow.optimize.optimized_graph import OptimizedGraph, optimized_graph
@@ -144,19 +148,37 @@ def _without(
 
 def _litert_pair(optimized: OptimizedGraph, model: FloatModel) -> LiteRTPair:
     """The float model and the smaller one for LiteRT, judged."""
-    job, samples = optimized.job, (optimized.calibration, optimized.evaluation)
+    job = optimized.job
     given = (job.data, optimized.calibration)
     found = examine(model, job.graph, given, optimized.evaluation, job.options.chosen_recipe)
-    pair = LiteRTMaker(job.options.opened.effort).pair(
+    ground = Ground(
+        LiteRTMaker,
         model,
-        job.graph,
-        *samples,
-        job.options.chosen_recipe,
-        progress=job.options.progress,
+        job,
+        optimized.calibration,
+        optimized.evaluation,
         end_to_end=optimized.unknown is None,
     )
+    pair = _pair(ground)
     attach(pair.quantized, found)
     return pair
+
+
+def _pair(ground: Ground[M, Q]) -> ModelPair[M, Q]:
+    """The float model of a runtime and a smaller one: the best within a budget, or as it was asked for."""
+    options, effort = ground.job.options, ground.job.options.opened.effort
+    maker = ground.make(effort)
+    if options.budget is not None:
+        return climbed(ground, options.schemes(maker.schemes), effort, options.budget)
+    return maker.pair(
+        ground.model,
+        ground.original,
+        ground.calibration,
+        ground.evaluation,
+        options.chosen_recipe,
+        progress=options.progress,
+        end_to_end=ground.end_to_end,
+    )
 
 
 def _onnx(optimized: OptimizedGraph) -> tuple[OnnxPair | None, str]:
@@ -175,16 +197,17 @@ def _onnx(optimized: OptimizedGraph) -> tuple[OnnxPair | None, str]:
 
 def _onnx_pair(optimized: OptimizedGraph) -> OnnxPair:
     """The float model, proven, and the smaller one for ONNX Runtime, judged."""
-    job, maker = optimized.job, OnnxMaker(effort=optimized.job.options.opened.effort)
+    job = optimized.job
     # LiteRT's model fixed the batch where it had to; ONNX's may keep it.
     graph = reopened(job.graph, optimized.graph)
     calibration = rebind(job.data, job.graph, graph)
     # One object stands for "judged on the samples that it was calibrated with".
     evaluation = calibration if job.tested is job.data else rebind(job.tested, job.graph, graph)
-    plain = maker.open_or_fixed(graph, calibration)
+    plain = OnnxMaker().open_or_fixed(graph, calibration)
     check_model(plain, calibration)
-    samples, progress = (calibration, evaluation), job.options.progress
-    return maker.pair(plain, job.graph, *samples, job.options.chosen_recipe, progress=progress)
+    return _pair(
+        Ground(lambda effort: OnnxMaker(effort=effort), plain, job, calibration, evaluation, end_to_end=True)
+    )
 
 
 def _report_on_models(
@@ -198,10 +221,11 @@ def _report_on_models(
     """
     job, core = optimized.job, litert.plain.core
     files = _write_graph(optimized)
-    files |= litert.write(job.folder, job.stem, job.options.chosen_recipe.scheme) | page_files(job.folder)
+    files |= litert.write(job.folder, job.stem) | page_files(job.folder)
     save_recipe(files["recipe"], litert.quantized.way, job.graph, litert.quantized.note_of(job.data))
     if onnx is not None:
-        files |= onnx.write(job.folder, job.stem, job.options.chosen_recipe.scheme)
+        files |= onnx.write(job.folder, job.stem)
+    files |= _write_ladders(job, litert.ladder, onnx)
     latency, unmeasured = _timed_models(job, files, litert, onnx)
     settled = settled_notes(job.graph.inputs, core, job.data)
     failures = [why for why in (no_onnx, unmeasured) if why]
@@ -226,7 +250,8 @@ def _report_on_models(
         int8_quality=litert.qualities["int8"],
         int8=litert.quantized,
         tested_on=job.tested.note,
-        max_drop=job.options.max_drop,
+        max_drop=job.options.allowed_drop,
+        ladder=litert.ladder,
         onnx=onnx,
         coverage=litert.plain.coverage,
         left={"LiteRT": litert.plain.left} | ({} if onnx is None else {"ONNX": onnx.plain.left}),
@@ -234,6 +259,22 @@ def _report_on_models(
     report.next_steps = next_steps(report, optimized)
     write_pages(report)
     return report
+
+
+def _write_ladders(job: JobInputs, ladder: Ladder | None, onnx: OnnxPair | None) -> dict[str, Path]:
+    """Write pictures of what was chosen from, and the recipe of the ONNX model; the files by role."""
+    if ladder is None:
+        return {}
+    files = {"plot": job.folder / ladder.plot_name}
+    write_file(files["plot"], [svg(ladder).encode()])
+    if onnx is not None and onnx.ladder is not None:
+        files |= {
+            "onnx_plot": job.folder / onnx.ladder.plot_name,
+            "onnx_recipe": job.folder / "recipe_onnx.toml",
+        }
+        write_file(files["onnx_plot"], [svg(onnx.ladder).encode()])
+        save_recipe(files["onnx_recipe"], onnx.quantized.way, job.graph, onnx.quantized.note_of(job.data))
+    return files
 
 
 def _report_on_graph(
@@ -279,7 +320,10 @@ def _common(optimized: OptimizedGraph, made: QuantizedModel | None = None) -> di
         "inputs": described(without_states(job.graph, job.graph.inputs)),
         "outputs": described(without_states(job.graph, job.graph.outputs)),
         "ledger": optimized.restored,
-        "recipe": job.options.chosen_recipe,
+        "recipe": job.options.chosen_recipe
+        if made is None or job.options.budget is None
+        else made.way.recipe,
+        "budget": job.options.budget,
         "samples": job.data.note if made is None else made.note_of(job.data),
         "synthetic": job.data.synthetic,
     }

@@ -20,6 +20,8 @@ from thinflow.ir.types import shape_text
 from thinflow.load.frozen import AUTO, tell_unkept
 from thinflow.load.graphs import load_for_inference
 from thinflow.ops.traits import Trait, has
+from thinflow.optimize.ladder.budget import Amount, Budget, budget_of, drop_of
+from thinflow.optimize.ladder.held_out import held_out
 from thinflow.optimize.quantized_sources import prove_and_free
 from thinflow.optimize.recipe_options import OpenedRecipe, opened_recipe
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples
@@ -27,8 +29,8 @@ from thinflow.optimize.source_proof import note_proof
 from thinflow.quantize.recipe import Recipe, chosen_recipe
 from thinflow.typing import FilePath, Progress
 
-DEFAULT_MAX_DROP = 1.5
-"""Points of accuracy (or of equal answers) that fewer bits may cost before float is recommended."""
+AUTO_SCHEME = "auto"
+"""Of all schemes, the one that a budget chooses."""
 
 
 @brief_repr
@@ -38,13 +40,18 @@ class JobOptions(SampleOptions):
 
     Attributes:
         opening: options of `load`, besides the inputs, outputs and shapes.
+        budget: what the smaller model has to keep, which is looked for then; None if nobody asked for that.
+        allowed_drop: points that it may lose before float is advised.
     """
 
     inputs: Sequence[str] | None = None
     outputs: Sequence[str] | None = None
     shapes: Mapping[str, Sequence[int | None]] | None = None
     threads: Sequence[int] = (1, 2)
-    max_drop: float = DEFAULT_MAX_DROP
+    max_drop: Amount | None = None
+    max_size: Amount | None = None
+    max_latency: Amount | None = None
+    max_ram: Amount | None = None
     measure: bool = True
     seconds: float = 4.0
     verify: bool = True
@@ -66,16 +73,54 @@ class JobOptions(SampleOptions):
         if not self.threads or any(t < 1 for t in self.threads):
             shown = ",".join(map(str, self.threads))
             raise ParameterError(f"'{shown}' is no list of thread counts", hint="give counts like 1,2")
-        # Written so that NaN is refused, too.
-        if not self.max_drop >= 0:
-            drop = f"{self.max_drop:g}"
-            raise ParameterError(f"a drop of at most {drop} points makes no sense", hint="give 0 or more")
-        chosen_recipe(self.scheme, self.opened.recipe)
+        if self.budget is not None:
+            self._check_budget()
+        if self.scheme != AUTO_SCHEME:
+            chosen_recipe(self.scheme, self.opened.recipe)
+
+    def _check_budget(self) -> None:
+        """Refuse a budget that contradicts other options, or that nothing can be judged by.
+
+        Raises:
+            ParameterError: with what to do about it.
+        """
+        if self.recipe is not None:
+            raise ParameterError(
+                "a recipe says how the model is made, and a budget looks for a recipe",
+                hint="leave out one of them",
+            )
+        if self.calibration is None:
+            raise ParameterError(
+                "a budget needs samples: what fewer bits cost cannot be told from inputs that are made up",
+                hint="give some: calibration=SAMPLES",
+            )
+        if self.max_latency is not None and not (self.measure and self.seconds > 0):
+            raise ParameterError(
+                "a bound on latency needs measuring, which is switched off",
+                hint="leave out one of them",
+            )
+
+    @cached_property
+    def budget(self) -> Budget | None:
+        bounds = (self.max_size, self.max_latency, self.max_ram)
+        found = budget_of(self.max_drop, *bounds)
+        # A recipe leaves nothing to look for: a drop alone is what the verdict goes by.
+        wants_drop = self.max_drop is not None and self.recipe is None
+        is_wanted = wants_drop or self.scheme == AUTO_SCHEME or any(b is not None for b in bounds)
+        return found if is_wanted else None
+
+    @property
+    def allowed_drop(self) -> float:
+        return drop_of(self.max_drop)
 
     @property
     def chosen_recipe(self) -> Recipe:
         """The recipe, or the plain one of the scheme."""
-        return chosen_recipe(self.scheme, self.opened.recipe)
+        return chosen_recipe(None if self.scheme == AUTO_SCHEME else self.scheme, self.opened.recipe)
+
+    def schemes(self, known: Sequence[str]) -> Sequence[str]:
+        """Those that a budget chooses from: all that a runtime knows, or the one that was named."""
+        return known if self.scheme in (None, AUTO_SCHEME) else (str(self.scheme),)
 
     @cached_property
     def opened(self) -> OpenedRecipe:
@@ -146,6 +191,9 @@ def open_inputs(
     if options.verify and not is_proven:
         note_proof(graph, data, may_differ=may_differ)
     named = {role: k if isinstance(k, str) else ",".join(k) for role, k in ends.items() if k}
+    if options.budget is not None and tested is data:
+        # A choice among many that is judged on what they were made with would choose what fits it by heart.
+        data, tested = held_out(data)
     # Commands of other kinds take no layouts.
     opened = {key: value for key, value in options.opening.items() if not key.endswith("_layout")}
     return JobInputs(graph, settings, summary, data, tested, folder, options, {**named, **opened})
@@ -210,6 +258,9 @@ def write_graph(graph: Graph, folder: Path, stem: str) -> dict[str, Path]:
     return files
 
 
+_PAGES = (".svg", ".toml")
+
+
 def page_files(folder: Path, *, with_recipe: bool = True) -> dict[str, Path]:
     """The files of a report, by role; with the recipe of a smaller model, where there is one."""
     pages = {"json": folder / "report.json", "markdown": folder / "report.md"}
@@ -228,7 +279,8 @@ def write_pages(report: Report) -> None:
 
 def model_files(files: Mapping[str, Path]) -> dict[str, Path]:
     """The files by role without a report's own."""
-    return {role: path for role, path in files.items() if role not in page_files(path.parent)}
+    pages = page_files(Path())
+    return {role: path for role, path in files.items() if role not in pages and path.suffix not in _PAGES}
 
 
 def sizes_of(files: Mapping[str, Path]) -> dict[str, int]:

@@ -32,7 +32,7 @@ from thinflow.optimize.numeric_check import CALLS, check_calls, largest_differen
 from thinflow.optimize.quantized import QuantizedModel, why_one_smaller_batch, with_float_borders
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.calibrate import Calibration
-from thinflow.quantize.recipe import Quantized, Recipe
+from thinflow.quantize.recipe import SCHEMES, Quantized, Recipe
 from thinflow.quantize.trained import without_fake_quants
 from thinflow.tflite.described import described
 from thinflow.tflite.model import Program, Signature, Tensor
@@ -92,6 +92,7 @@ class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
     effort: str = "default"
 
     order, suffix = "litert", ".tflite"
+    schemes = tuple(SCHEMES)
     roles, names = ("fp32", "int8"), ("float", "int8")
 
     def lower(self, graph: Graph, samples: Samples | None = None, *, fixed: str = "") -> FloatModel:
@@ -126,23 +127,22 @@ class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
     def open_file(path: str) -> Model:
         return Model.as_it_says(path)
 
-    def pair(
+    def judged(
         self,
         model: FloatModel,
+        quantized: QuantizedModel,
         original: Graph,
-        calibration: Samples,
         evaluation: Samples,
-        recipe: Recipe,
         *,
         progress: Progress | None = None,
         end_to_end: bool = True,
     ) -> ModelPair[FloatModel, QuantizedModel]:
-        made = super().pair(
-            model, original, calibration, evaluation, recipe, progress=progress, end_to_end=end_to_end
+        made = super().judged(
+            model, quantized, original, evaluation, progress=progress, end_to_end=end_to_end
         )
         # Single calls say nothing of errors that go round through the state.
         if model.core.states:
-            made.quantized.warnings.append(_drift(model, made.quantized, evaluation))
+            quantized.warnings.append(_drift(model, quantized, evaluation))
         return made
 
 

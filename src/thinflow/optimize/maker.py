@@ -13,6 +13,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.judging import compare_models
+from thinflow.optimize.ladder.result import Ladder
 from thinflow.optimize.layer_noise import layer_errors
 from thinflow.optimize.numeric_check import why_one_batch
 from thinflow.optimize.quality import Quality
@@ -34,6 +35,7 @@ class ModelMaker(ABC, Generic[M, Q]):
         roles: of the float and the smaller file in a report.
         names: of both models, in messages.
         needs_ranks: whether lowering needs the rank of every input, if need be from samples.
+        schemes: that the runtime has a form of.
     """
 
     order: ClassVar[str]
@@ -41,6 +43,7 @@ class ModelMaker(ABC, Generic[M, Q]):
     roles: ClassVar[tuple[str, str]]
     names: ClassVar[tuple[str, str]]
     needs_ranks: ClassVar[bool] = False
+    schemes: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def lower(self, graph: Graph, samples: Samples | None = None, *, fixed: str = "") -> M:
@@ -122,6 +125,21 @@ class ModelMaker(ABC, Generic[M, Q]):
             EngineCrashed: the runtime does not survive one of them.
         """
         quantized = self.quantize(model, calibration, recipe, progress=progress)
+        made = self.judged(model, quantized, original, evaluation, progress=progress, end_to_end=end_to_end)
+        quantized.layers = layer_errors(quantized.quantized, model.feeds(evaluation))
+        return made
+
+    def judged(
+        self,
+        model: M,
+        quantized: Q,
+        original: Graph,
+        evaluation: Samples,
+        *,
+        progress: Progress | None = None,
+        end_to_end: bool = True,
+    ) -> ModelPair[M, Q]:
+        """A float model and a smaller one, both judged beside the original graph; see `pair`."""
         contents = dict(zip(self.names, (model.content, quantized.comparable), strict=True))
         qualities = compare_models(
             model,
@@ -132,7 +150,6 @@ class ModelMaker(ABC, Generic[M, Q]):
             end_to_end=end_to_end,
             smaller={self.names[1]: quantized},
         )
-        quantized.layers = layer_errors(quantized.quantized, model.feeds(evaluation))
         return ModelPair(self, model, quantized, qualities)
 
 
@@ -146,14 +163,21 @@ class ModelPair(Generic[M, Q]):
         plain: the float model.
         quantized: the model in fewer bits.
         qualities: both beside the graph as it came, by the names of the maker.
+        ladder: all that the smaller one was chosen from; None if nothing was to choose.
     """
 
     maker: ModelMaker[M, Q]
     plain: M
     quantized: Q
     qualities: dict[str, Quality]
+    ladder: Ladder | None = None
 
-    def write(self, folder: Path, stem: str, scheme: str) -> dict[str, Path]:
+    @property
+    def scheme(self) -> str:
+        """Of the smaller one."""
+        return self.quantized.way.recipe.scheme
+
+    def write(self, folder: Path, stem: str) -> dict[str, Path]:
         """Write both and open each; the files by role. Names say if the models are parts.
 
         Raises:
@@ -163,7 +187,7 @@ class ModelPair(Generic[M, Q]):
         stem = self.plain.coverage.stem(stem)
         files = {
             plain: folder / f"{stem}_fp32{self.maker.suffix}",
-            smaller: folder / f"{stem}_{scheme}{self.maker.suffix}",
+            smaller: folder / f"{stem}_{self.scheme}{self.maker.suffix}",
         }
         # Opened before it takes its name: a damaged file replaces nothing.
         self.maker.write(self.plain, files[plain], check=self.maker.open_file)

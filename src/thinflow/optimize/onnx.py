@@ -29,7 +29,7 @@ from thinflow.optimize.maker import ModelMaker
 from thinflow.optimize.quantized import OnnxQuantizedModel, why_one_smaller_batch
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.prepare import prepare
-from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe
+from thinflow.quantize.recipe import ONNX_SCHEMES, QdqOptions, Recipe, check_recipe
 from thinflow.typing import Array, Progress
 
 
@@ -78,6 +78,7 @@ class OnnxMaker(ModelMaker[OnnxModel, OnnxQuantizedModel]):
     effort: str = "default"
 
     order, suffix = "onnx", ".onnx"
+    schemes = ONNX_SCHEMES
     roles = names = ("onnx_fp32", "onnx_int8")
     needs_ranks = True
 

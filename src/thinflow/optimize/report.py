@@ -74,7 +74,9 @@ class OptimizeReport(PairResults, _Report):
         next_steps: commands to try.
         max_drop: points that fewer bits may cost.
         recipe: how it was quantized.
-        onnx: the models for ONNX Runtime, if they were asked for.
+        ladder: what the smaller model was chosen from under a budget; None without one.
+        misses_budget: whether what is shipped does not keep it.
+        onnx: the models for ONNX Runtime, if they were asked for; with a `ladder` of their own.
         coverage: how much of the graph the LiteRT models hold.
     """
 
@@ -129,6 +131,18 @@ def _data(results: JobResults) -> dict[str, Any]:
         **({} if pair is None else {"int8": _quantized_data(pair.int8)}),
         "warnings": results.warnings,
         "next": results.next_steps,
+        **_ladder_data(results),
+    }
+
+
+def _ladder_data(results: JobResults) -> dict[str, Any]:
+    """What was chosen under a budget; nothing without one."""
+    if results.budget is None:
+        return {}
+    ladders = results.ladders if isinstance(results, PairResults) else []
+    return {
+        "within_budget": not results.misses_budget,
+        "ladder": {ladder.runtime.lower(): ladder.data() for ladder in ladders},
     }
 
 

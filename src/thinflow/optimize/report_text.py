@@ -10,6 +10,7 @@ from thinflow.analysis.summary import short_number
 from thinflow.bench.rows import pipes
 from thinflow.errors.plain_text import markdown, markdown_code
 from thinflow.ir.ledger import Entry, reasons
+from thinflow.optimize.ladder.result import aligned
 from thinflow.optimize.layer_errors import chart
 from thinflow.optimize.quality_text import quality_lines
 from thinflow.optimize.trials import trial_table
@@ -17,6 +18,7 @@ from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, ver
 
 if TYPE_CHECKING:
     from thinflow.bench.rows import Row
+    from thinflow.optimize.ladder.result import Ladder
     from thinflow.rewrite.runner import Result
 
 _SHOWN_WARNINGS = 5
@@ -35,6 +37,7 @@ def lines_of(results: JobResults) -> list[str]:
         lines += [f"{results.recipe.scheme:11}{line}" for line in told]
         lines.append(f"computed   {results.int8.shares.sentence}")
         lines += [f"layers     {results.int8.layers.sentence}"] if results.int8.layers.layers else []
+        lines += [line for ladder in results.ladders for line in ("", *ladder.lines(), "")]
     elif isinstance(results, GraphResults):
         lines += _transform_lines(results.ledger)
         lines += [f"help       {results.obstacle.hint}"] if results.obstacle.hint else []
@@ -54,7 +57,8 @@ def markdown_of(results: JobResults) -> str:
     ends = [("graph input", results.inputs), ("graph output", results.outputs)]
     if isinstance(results, PairResults):
         ends += [("LiteRT input", results.model_inputs), ("LiteRT output", results.model_outputs)]
-        parts += [*_models(results), *_warnings(results.warnings), *_interface(ends)]
+        parts += [*_models(results), *_ladders(results.ladders)]
+        parts += [*_warnings(results.warnings), *_interface(ends)]
         parts += [*_outside(results.outside), *_transforms(results.ledger)]
         parts += [*_not_fused(results.left), *_scheme(results)]
     elif isinstance(results, GraphResults):
@@ -126,7 +130,9 @@ def _table(results: PairResults) -> list[list[str]]:
     rows = [["", "file", "size", "quality", *_latency_headers(results), "peak memory"]]
     for key, quality in results.qualities.items():
         kilobytes = f"{results.sizes[key] / 1000:,.1f} kB"
-        shown = results.recipe.scheme if key.endswith("int8") else "fp32"
+        shown = "fp32"
+        if key.endswith("int8"):
+            shown = results.recipe.scheme if results.onnx is None or key == "int8" else results.onnx.scheme
         what = [shown, results.files[key].name, kilobytes, quality.sentence(detailed=True)]
         rows.append([*what, *_latency_cells(results, key), _memory_cell(results, key)])
     return rows
@@ -167,10 +173,7 @@ def _memory_cell(results: PairResults, key: str) -> str:
 
 def _table_lines(results: PairResults) -> list[str]:
     rows = _table(results)
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    return aligned(rows)
 
 
 def _models(results: PairResults) -> list[str]:
@@ -204,6 +207,18 @@ def _judged(results: PairResults) -> list[str]:
             "",
         )
     ]
+
+
+def _ladders(ladders: Sequence[Ladder]) -> list[str]:
+    """All candidates under a budget, for each runtime."""
+    parts: list[str] = []
+    for ladder in ladders:
+        title = f"## Candidates for {ladder.runtime}"
+        remarks = [f"- {markdown(line)}" for line in ladder.remarks()]
+        picture = f"![size and quality]({ladder.plot_name})"
+        parts += [title, "", f"{markdown(ladder.sentence)}: {markdown(ladder.choice.best.name)}.", ""]
+        parts += ["```text", *ladder.table(), "```", "", *remarks, "", picture, ""]
+    return parts
 
 
 def _warnings(warnings: Sequence[str]) -> list[str]:

@@ -14,11 +14,14 @@ from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.formats.foreign import PARTIAL
 from thinflow.ir.ledger import Entry
 from thinflow.optimize.coverage import Coverage
-from thinflow.optimize.job_inputs import DEFAULT_MAX_DROP
+from thinflow.optimize.ladder.budget import DEFAULT_MAX_DROP, Budget
+from thinflow.optimize.ladder.choice import misfits
+from thinflow.optimize.ladder.loss import too_much_lost
+from thinflow.optimize.ladder.result import Ladder
 from thinflow.optimize.litert import FloatModel
 from thinflow.optimize.maker import ModelPair
 from thinflow.optimize.onnx import OnnxModel
-from thinflow.optimize.quality import Quality, decibels
+from thinflow.optimize.quality import Quality
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
 from thinflow.quantize.recipe import Recipe
 from thinflow.rewrite.runner import Result
@@ -27,9 +30,6 @@ if TYPE_CHECKING:
     from thinflow.bench.rows import Ratio
     from thinflow.bench.stats import Interval
 
-# An SQNR of 20 dB is a noise power of 1 % of the signal's, which is an amplitude of a tenth of it: eight
-# rounded bits alone leave about 50 dB (6.02 dB a bit), so something besides rounding is wrong below this.
-POOR_SQNR_DB = 20.0
 # Files of the same weights differ by metadata, padding and versions of ops alone.
 SAME_SIZE = 0.05
 WORTH_SMALLER = 1.1
@@ -50,13 +50,27 @@ def verdict_of(results: JobResults) -> str:
     assert isinstance(results, PairResults)
     if results.is_part:
         return _partial_pair_verdict(results)
-    return _with_notes(pair_verdict(results), results.coverages)
+    ladder = results.ladder
+    sentence = pair_verdict(results) if ladder is None else _ladder_verdict(results, ladder)
+    return _with_notes(sentence, results.coverages)
 
 
 def pair_verdict(results: PairResults) -> str:
     """One sentence on whole models: how much faster and smaller, how good, and which file to ship."""
-    size = _size(times_smaller(results))
-    return f"{results.recipe.scheme} {_speed(results)} {size}; {_advice(results)}"
+    return f"{results.recipe.scheme} {_speed(results)} {_size(times_smaller(results))}; {_advice(results)}"
+
+
+def _ladder_verdict(results: PairResults, ladder: Ladder) -> str:
+    """One sentence on what was chosen under a budget: whether it is kept, how good it is, and which file."""
+    best, smaller = ladder.choice.best, ladder.choice.smaller
+    if best.is_float:
+        over = f"{smaller.name} misses its bound on {', '.join(misfits(smaller, ladder.budget))}"
+        why = smaller.too_wrong(ladder.budget.drop) or over
+        return (
+            f"{ladder.sentence}: float32, as nothing smaller fits ({why}): ship {results.files['fp32'].name}"
+        )
+    figures = f"{_speed(results)} {_size(times_smaller(results))}; {results.int8_quality.sentence()}"
+    return f"{ladder.sentence}: {best.name} {figures}: ship {results.files['int8'].name}"
 
 
 def _graph_verdict(results: GraphResults) -> str:
@@ -192,7 +206,7 @@ def times_smaller(results: PairResults) -> float:
 def _objection(results: PairResults) -> str:
     """The argument against the quantized model; empty if there is none."""
     name, ratio = results.recipe.scheme, ratio_of(results)
-    if lost := _too_much_lost(results):
+    if lost := too_much_lost(name, results.int8_quality, results.max_drop):
         return lost
     is_decided = ratio is not None and not is_short(ratio)
     if is_decided and ratio is not None and ratio.outcome == "slower":
@@ -202,23 +216,6 @@ def _objection(results: PairResults) -> str:
     if ratio is not None and not is_faster and times_smaller(results) < WORTH_SMALLER:
         return f"{name} brings nothing here"
     return ""
-
-
-def _too_much_lost(results: PairResults) -> str:
-    """The loss of the quantized model where it is more than allowed, or may be; empty if it is not."""
-    name, quality = results.recipe.scheme, results.int8_quality
-    if quality.not_finite:
-        return f"{name} gives NaN or infinity where the model gives numbers"
-    if quality.drop is None:
-        poor = quality.sqnr_db < POOR_SQNR_DB
-        return f"the {name} output is poor (SQNR {decibels(quality.sqnr_db)})" if poor else ""
-    if quality.drop <= results.max_drop:
-        return ""
-    what = "accuracy" if quality.accuracy is not None else "answers"
-    if not quality.surely_drops(results.max_drop):
-        points = f"{results.max_drop:g} points of {what}"
-        return f"whether {name} loses more than {points} takes more samples to tell"
-    return f"{name} loses {quality.drop:.1f} points of {what}, more than {results.max_drop:g}"
 
 
 def ratio_of(results: PairResults) -> Ratio | None:
@@ -256,10 +253,17 @@ class JobResults:
     synthetic: bool
     files: dict[str, Path]
     sizes: dict[str, int]
+    budget: Budget | None = None
     latency: BenchmarkReport | None = None
     origin: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     next_steps: list[str] = field(default_factory=list)
+
+    @property
+    def misses_budget(self) -> bool:
+        """True if a budget was given and what is shipped does not keep it."""
+        # Where no smaller model can be made, nothing was measured.
+        return self.budget is not None
 
 
 @dataclass(repr=False, kw_only=True)
@@ -275,6 +279,7 @@ class PairResults(JobResults):
     int8: QuantizedModel
     tested_on: str = ""
     max_drop: float = DEFAULT_MAX_DROP
+    ladder: Ladder | None = None
     onnx: ModelPair[OnnxModel, OnnxQuantizedModel] | None = None
     coverage: Coverage
     left: dict[str, list[Entry]] = field(default_factory=dict)
@@ -283,6 +288,16 @@ class PairResults(JobResults):
     def is_part(self) -> bool:
         """True if the LiteRT models hold only a part of the graph."""
         return self.coverage.is_part
+
+    @property
+    def ladders(self) -> list[Ladder]:
+        """What was chosen from under a budget, for each runtime; empty without a budget."""
+        both = (self.ladder, None if self.onnx is None else self.onnx.ladder)
+        return [ladder for ladder in both if ladder is not None]
+
+    @property
+    def misses_budget(self) -> bool:
+        return any(not ladder.is_reached for ladder in self.ladders)
 
     @property
     def coverages(self) -> list[Coverage]:

@@ -1,0 +1,132 @@
+"""Budgets: how large, slow and wrong a smaller model may be, as numbers or with units."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from thinflow.errors import ParameterError
+
+DEFAULT_MAX_DROP = 1.5
+"""Points of accuracy (or of equal answers) that fewer bits may cost before float is recommended."""
+
+Amount = float | str
+"""A number, or one with its unit: "100KB"."""
+
+# Decimal, as everywhere here: who means 1024 and says kB gets a file that fits all the same.
+_BYTES = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_MILLISECONDS = {"": 1.0, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "s": 1e3}
+_POINTS = {"": 1.0, "%": 1.0}
+_AMOUNT = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([^\W\d]*|%)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Bounds that a model has to keep; None where anything goes.
+
+    Attributes:
+        drop: percentage points of accuracy or, without labels, of equal answers.
+        size_bytes: of the file.
+        latency_ms: median of a run on this machine, with the first number of threads.
+        ram_bytes: of the activations, see `arena_bytes`.
+    """
+
+    drop: float = DEFAULT_MAX_DROP
+    size_bytes: float | None = None
+    latency_ms: float | None = None
+    ram_bytes: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The bounds in words."""
+        bounds = [f"drop <= {self.drop:g} points"]
+        bounds += [f"size <= {bytes_text(self.size_bytes)}"] if self.size_bytes is not None else []
+        bounds += [f"latency <= {ms_text(self.latency_ms)}"] if self.latency_ms is not None else []
+        bounds += [f"RAM <= {bytes_text(self.ram_bytes)}"] if self.ram_bytes is not None else []
+        return ", ".join(bounds)
+
+
+def drop_of(given: Amount | None) -> float:
+    """Points that may be lost: 0.5, "0.5" and "0.5%" are the same; the default for None.
+
+    Raises:
+        ParameterError: it is no such number.
+    """
+    if given is None:
+        return DEFAULT_MAX_DROP
+    hint = "write 0.5%; a number alone counts points of percent"
+    points = _amount(given, _POINTS, "drop", hint)
+    if not 0 <= points <= 100:
+        raise ParameterError(f"a drop of at most {points:g} points makes no sense", hint="give 0 to 100")
+    return points
+
+
+def budget_of(
+    max_drop: Amount | None = None,
+    max_size: Amount | None = None,
+    max_latency: Amount | None = None,
+    max_ram: Amount | None = None,
+) -> Budget:
+    """The budget that words say together.
+
+    Args:
+        max_drop: points of percent, see `drop_of`.
+        max_size, max_ram: bytes, or with a unit: "100KB" (1000 bytes each), "64KiB" (1024).
+        max_latency: milliseconds, or with a unit: "20ms", "500us".
+
+    Raises:
+        ParameterError: one of them is no such amount, or none that a model can keep.
+    """
+    in_bytes = "write 100KB, 1.5MB or 64KiB; a number alone counts bytes"
+    in_time = "write 20ms, 500us or 0.5s; a number alone counts milliseconds"
+    return Budget(
+        drop_of(max_drop),
+        _bound(max_size, _BYTES, "size", "a file of at most {:g} bytes", in_bytes),
+        _bound(max_latency, _MILLISECONDS, "time", "a run of at most {:g} ms", in_time),
+        _bound(max_ram, _BYTES, "size", "memory of at most {:g} bytes", in_bytes),
+    )
+
+
+def _bound(
+    given: Amount | None, units: Mapping[str, float], kind: str, words: str, hint: str
+) -> float | None:
+    if given is None:
+        return None
+    found = _amount(given, units, kind, hint)
+    # Written so that what is no number is refused, too.
+    if not 0 < found < math.inf:
+        raise ParameterError(f"{words.format(found)} makes no sense", hint=f"give more than 0: {hint}")
+    return found
+
+
+def _amount(given: Amount, units: Mapping[str, float], kind: str, hint: str) -> float:
+    """A number in the first of some units.
+
+    Raises:
+        ParameterError: it is none, or its unit is another.
+    """
+    if isinstance(given, str):
+        match = _AMOUNT.fullmatch(given)
+        # By lower case: kB and KB are both common, and there are no megaseconds here.
+        unit = units.get(match[2].lower()) if match else None
+        if match is None or unit is None:
+            raise ParameterError(f"'{given}' is no {kind}", hint=hint)
+        return float(match[1]) * unit
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise ParameterError(f"{given!r} is no {kind}", hint=hint)
+    return float(given)
+
+
+def bytes_text(count: float) -> str:
+    """`54.0 kB`, with three digits and more."""
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= factor:
+            return f"{count / factor:,.{1 if count >= 10 * factor else 2}f} {unit}"
+    return f"{count:g} bytes"
+
+
+def ms_text(ms: float) -> str:
+    """`12.3 ms`, in microseconds below one millisecond."""
+    return f"{1000 * ms:.3g} us" if ms < 1 else f"{ms:.3g} ms"

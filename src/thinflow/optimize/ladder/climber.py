@@ -1,0 +1,338 @@
+"""The climb: every candidate made, measured and kept, one after the other; then the best made once more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Generic
+
+from thinflow.bench.latency import benchmark
+from thinflow.bench.machine import this_machine
+from thinflow.errors import ThinflowError
+from thinflow.ir.digest import graph_digest
+from thinflow.ir.graph import Graph
+from thinflow.onnx import program as onnx
+from thinflow.optimize.job_inputs import JobInputs, make_folder
+from thinflow.optimize.ladder.budget import Budget
+from thinflow.optimize.ladder.candidates import FLOAT, Candidate, candidates
+from thinflow.optimize.ladder.choice import choose
+from thinflow.optimize.ladder.measured import Latency, Measured, on_one_clock
+from thinflow.optimize.ladder.result import Ladder
+from thinflow.optimize.ladder.store import Store, digest_of, samples_digest
+from thinflow.optimize.maker import M, ModelMaker, ModelPair, Q
+from thinflow.optimize.quality import Quality
+from thinflow.optimize.samples import Samples
+from thinflow.optimize.trial_runs import first_sample, require_ours
+from thinflow.optimize.trials import Climb
+from thinflow.program.arena import arena_bytes
+from thinflow.quantize.recipe_file import RecipeFile, recipe_text
+from thinflow.tflite import model as tflite
+from thinflow.typing import Progress
+
+
+class LadderInterrupted(KeyboardInterrupt):
+    """Somebody pressed Ctrl-C; the message says what is kept, and how to go on."""
+
+
+@dataclass(frozen=True)
+class Ground(Generic[M, Q]):
+    """What every candidate is made from and judged by.
+
+    Attributes:
+        make: a maker of models by effort.
+        model: the float one, proven.
+        job: inputs of the main job.
+        calibration, evaluation: samples for the model's graph.
+        end_to_end: as for `compare_models`.
+    """
+
+    make: Callable[[str], ModelMaker[M, Q]]
+    model: M
+    job: JobInputs
+    calibration: Samples
+    evaluation: Samples
+    end_to_end: bool
+
+    @property
+    def original(self) -> Graph:
+        return self.job.graph
+
+    @property
+    def is_timed(self) -> bool:
+        """True if latency is to be measured."""
+        return self.job.options.measure and self.job.options.seconds > 0
+
+    def about(self) -> Iterator[str]:
+        """What all results depend on."""
+        model, options = self.model, self.job.options
+        yield digest_of(model.content)
+        yield graph_digest(self.original)
+        yield samples_digest(self.calibration)
+        yield samples_digest(self.evaluation)
+        for package in ("ai-edge-litert", "onnxruntime") if model.runtime else ():
+            yield _version_of(package)
+        yield f"{self.end_to_end} {self.is_timed} {options.threads[0]} {options.seconds}"
+        yield str(this_machine()) if self.is_timed else ""
+
+
+def _version_of(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def climbed(ground: Ground[M, Q], schemes: Sequence[str], effort: str, budget: Budget) -> ModelPair[M, Q]:
+    """The float model and the best smaller one within a budget, with all that it was chosen from.
+
+    Args:
+        schemes: that are tried.
+        effort: the largest that is tried.
+
+    Raises:
+        LadderInterrupted: by Ctrl-C; what was measured is kept.
+        ThinflowError: no smaller model could be made.
+    """
+    return _Climber(ground, budget).climb(candidates(schemes, effort))
+
+
+class _Climber(Generic[M, Q]):
+    def __init__(self, ground: Ground[M, Q], budget: Budget) -> None:
+        self._ground, self._budget = ground, budget
+        maker = ground.make("none")
+        self._folder = ground.job.folder / "ladder" / maker.order
+        self._store = Store(self._folder, ground.about())
+        self._float_path = self._folder / f"float32{maker.suffix}"
+        self._found: dict[str, Measured] = {}
+        self._fresh: list[tuple[Candidate, float]] = []
+        self._errors: list[ThinflowError] = []
+        self._pairs: dict[str, ModelPair[M, Q]] = {}
+
+    # --- one after the other ------------------------------------------------------------------------------
+
+    def climb(self, tried: Sequence[Candidate]) -> ModelPair[M, Q]:
+        make_folder(self._folder)
+        try:
+            with self._float_file():
+                for number, candidate in enumerate(tried):
+                    self._found[candidate.name] = self._kept(candidate) or self._new(tried, number)
+                return self._chosen({c.name: c for c in tried})
+        except KeyboardInterrupt:
+            raise LadderInterrupted(
+                f"{len(self._found)} of {len(tried)} candidates are measured and kept in {self._folder};"
+                " the same command goes on from there"
+            ) from None
+
+    @contextmanager
+    def _float_file(self) -> Iterator[None]:
+        """The float model as a file, to be timed beside; nothing but results is left behind."""
+        # What a killed run left of files that it was about to write.
+        for left in self._folder.glob(".*.part"):
+            left.unlink(missing_ok=True)
+        maker = self._ground.make("none")
+        try:
+            size = maker.write(self._ground.model, self._float_path)
+            self._float = Measured(
+                FLOAT, FLOAT, "", size_bytes=size, ram_bytes=arena_bytes(_blocks(self._ground.model.program))
+            )
+            yield
+        finally:
+            for path in self._folder.glob(f"*{maker.suffix}"):
+                path.unlink(missing_ok=True)
+
+    def _kept(self, candidate: Candidate) -> Measured | None:
+        """The result that another run left."""
+        return self._store.read(candidate.stem, _text(candidate), candidate.effort)
+
+    def _new(self, tried: Sequence[Candidate], number: int) -> Measured:
+        candidate, started = tried[number], time.monotonic()
+        progress = self._progress(tried, number)
+        try:
+            found = self._measured(candidate, progress)
+        except ThinflowError as error:
+            # Samples that do not fit are the user's to mend; what a scheme cannot do is a finding.
+            require_ours(error, self._ground.job.data)
+            self._errors.append(error)
+            found = Measured(candidate.name, candidate.scheme, candidate.effort, failure=error.message)
+        seconds = time.monotonic() - started
+        self._fresh.append((candidate, seconds))
+        found = replace(found, seconds=seconds)
+        self._keep(found, candidate)
+        return found
+
+    def _keep(self, found: Measured, candidate: Candidate) -> None:
+        graph = self._ground.original
+        file = RecipeFile(found.recipe, Path(graph.path or "").name, graph_digest(graph))
+        self._store.write(found, candidate.stem, _text(candidate), candidate.effort, file)
+
+    def _progress(self, tried: Sequence[Candidate], number: int) -> Progress | None:
+        """Tells which candidate is made, how far all are, and how long the rest may take."""
+        tell = self._ground.job.options.progress
+        if tell is None:
+            return None
+        left = _readable(self._seconds_left(tried[number:]))
+        done, total = sum(c.cost for c in tried[:number]), sum(c.cost for c in tried)
+        where = f"{tried[number].name} ({number + 1} of {len(tried)}{left})"
+
+        def told(_done: int, _total: int, label: str) -> None:
+            # Steps of one candidate begin at 0 again and again, so the bar stands still meanwhile.
+            tell(int(100 * done), int(100 * total), f"{where}: {label}")
+
+        told(0, 0, "quantizing")
+        return told
+
+    def _seconds_left(self, left: Sequence[Candidate]) -> float | None:
+        """What the rest takes, by what was made in this run; None before anything was."""
+        spent = sum(seconds for _, seconds in self._fresh)
+        cost = sum(candidate.cost for candidate, _ in self._fresh)
+        if not cost:
+            return None
+        total = 0.0
+        for one in left:
+            like = [seconds for candidate, seconds in self._fresh if candidate.effort == one.effort]
+            total += sum(like) / len(like) if like else one.cost * spent / cost
+        return total
+
+    # --- one candidate ------------------------------------------------------------------------------------
+
+    def _measured(self, candidate: Candidate, progress: Progress | None) -> Measured:
+        """A candidate made and measured.
+
+        Raises:
+            ThinflowError: it cannot be made, or does not run.
+        """
+        ground, maker = self._ground, self._ground.make(candidate.effort)
+        made = maker.quantize(ground.model, ground.calibration, candidate.recipe, progress=progress)
+        digest = digest_of(made.content)
+        twin = next((m for m in self._found.values() if m.digest == digest and m.is_own), None)
+        if twin is not None:
+            return replace(twin, name=candidate.name, effort=candidate.effort, same_as=twin.name)
+        pair = maker.judged(
+            ground.model,
+            made,
+            ground.original,
+            ground.evaluation,
+            progress=progress,
+            end_to_end=ground.end_to_end,
+        )
+        return self._figures(candidate, pair)
+
+    def _figures(self, candidate: Candidate, pair: ModelPair[M, Q]) -> Measured:
+        """All figures of a pair's smaller model."""
+        made, quality = pair.quantized, pair.qualities[pair.maker.names[1]]
+        way: Climb = made.way
+        return Measured(
+            candidate.name,
+            candidate.scheme,
+            candidate.effort,
+            recipe=way.recipe,
+            digest=digest_of(made.content),
+            size_bytes=len(made.content),
+            ram_bytes=arena_bytes(_blocks(made.quantized.program)),
+            quality=quality,
+            latency=self._latency(pair),
+            failure="it gives NaN or infinity where the model gives numbers" if quality.not_finite else "",
+            trials=way.trials,
+            warnings=list(made.warnings),
+            note=way.note,
+        )
+
+    def _latency(self, pair: ModelPair[M, Q]) -> Latency | None:
+        """The time of a pair's smaller model, in turns with the float one; None if it is not to be measured.
+
+        Raises:
+            KeyboardInterrupt: it was interrupted.
+        """
+        ground, options = self._ground, self._ground.job.options
+        if not ground.is_timed:
+            return None
+        path = self._folder / f"candidate{pair.maker.suffix}"
+        pair.maker.write(pair.quantized, path, check=pair.maker.open_file)
+        core = ground.model.core
+        found = benchmark(
+            [path, self._float_path],
+            threads=options.threads[:1],
+            seconds=options.seconds,
+            feeds=first_sample(ground.job, {path: core, self._float_path: core}),
+            peaks=False,
+            memory=False,
+        )
+        if found.interrupted:
+            raise KeyboardInterrupt
+        ratio = found.ratio(path, self._float_path)
+        return Latency(ratio.a.median_ms, ratio.b.median_ms, ratio.interval.low, ratio.interval.high)
+
+    # --- the best -----------------------------------------------------------------------------------------
+
+    def _chosen(self, tried: dict[str, Candidate]) -> ModelPair[M, Q]:
+        """The pair that is shipped, made once more by its recipe; it is what was measured, byte for byte."""
+        while True:
+            found = on_one_clock(self._found)
+            measured = [self._float_record(found), *found.values()]
+            choice = choose(measured, self._budget)
+            if choice is None:
+                why = next((m.failure for m in found.values() if m.failure), "there is no scheme to try")
+                raise self._errors[0] if self._errors else ThinflowError(why)
+            candidate = tried[choice.smaller.name]
+            pair = self._pairs.get(candidate.name) or self._made_again(candidate)
+            if digest_of(pair.quantized.content) == choice.smaller.digest:
+                break
+            # What comes out differently is another model: it is measured, and all are compared once more.
+            self._found[candidate.name] = self._figures(candidate, pair)
+            self._keep(self._found[candidate.name], candidate)
+        notes = [note for note in (self._store.note, self._reused(tried)) if note]
+        ladder = Ladder(self._ground.model.runtime, self._budget, measured, choice, notes)
+        return replace(pair, ladder=ladder)
+
+    def _made_again(self, candidate: Candidate) -> ModelPair[M, Q]:
+        ground, kept = self._ground, self._found[candidate.name]
+        pair = ground.make("none").pair(
+            ground.model,
+            ground.original,
+            ground.calibration,
+            ground.evaluation,
+            kept.recipe,
+            progress=ground.job.options.progress,
+            end_to_end=ground.end_to_end,
+        )
+        made = replace(pair.quantized, warnings=kept.warnings, way=Climb(kept.recipe, kept.trials, kept.note))
+        self._pairs[candidate.name] = replace(pair, quantized=made)
+        return self._pairs[candidate.name]
+
+    def _float_record(self, found: dict[str, Measured]) -> Measured:
+        """The float model as a candidate: the one that all others are measured beside."""
+        times = [m.latency.float_ms for m in found.values() if m.latency is not None]
+        latency = Latency(times[0], times[0], 1.0, 1.0) if times else None
+        judged = next((m.quality for m in found.values() if m.is_own), Quality())
+        # It answers as the graph does: that was proven before.
+        quality = replace(
+            Quality(judged.samples, outputs=judged.outputs, part=judged.part),
+            same_answer=None if judged.same_answer is None else judged.samples,
+            correct=judged.correct_before,
+            correct_before=judged.correct_before,
+        )
+        return replace(self._float, quality=quality, latency=latency)
+
+    def _reused(self, tried: dict[str, Candidate]) -> str:
+        there = len(tried) - len(self._fresh)
+        return f"{there} of {len(tried)} results are of an earlier run" if there else ""
+
+
+def _text(candidate: Candidate) -> str:
+    """A candidate's recipe as text, to tell it from others."""
+    return recipe_text(RecipeFile(candidate.recipe))
+
+
+def _blocks(program: tflite.Program | onnx.Program) -> Iterable[Any]:
+    return program.programs() if isinstance(program, onnx.Program) else program.subgraphs
+
+
+def _readable(seconds: float | None) -> str:
+    """`, about 2 min left`; "" before anything is known."""
+    if seconds is None:
+        return ""
+    return f", about {seconds:.0f} s left" if seconds < 100 else f", about {seconds / 60:.0f} min left"
