@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
@@ -204,17 +205,15 @@ def _sensitivity_lines(losses: list[dict[str, Any]]) -> list[str]:
     """A table of the layers that lose most when they alone are rounded."""
     if not losses:
         return []
-    # Inputs are no operators: the name of what reads them goes with --keep-float.
-    shown = [
-        loss["name"] if loss["keep"] in ("", loss["name"]) else f"{loss['name']} (keep {loss['keep']})"
-        for loss in losses[:SHOWN]
-    ]
+    shown = [loss["name"] for loss in losses[:SHOWN]]
     width = max(map(len, shown))
     lines = [f"  {'rounded alone':{width}}  weights   output"]
     for name, loss in zip(shown, losses[:SHOWN], strict=True):
         cells = [_decibels(loss["weights_db"]), _decibels(loss["output_db"])]
         lines.append(f"  {name:{width}}  {cells[0]:>7}  {cells[1]:>7}")
-    return lines
+    # Rounding an output is spared only where what reads it is float, too.
+    names = [shlex.quote(glob.escape(name)) for name in losses[0]["keep"]]
+    return [*lines, f"  to spare the first: {' '.join(f'--keep-float {name}' for name in names)}"]
 
 
 def _decibels(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -31,14 +32,15 @@ class LayerLoss:
         code: LiteRT op; "input" for the model's inputs.
         weights_db: signal to noise of the output with its weights rounded, in decibels; None without weights.
         output_db: the same with its output rounded; None in schemes that leave activations float.
-        keep: what keeps it float by its name: itself, or the first operator that reads an input.
+        keep: names of operators that, all in float, spare the model this loss: what reads the output is
+            among them where rounding that is the worse, since integers would be made for it.
     """
 
     name: str
     code: str
     weights_db: float | None
     output_db: float | None
-    keep: str = ""
+    keep: tuple[str, ...] = ()
 
     @property
     def worst_db(self) -> float:
@@ -86,9 +88,12 @@ def sensitivity(
             weights_db = meter.sqnr(simulated(program, {operator: weights[operator]}, {}))
         if own:
             output_db = meter.sqnr(simulated(program, {}, own))
-        # An input stays float where its reader does: that is the name to give, as inputs are no operators.
-        keeper = operator or next(iter(readers.get(tensors[0], ())), (None, 0))[0]
-        found.append(LayerLoss(name, code, weights_db, output_db, names_of(keeper)[0] if keeper else ""))
+        own_loss = math.inf if weights_db is None else weights_db
+        touching = [] if operator is None else [operator]
+        if output_db is not None and output_db <= own_loss:
+            touching += [o for t in tensors for o, _ in readers.get(t, ())]
+        keep = tuple(dict.fromkeys(names_of(o)[0] for o in touching if names_of(o)))
+        found.append(LayerLoss(name, code, weights_db, output_db, keep))
         if progress is not None:
             progress(number + 1, len(layers), "rounding layer by layer")
     return sorted(found, key=lambda loss: loss.worst_db)
