@@ -65,7 +65,7 @@ _CHOICES: Mapping[str, Mapping[str, str]] = {
     "rounding": ROUNDING,
 }
 
-_PATTERNS = ("skip_nodes", "weights_only")
+_PATTERNS = ("skip_nodes", "weights_only", "eight_bits")
 """Fields with patterns for names of operators."""
 
 
@@ -83,6 +83,8 @@ class Recipe:
             node and of each output.
         weights_only: patterns, as in `skip_nodes`, for layers that stay float with their weights stored as
             int8, for schemes with integer activations.
+        eight_bits: patterns, as in `skip_nodes`, for layers whose weights keep eight bits in the scheme
+            "int4_weights".
         input_type, output_type: what the model's float inputs and outputs become, see `BORDER_TYPES`.
         columns: a key of `COLUMNS`; the scheme "int8" alone looks at it.
         few_samples: below this many calibration samples there is a warning.
@@ -103,6 +105,7 @@ class Recipe:
     skip_ops: frozenset[str] = frozenset()
     skip_nodes: tuple[str, ...] = ()
     weights_only: tuple[str, ...] = ()
+    eight_bits: tuple[str, ...] = ()
     input_type: str = "float32"
     output_type: str = "float32"
     columns: str = "off"
@@ -131,6 +134,11 @@ class Recipe:
             raise ParameterError(
                 f"weights_only says which layers stay float, and scheme '{self.scheme}' leaves all of them",
                 hint=f"leave it out, or choose {' or '.join(sorted(NEEDS_SAMPLES))}",
+            )
+        if self.eight_bits and self.scheme != "int4_weights":
+            raise ParameterError(
+                f"eight_bits says which weights have more than four, and scheme '{self.scheme}' has none",
+                hint="leave it out, or choose int4_weights",
             )
         # Written so that what is no number is refused, too.
         if not self.looked_at >= 1:
@@ -188,6 +196,10 @@ class Recipe:
         """True if an operator stays float and its weights become integers."""
         return not self.why_skipped(operator) and self._matching("weights_only", operator) != ""
 
+    def keeps_eight_bits(self, operator: Operator[Any]) -> bool:
+        """True if a layer's weights have eight bits though others have four."""
+        return self._matching("eight_bits", operator) != ""
+
     def _matching(self, field_name: str, operator: Operator[Any]) -> str:
         """A pattern of a field that names an operator, as a reason; empty if there is none."""
         for pattern in getattr(self, field_name):
@@ -210,7 +222,7 @@ class Recipe:
             ParameterError: with the closest name.
         """
         names = list(dict.fromkeys(name for o in operators for name in names_of(o)))
-        for pattern in (*self.skip_nodes, *self.weights_only):
+        for pattern in (p for field_name in _PATTERNS for p in getattr(self, field_name)):
             if not _matches(pattern, names):
                 hint = closest(pattern, names) or "sensitivity lists the layers there are"
                 raise ParameterError(f"no operator of the {runtime} model is called '{pattern}'", hint=hint)

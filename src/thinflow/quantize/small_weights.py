@@ -64,7 +64,8 @@ def weights_only(program: Program, recipe: Recipe) -> Storing:
     scheme = _Unpacked(recipe)
     if recipe.scheme == "int4_weights":
         # As is common below eight bits: the input and the answer meet these two layers directly.
-        scheme.in_four_bits = frozenset(_layers(program)[1:-1])
+        between = _layers(program)[1:-1]
+        scheme.in_four_bits = frozenset(o for o in between if not recipe.keeps_eight_bits(o))
     return scheme
 
 
