@@ -46,17 +46,17 @@ def test_the_layer_with_the_most_noise_comes_first() -> None:
     program, feeds = net()
     layers = costly_layers(Fit(program, feeds, feeds), RECIPE)
     # The first and the last layer have eight bits already.
-    assert sorted(layer.pattern for layer in layers) == [f"dense[[]{n}]" for n in (1, 2, 3, 4)]
-    assert layers[0].pattern == "dense[[]2]"
+    assert sorted(layer.pattern for layer in layers) == [f"dense[{n}]" for n in (1, 2, 3, 4)]
+    assert layers[0].pattern == "dense[2]"
     assert layers[0].noise > 3 * layers[1].noise
     assert {layer.bytes for layer in layers} == {64 * 64 // 2}
 
 
 def test_layers_that_have_eight_bits_are_not_named_again() -> None:
     program, feeds = net()
-    kept = Recipe(scheme="int4_weights", eight_bits=("dense[[]2]",))
+    kept = Recipe(scheme="int4_weights", eight_bits=("dense[2]",))
     layers = costly_layers(Fit(program, feeds, feeds), kept)
-    assert sorted(layer.pattern for layer in layers) == [f"dense[[]{n}]" for n in (1, 3, 4)]
+    assert sorted(layer.pattern for layer in layers) == [f"dense[{n}]" for n in (1, 3, 4)]
 
 
 def test_what_fits_is_taken_and_what_does_not_is_passed_over() -> None:
@@ -88,5 +88,5 @@ def test_a_climb_takes_them_where_they_are_worth_the_room(monkeypatch: pytest.Mo
     program, feeds = net()
     monkeypatch.setattr(bits, "_ROOM", (0.2,))
     made = climb(Goal(program, {}), feeds, RECIPE, "default")
-    assert made.recipe.eight_bits == ("dense[[]2]",)
-    assert any(t.what == "dense[[]2] in eight bits" and t.kept for t in made.trials)
+    assert made.recipe.eight_bits == ("dense[2]",)
+    assert any(t.what == "dense[2] in eight bits" and t.kept for t in made.trials)

@@ -6,7 +6,6 @@ those with the most noise for each byte, as long as they fit.
 
 from __future__ import annotations
 
-import glob
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -58,7 +57,7 @@ def costly_layers(fit: Fit[Program], recipe: Recipe, *, threads: int = 2) -> lis
         if weights is None or not names_of(operator) or np.array_equal(rounded, eight[operator]):
             continue
         noise = 10 ** (-meter.sqnr(simulated(program, {operator: rounded}, {})) / 10)
-        found.append(Costly(glob.escape(names_of(operator)[0]), noise, rounded.size // 2))
+        found.append(Costly(names_of(operator)[0], noise, rounded.size // 2))
     return sorted(found, key=lambda layer: -layer.noise / layer.bytes)
 
 

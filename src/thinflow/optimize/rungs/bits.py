@@ -23,7 +23,8 @@ def eight_bits(best: Best) -> Iterator[Candidate]:
     layers = costly_layers(best.fit, best.recipe)
     # Most constants become a half of a byte each.
     size = sum(t.array().size for t in main_block(best.fit.program).constants()) / 2
-    before, tried = best.recipe.eight_bits, {()}
+    before = best.recipe.eight_bits
+    tried: set[tuple[str, ...]] = {()}
     for part in _ROOM:
         chosen = tuple(layer.pattern for layer in worth_eight_bits(layers, part * size))
         if chosen not in tried:
