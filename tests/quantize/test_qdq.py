@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.quantize.onnx_programs import Net, constant_named, optimized_codes, run
+from tests.quantize.programs import sqnr
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError
 from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.quantize.calibrate import calibrate
@@ -158,6 +159,17 @@ def test_tails_stay_float() -> None:
     result = net.quantize(y)
     assert [o.code for o, _ in result.float_operators] == ["Reshape", "Softmax"]
     assert {why for _, why in result.float_operators} == {"its results are wanted in float only"}
+
+
+def test_joined_heads_have_ranges_of_their_own() -> None:
+    net = Net(*SHAPE)
+    wide = net.op("Mul", net.conv(net.x), np.float32(100))
+    shape = (SHAPE[0], 8, *SHAPE[2:])
+    program = net.quantize(net.op("Concat", wide, net.conv(net.x), axis=1, shape=shape)).program
+    feed = net.samples()[0]
+    wanted, found = (run(p, feed)[0] for p in (net.program, program))
+    assert sqnr(wanted[:, :4], found[:, :4]) > 25
+    assert sqnr(wanted[:, 4:], found[:, 4:]) > 25
 
 
 def test_nodes_can_be_skipped() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def place(
     _keep_rows(placement, kernels, neighbours)
     # What ONNX Runtime computes in float between two pairs, it finds by itself.
     if recipe.leaves("scores") and recipe.output_type == "float32" and not kernels.floats_are_free:
-        _keep_scores(placement, kernels, neighbours)
+        _keep_scores(placement, kernels, neighbours, observed)
     if recipe.leaves("slow") and kernels.slower:
         inputs = block.inputs if recipe.input_type != "float32" else ()
         outputs = block.outputs if recipe.output_type != "float32" else ()
@@ -141,10 +142,17 @@ def _keep_rows(placement: Placement, kernels: Kernels, neighbours: Neighbours) -
                 placement[operator] = "it is added to the sums of the product"
 
 
-def _keep_scores(placement: Placement, kernels: Kernels, neighbours: Neighbours) -> None:
-    """Keep float what squashes numbers into a range of its own behind the last layer, and what follows it.
+def _keep_scores(
+    placement: Placement,
+    kernels: Kernels,
+    neighbours: Neighbours,
+    observed: Collection[Any] | Mapping[Any, Any],
+) -> None:
+    """Keep float, behind the last layer, what squashes numbers into a range of its own, what joins numbers of
+    unlike ranges, and what follows it.
 
-    Of a softmax 256 steps keep no small probability and make ties of large ones.
+    Of a softmax 256 steps keep no small probability and make ties of large ones. Boxes of 0 to 300 joined
+    with scores of 0 to 1 leave the scores one step; each in floats by itself, they cost no more.
     """
     late: set[Any] = set()
     for operator in reversed(list(placement)):
@@ -154,9 +162,25 @@ def _keep_scores(placement: Placement, kernels: Kernels, neighbours: Neighbours)
     for operator, why in placement.items():
         kernel = kernels.table.get(operator.code)
         squashes = kernel is not None and kernel.fixed is not None
-        if not why and operator in late and (squashes or not kept.isdisjoint(operator.inputs)):
+        apart = squashes or _joins_unlike(operator, kernels, observed)
+        if not why and operator in late and (apart or not kept.isdisjoint(operator.inputs)):
             placement[operator] = WANTED_IN_FLOAT
             kept.update(operator.outputs)
+
+
+def _joins_unlike(
+    operator: Operator, kernels: Kernels, observed: Collection[Any] | Mapping[Any, Any]
+) -> bool:
+    """True if one scale for all inputs and the output takes a bit or more from one of them."""
+    kernel = kernels.table.get(operator.code)
+    if kernel is None or not kernel.same_scale or not isinstance(observed, Mapping):
+        return False
+    ranges = [observed[t] for t in kernels.computed_inputs(operator) if t in observed]
+    if len(ranges) < 2:
+        return False
+    whole = reduce(lambda a, b: a.union(b), ranges)
+    # What is always 0 loses nothing.
+    return any(0 < 2 * one.width <= whole.width for one in ranges)
 
 
 def _keep_islands(placement: Placement, kernels: Kernels) -> None:

@@ -55,7 +55,7 @@ result."""
 
 FLOAT_PARTS = {
     "slow": "operators whose integer kernel takes longer than float and the way there and back",
-    "scores": "softmax, sigmoid and the like that make the answers, and what follows them",
+    "scores": "softmax, sigmoid and joints of unlike ranges that make the answers, and what follows them",
 }
 """What can be left to float beside integers. A model that takes and gives integers has none of it."""
 
