@@ -18,7 +18,7 @@ from thinflow.program.model import Operator
 from thinflow.quantize.kernels import Kernels, is_float
 from thinflow.quantize.macs import kernels_of, main_block, multiplications
 from thinflow.quantize.recipe import Quantized, names_of
-from thinflow.quantize.runners import Feed, LiteRTRunner, OnnxRunner, Runner, real_numbers
+from thinflow.quantize.runners import Feed, real_numbers, runner_of
 from thinflow.tflite import model as tflite
 from thinflow.typing import Array
 
@@ -46,7 +46,7 @@ def _measured(before: Any, made: Quantized[Any], feeds: Iterable[Feed], threads:
     count = int(np.clip(_MULTIPLICATIONS / each, 1, _SAMPLES))
     after = made.program if isinstance(before, onnx.Program) else with_float_borders(made.program)
     pairs = dict(_pairs(before, after))
-    exact, rounded = _runner(before, list(pairs), threads), _runner(after, list(pairs.values()), threads)
+    exact, rounded = runner_of(before, list(pairs), threads), runner_of(after, list(pairs.values()), threads)
     found = LayerErrors()
     scores = dict.fromkeys(pairs, Score())
     for number, feed in enumerate(islice(feeds, count)):
@@ -90,12 +90,6 @@ def _pairs(
         twin = next((there[name] for name in names if name in there), None)
         if is_float(tensor) and twin is not None and tensor in wanted:
             yield tensor, twin
-
-
-def _runner(program: tflite.Program | onnx.Program, watched: list[Any], threads: int) -> Runner:
-    if isinstance(program, onnx.Program):
-        return OnnxRunner(program, watched, threads)
-    return LiteRTRunner(program, threads)
 
 
 def _layers(

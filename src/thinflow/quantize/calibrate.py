@@ -21,7 +21,7 @@ from thinflow.quantize.kernels import onnx as onnx_kernels
 from thinflow.quantize.observers import Observer
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import PLAIN, Recipe
-from thinflow.quantize.runners import Feed, LiteRTRunner, OnnxRunner, Runner
+from thinflow.quantize.runners import Feed, Runner, runner_of
 from thinflow.tflite import model as tflite
 from thinflow.typing import Array, Progress
 
@@ -91,8 +91,9 @@ def opened(program: tflite.Program | onnx.Program, threads: int = 1) -> tuple[Ru
     if isinstance(program, onnx.Program):
         # ONNX Runtime fuses less around every tensor that it has to give out.
         watched = list(dict.fromkeys(_near_kernels(program, onnx_kernels.INT8_KERNELS)))
-        return OnnxRunner(program, watched, threads), watched
-    return LiteRTRunner(program, threads), _activations(program.subgraphs[0])
+    else:
+        watched = _activations(program.subgraphs[0])
+    return runner_of(program, watched, threads), watched
 
 
 def watch_program(
@@ -104,12 +105,7 @@ def watch_program(
     progress: Progress | None = None,
 ) -> Calibration:
     """Let observers of one's own see tensors of a float program; see `calibrate`."""
-    runner: Runner = (
-        OnnxRunner(program, list(watched), threads)
-        if isinstance(program, onnx.Program)
-        else LiteRTRunner(program, threads)
-    )
-    return watch(runner, watched, (), feeds, Recipe(), progress=progress)
+    return watch(runner_of(program, watched, threads), watched, (), feeds, Recipe(), progress=progress)
 
 
 def watch(

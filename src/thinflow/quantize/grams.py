@@ -15,7 +15,7 @@ from thinflow.quantize.calibrate import watch
 from thinflow.quantize.macs import multiplications
 from thinflow.quantize.products import Product
 from thinflow.quantize.recipe import Recipe
-from thinflow.quantize.runners import Feed, LiteRTRunner, OnnxRunner, Runner
+from thinflow.quantize.runners import Feed, runner_of
 from thinflow.quantize.weights import memory_key
 from thinflow.tflite import model as tflite
 from thinflow.typing import Array, Progress
@@ -192,12 +192,7 @@ def gather(
         layer.begin()
         for product in layer.products:
             watched.setdefault(product.x, Reader(samples)).readers.append((layer, product))
-    runner: Runner
-    if isinstance(program, onnx.Program):
-        runner = OnnxRunner(program, list(watched), threads)
-    else:
-        runner = LiteRTRunner(program, threads)
-    watch(runner, watched, (), feeds, Recipe(), progress=progress)
+    watch(runner_of(program, watched, threads), watched, (), feeds, Recipe(), progress=progress)
 
 
 class Some(Iterable[Feed]):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +27,10 @@ from thinflow.quantize.grams import (
     affordable_samples,
     layers_of,
 )
-from thinflow.quantize.parts import part_making
 from thinflow.quantize.products import Product, products
 from thinflow.quantize.recipe import Quantized, Recipe
 from thinflow.quantize.rounding import NEAREST, Grid, Rounding
-from thinflow.quantize.runners import Feed, LiteRTRunner, OnnxRunner, Runner
+from thinflow.quantize.runners import Feed, Runner, runner_of
 from thinflow.quantize.schemes import quantize_program
 from thinflow.quantize.steps import steps_of
 from thinflow.quantize.weights import memory_key
@@ -39,7 +38,6 @@ from thinflow.tflite import model as tflite
 from thinflow.typing import Array, Progress
 
 Key = tuple[Any, ...]
-P = TypeVar("P", bound=tflite.Program | onnx.Program)
 
 
 @dataclass(eq=False)
@@ -292,19 +290,11 @@ def _gather(
     ]
     if not pairs:
         return
-    beside = _runner(program, [before for _, before, _, _ in pairs], threads)
+    beside = runner_of(program, [before for _, before, _, _ in pairs], threads)
     watched: dict[Any, _PairReader] = {}
     for layer in chosen.values():
         layer.begin()
     for x, before, layer, product in pairs:
         watched.setdefault(x, _PairReader(len(feeds), beside, before)).readers.append((layer, product))
-    runner = _Both(_runner(made, list(watched), threads), beside)
+    runner = _Both(runner_of(made, watched, threads), beside)
     watch(runner, watched, (), feeds, Recipe(), progress=None)
-
-
-def _runner(program: P, watched: Sequence[Any], threads: int) -> Runner:
-    """Runs as much of a program as some tensors need."""
-    program = part_making(program, watched)
-    if isinstance(program, onnx.Program):
-        return OnnxRunner(program, list(watched), threads)
-    return LiteRTRunner(program, threads)

@@ -34,9 +34,11 @@ class Histogram:
             self.low, self.high = min(self.low, low), max(self.high, high)
         elif self.high > self.low:
             # float64: in float32 the difference of two large values may overflow.
-            places = (values.ravel().astype(np.float64) - self.low) * (BINS / (self.high - self.low))
+            places = np.subtract(values.ravel(), self.low, dtype=np.float64)
+            places *= BINS / (self.high - self.low)
             # A runtime may round differently the second time.
-            self.counts += np.bincount(np.clip(places, 0, BINS - 1).astype(np.int64), minlength=BINS)
+            np.clip(places, 0, BINS - 1, out=places)
+            self.counts += np.bincount(places.astype(np.intp), minlength=BINS)
         # Only one value was ever seen: there is no width to divide.
         else:
             self.counts[0] += values.size
