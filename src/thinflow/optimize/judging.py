@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -21,6 +22,28 @@ from thinflow.typing import Array, Progress
 _INTERPRETED, _AT_ITS_ENDS = "the part with the rest interpreted", "the part at its own ends"
 
 
+class KeptAnswers:
+    """Answers of the original graph by number of the sample, kept from one comparison to the next.
+
+    The interpreter takes many times as long for them as a runtime. Once they fill `most_bytes`, the others
+    are computed each time.
+    """
+
+    def __init__(self, most_bytes: int = 256_000_000) -> None:
+        self._room = most_bytes
+        self._kept: dict[int, list[Array]] = {}
+
+    def of(self, number: int, compute: Callable[[], list[Array]]) -> list[Array]:
+        """The answers to a sample, computed if they are not here."""
+        found = self._kept.get(number)
+        if found is None:
+            found = compute()
+            self._room -= sum(a.nbytes for a in found)
+            if self._room >= 0:
+                self._kept[number] = found
+        return found
+
+
 def compare_models(
     model: ConvertedModel[Any],
     contents: Mapping[str, bytes],
@@ -31,6 +54,7 @@ def compare_models(
     progress: Progress | None = None,
     end_to_end: bool = True,
     smaller: Mapping[str, SmallerModel[Any]] | None = None,
+    kept: KeptAnswers | None = None,
 ) -> dict[str, Quality]:
     """Quality of models (by name) for a runtime beside the original graph in the interpreter, end to end on
     all samples; or at the models' own ends, where the rest of the graph cannot run.
@@ -39,6 +63,7 @@ def compare_models(
 
     Args:
         smaller: those of the models whose logits are measured, too, beside those of `model`.
+        kept: the original's answers of comparisons before this one, with the same samples.
 
     Raises:
         EngineCrashed: the runtime crashed or hung on the first sample, which a child process tries first.
@@ -61,9 +86,11 @@ def compare_models(
     }
     # States are handed on to the next call, and are no answers of this one.
     shown = [i for i, v in enumerate(read) if v in without_states(judged, read)]
+    kept = KeptAnswers(0) if kept is None else kept
     for number, feed in enumerate(samples):
         # The original may want types that the runtime's graph had widened.
-        before = plan.run({(to := fed.get(v, v)): as_declared(to, a) for v, a in feed.items()})
+        given = {(to := fed.get(v, v)): as_declared(to, a) for v, a in feed.items()}
+        before = kept.of(number, partial(plan.run, given))
         arrays = core.before(feed)
         for name, runtime in runtimes.items():
             results = runtime.run(arrays)

@@ -27,6 +27,7 @@ from thinflow.optimize.converted import ConvertedModel, doubled
 from thinflow.optimize.core import Core, find_core, whole_with_texts
 from thinflow.optimize.coverage import WHOLE
 from thinflow.optimize.float_graph import require_numbers, settle_sizes
+from thinflow.optimize.judging import KeptAnswers
 from thinflow.optimize.maker import ModelMaker, ModelPair
 from thinflow.optimize.numeric_check import CALLS, check_calls, largest_difference, why_one_batch
 from thinflow.optimize.quantized import QuantizedModel, why_one_smaller_batch, with_float_borders
@@ -136,9 +137,10 @@ class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
         *,
         progress: Progress | None = None,
         end_to_end: bool = True,
+        kept: KeptAnswers | None = None,
     ) -> ModelPair[FloatModel, QuantizedModel]:
         made = super().judged(
-            model, quantized, original, evaluation, progress=progress, end_to_end=end_to_end
+            model, quantized, original, evaluation, progress=progress, end_to_end=end_to_end, kept=kept
         )
         # Single calls say nothing of errors that go round through the state.
         if model.core.states:

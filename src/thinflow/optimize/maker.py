@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.optimize.converted import ConvertedModel
-from thinflow.optimize.judging import compare_models
+from thinflow.optimize.judging import KeptAnswers, compare_models
 from thinflow.optimize.ladder.result import Ladder
 from thinflow.optimize.layer_noise import layer_errors
 from thinflow.optimize.numeric_check import why_one_batch
@@ -114,18 +114,21 @@ class ModelMaker(ABC, Generic[M, Q]):
         *,
         progress: Progress | None = None,
         end_to_end: bool = True,
+        kept: KeptAnswers | None = None,
     ) -> ModelPair[M, Q]:
         """The model and the same in fewer bits, both judged beside the original graph; all in memory.
 
         Args:
             calibration, evaluation: samples for the model's graph, to quantize with and to judge on.
-            end_to_end: as for `compare_models`.
+            end_to_end, kept: as for `compare_models`.
 
         Raises:
             EngineCrashed: the runtime does not survive one of them.
         """
         quantized = self.quantize(model, calibration, recipe, progress=progress)
-        made = self.judged(model, quantized, original, evaluation, progress=progress, end_to_end=end_to_end)
+        made = self.judged(
+            model, quantized, original, evaluation, progress=progress, end_to_end=end_to_end, kept=kept
+        )
         quantized.layers = layer_errors(quantized.quantized, model.feeds(evaluation))
         return made
 
@@ -138,6 +141,7 @@ class ModelMaker(ABC, Generic[M, Q]):
         *,
         progress: Progress | None = None,
         end_to_end: bool = True,
+        kept: KeptAnswers | None = None,
     ) -> ModelPair[M, Q]:
         """A float model and a smaller one, both judged beside the original graph; see `pair`."""
         contents = dict(zip(self.names, (model.content, quantized.comparable), strict=True))
@@ -149,6 +153,7 @@ class ModelMaker(ABC, Generic[M, Q]):
             progress=progress,
             end_to_end=end_to_end,
             smaller={self.names[1]: quantized},
+            kept=kept,
         )
         return ModelPair(self, model, quantized, qualities)
 

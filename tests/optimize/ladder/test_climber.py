@@ -11,6 +11,7 @@ import pytest
 
 import thinflow
 from thinflow.errors import ParameterError
+from thinflow.optimize import judging
 from thinflow.optimize.ladder import climber, measured
 from thinflow.optimize.ladder.climber import LadderInterrupted
 from thinflow.optimize.report import OptimizeReport
@@ -255,3 +256,21 @@ def test_one_sample_and_samples_with_nan(job: dict[str, Any], out: Path, tmp_pat
     bad = {"image": np.full((4, 8, 8, 1), np.nan, np.float32)}
     with pytest.raises(thinflow.FeedError):
         optimized(job, tmp_path / "nan", scheme="int8", max_drop=50, calibration=bad, test=None)
+
+
+def test_the_graph_answers_each_sample_once(
+    job: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = []
+    real = judging.Plan.run
+
+    def counted(self: Any, feeds: Any) -> Any:
+        runs.append(1)
+        return real(self, feeds)
+
+    monkeypatch.setattr(judging.Plan, "run", counted)
+    optimized(job, out, scheme="float16", max_drop=5)
+    one = len(runs)
+    optimized(job, out.parent / "more", scheme="auto", max_drop=5)
+    # Five more schemes, and no more than a few runs of the calibration's own.
+    assert len(runs) - 2 * one < 24

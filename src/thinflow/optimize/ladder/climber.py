@@ -17,6 +17,7 @@ from thinflow.ir.digest import graph_digest
 from thinflow.ir.graph import Graph
 from thinflow.onnx import program as onnx
 from thinflow.optimize.job_inputs import JobInputs, make_folder
+from thinflow.optimize.judging import KeptAnswers
 from thinflow.optimize.ladder.budget import Budget
 from thinflow.optimize.ladder.candidates import FLOAT, Candidate, candidates
 from thinflow.optimize.ladder.choice import choose
@@ -109,6 +110,7 @@ class _Climber(Generic[M, Q]):
         self._float_path = self._folder / f"float32{maker.suffix}"
         self._found: dict[str, Measured] = {}
         self._fresh: list[tuple[Candidate, float]] = []
+        self._answers = KeptAnswers()
         self._errors: list[ThinflowError] = []
         self._pairs: dict[str, ModelPair[M, Q]] = {}
 
@@ -218,6 +220,7 @@ class _Climber(Generic[M, Q]):
             ground.evaluation,
             progress=progress,
             end_to_end=ground.end_to_end,
+            kept=self._answers,
         )
         return self._figures(candidate, pair)
 
@@ -298,6 +301,7 @@ class _Climber(Generic[M, Q]):
             kept.recipe,
             progress=ground.job.options.progress,
             end_to_end=ground.end_to_end,
+            kept=self._answers,
         )
         made = replace(pair.quantized, warnings=kept.warnings, way=Climb(kept.recipe, kept.trials, kept.note))
         self._pairs[candidate.name] = replace(pair, quantized=made)

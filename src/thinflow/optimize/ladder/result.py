@@ -113,13 +113,18 @@ class Ladder:
         """Sentences below the table: what the marks mean, what failed, and which files are the same."""
         loss = "accuracy" if self.choice.best.quality.accuracy is not None else "equal answers"
         found = [
-            "> shipped, * on the front of size, time and quality, ! over the budget;"
-            f" loss in points of {loss}, RAM of activations"
+            "> shipped, * on the front of size, time and quality, ! over the budget",
+            f"loss in points of {loss}; RAM: activations and unpacked weights in one arena",
         ]
-        twins = [f"{m.name} = {m.same_as}" for m in self.measured if m.same_as]
-        found += [f"the same file: {', '.join(twins)}"] if twins else []
+        twins = [f"{m.name} is {m.same_as}" for m in self.measured if m.same_as]
+        more = f", and {len(twins) - _SHOWN} more" if len(twins) > _SHOWN else ""
+        found += [f"the same files: {', '.join(twins[:_SHOWN])}{more}"] if twins else []
         found += [f"{m.name}: {m.failure}" for m in self.measured if m.failure]
         return [*found, *self.notes]
+
+
+_SHOWN = 3
+"""Candidates without a file of their own that are told."""
 
 
 def aligned(rows: Sequence[Sequence[str]], *, numbers_from: int | None = None) -> list[str]:
