@@ -34,7 +34,7 @@ def lines_of(results: JobResults) -> list[str]:
         lines += [f"samples    {results.samples}", *_table_lines(results)]
         # Of made-up samples the table tells more than enough.
         told = [] if results.synthetic else quality_lines(results.int8_quality)
-        lines += [f"{results.recipe.scheme:11}{line}" for line in told]
+        lines += [f"{results.recipe.scheme:10} {line}" for line in told]
         lines.append(f"computed   {results.int8.shares.sentence}")
         lines += [f"layers     {results.int8.layers.sentence}"] if results.int8.layers.layers else []
         lines += [line for ladder in results.ladders for line in ("", *ladder.lines(), "")]
