@@ -71,7 +71,8 @@ def test_sigma_cuts_a_tail_where_that_pays() -> None:
     together = np.concatenate([*many, [60.0]]).astype(np.float64)
     low, high = watch("sigma", *many, np.float32([60.0]), k=6.0)
     assert low == together.min()
-    assert high == pytest.approx(together.mean() + 6 * together.std(), rel=1e-3)
+    # Not all values of large tensors are counted.
+    assert high == pytest.approx(together.mean() + 6 * together.std(), rel=5e-3)
     # Two deviations leave out one value of twenty, which costs more than finer steps bring.
     assert watch("sigma", *many, k=2.0) == (together.min(), max(m.max() for m in many))
 

@@ -14,6 +14,10 @@ from thinflow.typing import Array
 # 32 bins to the step between two int8 values: where a value lies within its bin moves an end of the range by
 # less than a sixteenth of the rounding error.
 BINS = 8192
+# Values of a tensor that are counted in one sample. Its extremes are exact, and of 60 samples as many still
+# show what lies beyond 99.999 % forty times; all values of MobileNet v2 would be a third of the time that
+# quantizing it takes.
+MOST_COUNTED = 1 << 16
 
 
 class Histogram:
@@ -24,7 +28,7 @@ class Histogram:
     def __init__(self) -> None:
         self.low, self.high = math.inf, -math.inf
         self.counts = np.zeros(BINS, np.int64)
-        self._walk = 0
+        self._walk = self._seen = 0
 
     def begin(self, walk: int) -> None:
         self._walk = walk
@@ -34,14 +38,27 @@ class Histogram:
             self.low, self.high = min(self.low, low), max(self.high, high)
         elif self.high > self.low:
             # float64: in float32 the difference of two large values may overflow.
-            places = np.subtract(values.ravel(), self.low, dtype=np.float64)
+            some, each = self._some(values)
+            places = np.subtract(some, self.low, dtype=np.float64)
             places *= BINS / (self.high - self.low)
             # A runtime may round differently the second time.
             np.clip(places, 0, BINS - 1, out=places)
-            self.counts += np.bincount(places.astype(np.intp), minlength=BINS)
+            self.counts += each * np.bincount(places.astype(np.intp), minlength=BINS)
         # Only one value was ever seen: there is no width to divide.
         else:
             self.counts[0] += values.size
+
+    def _some(self, values: Array) -> tuple[Array, int]:
+        """Evenly spread ones of many values, others in every sample, and how many each stands for."""
+        values = values.ravel()
+        step = values.size // MOST_COUNTED
+        if step <= 1:
+            return values, 1
+        # With no factor in common all channels, rows and columns are met alike.
+        while math.gcd(step, values.size) > 1:
+            step += 1
+        self._seen += 1
+        return values[self._seen % step :: step], step
 
     @property
     def edges(self) -> Array:
