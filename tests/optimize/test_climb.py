@@ -165,3 +165,19 @@ def test_spread_takes_evenly_from_any_number(count: int) -> None:
     assert len(kept) == count if count <= 16 else 8 <= len(kept) <= 16
     steps = {b - a for a, b in pairwise(kept)}
     assert len(steps) <= 1
+
+
+def test_what_the_climb_left_float_says_what_was_measured(
+    model_and_samples: tuple[FloatModel, Samples],
+) -> None:
+    model, given = model_and_samples
+    made = quantized_model(model, given, recipe=Recipe(skip_nodes=("fc1/*",)))
+    floats = {o.origin: why for o, why in made.quantized.float_operators}
+    assert floats["fc1/MatMul"] == "skip_nodes has 'fc1/*'"
+    (trial,) = [t for t in made.way.trials if t.what == "last layer in float"]
+    assert trial.kept
+    assert trial.gain_db is not None
+    assert floats["logits/MatMul"] == (
+        f"tried as 'last layer in float', which was worth {trial.gain_db:+.1f} ± {trial.error_db:.1f} dB"
+        " on samples held out"
+    )

@@ -14,7 +14,7 @@ from thinflow.optimize.gains import Gain, usual_db
 from thinflow.optimize.quality import Score
 from thinflow.optimize.rungs import Best, Rung, rungs
 from thinflow.optimize.sqnr import SqnrMeter, before_squashing
-from thinflow.optimize.trials import Climb, Trial
+from thinflow.optimize.trials import Climb, Trial, with_measured_reasons
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.fit import Fit
 from thinflow.quantize.macs import main_block, multiplications
@@ -214,12 +214,15 @@ class _Climber(Generic[P]):
         started = time.monotonic()
         scores = [score for fold in self._folds for score in fold.scores(recipe)]
         gain = None if by is None else Gain.between(self._scores, scores)
+        in_float = tuple(recipe.reasons_beside(self._best.recipe))
         is_kept = by is None or gain is None or gain.believed(by.usual_db) >= by.worth_db
         if is_kept:
             self._best.recipe, self._scores = recipe, scores
         seconds = time.monotonic() - started
         agreement = reduce(Score.plus, scores).agreement
-        self._trials.append(Trial(what, usual_db(scores), is_kept, agreement, seconds, *(gain or ())[:2]))
+        told = dict(zip(("gain_db", "error_db"), gain or (), strict=False))
+        trial = Trial(what, usual_db(scores), is_kept, agreement, seconds, **told, in_float=in_float)
+        self._trials.append(trial)
 
 
 @dataclass(frozen=True)
@@ -271,6 +274,7 @@ def smaller_program(
     way = Climb(recipe) if made_up else climb(goal, few, recipe, effort, progress)
     fit = goal.fit(feeds, few, progress)
     quantized = fit.quantized(way.recipe)
+    quantized.float_operators = with_measured_reasons(quantized.float_operators, way.trials)
     quantized.source = fit.rescaling(way.recipe).program
     if way.recipe.rescale != recipe.rescale:
         way.note = " ".join(filter(None, [way.note, _rescaling_note(fit.rescaling(way.recipe), way.trials)]))

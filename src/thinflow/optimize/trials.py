@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from thinflow.ir.brief import brief_repr
 from thinflow.quantize.recipe import PLAIN, Recipe
@@ -21,6 +22,7 @@ class Trial:
         seconds: that it took.
         gain_db: over the best before it; None of the first.
         error_db: standard error of the gain. Of a gain that is smaller, what is usual counts for more.
+        in_float: reasons that a recipe gives for what it leaves float, where this trial is behind them.
     """
 
     what: str
@@ -30,6 +32,13 @@ class Trial:
     seconds: float = 0.0
     gain_db: float | None = None
     error_db: float = 0.0
+    in_float: tuple[str, ...] = ()
+
+    @property
+    def why_float(self) -> str:
+        """The reason for what it leaves float, with what was measured."""
+        gain = "" if self.gain_db is None else f", which was worth {_gain(self)} dB on samples held out"
+        return f"tried as '{self.what}'{gain}"
 
 
 @brief_repr
@@ -46,6 +55,14 @@ class Climb:
     recipe: Recipe = PLAIN
     trials: list[Trial] = field(default_factory=list)
     note: str = ""
+
+
+def with_measured_reasons(
+    float_operators: Sequence[tuple[Any, str]], trials: Sequence[Trial]
+) -> list[tuple[Any, str]]:
+    """Operators that stay float and why: not what the recipe says, but why the climb had it say so."""
+    found = {why: trial.why_float for trial in trials if trial.kept for why in trial.in_float}
+    return [(operator, found.get(why, why)) for operator, why in float_operators]
 
 
 _WIDTH = 24

@@ -200,11 +200,20 @@ class Recipe:
         """True if a layer's weights have eight bits though others have four."""
         return self._matching("eight_bits", operator) != ""
 
+    def reasons_beside(self, other: Recipe) -> list[str]:
+        """What `why_float` says of patterns that another recipe does not have."""
+        return [
+            _reason(field_name, pattern)
+            for field_name in _PATTERNS
+            for pattern in getattr(self, field_name)
+            if pattern not in getattr(other, field_name)
+        ]
+
     def _matching(self, field_name: str, operator: Operator[Any]) -> str:
         """A pattern of a field that names an operator, as a reason; empty if there is none."""
         for pattern in getattr(self, field_name):
             if _matches(pattern, names_of(operator)):
-                return f"{field_name} has '{pattern}'"
+                return _reason(field_name, pattern)
         return ""
 
     def for_names(self, names: Collection[str]) -> Recipe:
@@ -226,6 +235,10 @@ class Recipe:
             if not _matches(pattern, names):
                 hint = closest(pattern, names) or "sensitivity lists the layers there are"
                 raise ParameterError(f"no operator of the {runtime} model is called '{pattern}'", hint=hint)
+
+
+def _reason(field_name: str, pattern: str) -> str:
+    return f"{field_name} has '{pattern}'"
 
 
 def _matches(pattern: str, names: Collection[str]) -> bool:
