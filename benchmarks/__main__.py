@@ -1,8 +1,9 @@
 """`python -m benchmarks [NAME ...] [--quick] [--list]`: the table of budgets; all in RESULTS.md.
 
 Some have tables of their own and take minutes: `python -m benchmarks ptq` compares eight-bit models with
-those of other tools, `ptq_cost` measures what making them takes, `ptq_rungs` what each rung of a climb
-brings, and `int8_kernels` times LiteRT's integer kernels beside its float ones.
+those of other tools, `ptq_cost` measures what making them takes, `ptq_doctor` what is said of spoilt samples,
+`ptq_rungs` what each rung of a climb brings, and `int8_kernels` times LiteRT's integer kernels beside its
+float ones.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ BUSY = 0.5
 APART = {
     "ptq": "benchmarks.ptq.compare",
     "ptq_cost": "benchmarks.ptq.cost",
+    "ptq_doctor": "benchmarks.ptq.doctor",
     "ptq_rungs": "benchmarks.ptq.rungs",
     "int8_kernels": "benchmarks.int8_kernels",
 }

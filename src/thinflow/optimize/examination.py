@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,8 @@ from thinflow.ir.graph import Graph
 from thinflow.onnx.program import Program as OnnxProgram
 from thinflow.optimize.climb import Goal, judged_db
 from thinflow.optimize.converted import ConvertedModel
-from thinflow.optimize.optimized_graph import is_far, times_as_in_training
+from thinflow.optimize.first_norm import Gap, first_norm
+from thinflow.optimize.optimized_graph import LOOKED_AT
 from thinflow.optimize.quality import is_ranked
 from thinflow.optimize.quantized import SmallerModel
 from thinflow.optimize.samples import Samples, one_sample
@@ -25,7 +26,7 @@ from thinflow.optimize.stated_usage import usage_of
 from thinflow.program.model import Tensor
 from thinflow.quantize.calibrate import opened
 from thinflow.quantize.doctor import findings
-from thinflow.quantize.doctor.exam import Exam, Extremes
+from thinflow.quantize.doctor.exam import Change, Exam, Extremes, changed_input, holds_numbers
 from thinflow.quantize.doctor.findings import Finding
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.runners import Feed
@@ -62,7 +63,7 @@ def examine(
     given, samples = data
     try:
         exam = _exam(model, samples, tested, recipe)
-        exam.norm_times = None if given.synthetic else times_as_in_training(original, given)
+        exam.norm_gap = None if given.synthetic else _norm_gap(original, given)
         exam.usage = usage_of(original)
         found = findings(exam)
     # Whatever cannot be run here is refused with its own words where it is needed.
@@ -70,8 +71,27 @@ def examine(
         logger.debug("samples were not examined: %s", error.message)
         return []
     # Of pictures that go in with a wrong range `picture_warnings` tells.
-    is_told = given.scaling is not None and is_far(exam.norm_times)
+    if given.scaling is None or exam.norm_gap is None or not any(f.check == "scale" for f in found):
+        return found
+    gap = exam.norm_gap(lambda x: x)
+    is_told = gap is not None and Gap(*gap).is_far
     return [finding for finding in found if not (is_told and finding.check == "scale")]
+
+
+def _norm_gap(graph: Graph, samples: Samples) -> Callable[[Change], Gap | None] | None:
+    """What the first batch norm of a graph sees of samples with something done to them."""
+    norm = first_norm(graph)
+    if norm is None:
+        return None
+    feeds = list(islice(samples, LOOKED_AT))
+
+    def gap(change: Change) -> Gap | None:
+        def changed(array: Array) -> Array:
+            return changed_input(array, change) if holds_numbers(array) else array
+
+        return norm.gap({v: changed(a) for v, a in feed.items()} for feed in feeds)
+
+    return gap
 
 
 def _exam(model: ConvertedModel[Any], samples: Samples, tested: Samples, recipe: Recipe) -> Exam:

@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-import numpy as np
-
 from thinflow.analysis.summary import Summary
 from thinflow.analysis.training_mode import switch_notes
-from thinflow.errors import ThinflowError, UnsupportedOp
-from thinflow.interpreter import Plan
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.order import execution_order
-from thinflow.ir.tensor import Tensor
+from thinflow.ir.graph import Graph
 from thinflow.load.frozen import opening_notes
 from thinflow.ops.traits import Trait, has
+from thinflow.optimize.first_norm import constant, first_norm
 from thinflow.optimize.float_graph import float_graph, is_ready_for_litert, restore_control_flow, type_notes
 from thinflow.optimize.job_inputs import JobInputs
 from thinflow.optimize.samples import Samples, doubts_of, rebind
@@ -101,12 +97,8 @@ def optimized_graph(job: JobInputs) -> OptimizedGraph:
 # to 1 make that spread 128 times as large, whatever the pictures show.
 
 
-_LOOKED_AT = 8
+LOOKED_AT = 8
 """Samples: the pictures of one scene differ in light, not in their range."""
-# Pixels of 0..255 in place of -1..1 are spread 127.5 times as wide, in place of 0..1 255 times. On a scale
-# of factors 8 lies between those and 1, where a set of other pictures should be.
-_FAR = 8.0
-"""Times as large or small as in training: what other pictures do not do, and a wrong range does."""
 _SCALES = Trait.ADD | Trait.BIAS_ADD | Trait.DIVIDE
 _MOVES = Trait.PASSES_THROUGH | Trait.RESHAPE | Trait.PAD
 
@@ -121,72 +113,20 @@ def picture_warnings(graph: Graph, samples: Samples) -> list[str]:
     if samples.scaling is None:
         return []
     shown = samples.scaling.range_text()
-    times = times_as_in_training(graph, samples)
-    if times is not None and is_far(times):
-        how = f"{times:.0f} times as large" if times > 1 else f"{1 / times:.0f} times as small"
+    norm = first_norm(graph)
+    gap = None if norm is None else norm.gap(islice(samples, LOOKED_AT))
+    if gap is not None and gap.is_far:
+        how = f"{gap.times:.0f} times as large" if gap.times > 1 else f"{1 / gap.times:.0f} times as small"
         return [
             f"pictures go in as {shown}, and the first batch norm sees numbers {how} as in training: the "
             "model seems to expect another range; --mean 127.5 --std 127.5 gives -1..1, --std 255 gives 0..1"
         ]
-    if samples.unscaled and times is None and not _scales_by_itself(graph):
+    if samples.unscaled and gap is None and not _scales_by_itself(graph):
         return [
             f"pictures go in as {shown}, since no scaling was given; if the model expects another range, "
             "--mean 127.5 --std 127.5 gives -1..1, --std 255 gives 0..1"
         ]
     return []
-
-
-def is_far(times: float | None) -> bool:
-    """True if numbers are so much larger or smaller than in training that it is no chance."""
-    return times is not None and not 1 / _FAR < times < _FAR
-
-
-def times_as_in_training(graph: Graph, samples: Samples) -> float | None:
-    """Spread of the first batch norm's input over that in training; None if there is none to be told."""
-    norm = _first_norm(graph)
-    if norm is None:
-        return None
-    # Input 4 of (x, scale, offset, mean, variance), or input 2 of (x, mean, variance, beta, gamma).
-    variance = _constant(norm.inputs[4 if has(norm.op, Trait.FUSED_BATCH_NORM) else 2])
-    if variance is None:
-        return None
-    x = norm.inputs[0]
-    try:
-        plan = Plan(graph, [x], graph.inputs)
-        rows = [plan.run(dict(feed))[0] for feed in islice(samples, _LOOKED_AT)]
-    except ThinflowError:
-        return None
-    # The graph came as it is: attributes read from a file are bytes, those set here text.
-    channel_axis = 1 if norm.get("data_format") in (b"NCHW", "NCHW") else -1
-    columns = [np.moveaxis(row, channel_axis, -1).reshape(-1, variance.size or 1) for row in rows]
-    seen = np.concatenate(columns).astype(np.float64).var(axis=0)
-    trained = variance.numpy().astype(np.float64).reshape(-1)
-    # Dead channels have a variance of 0, and say nothing.
-    known = (trained > 0) & (seen > 0)
-    # The median: a few channels may well see what training did not show them.
-    return float(np.sqrt(np.median(seen[known] / trained[known]))) if known.any() else None
-
-
-def _constant(value: Value) -> Tensor | None:
-    """The constant behind a value, which frozen graphs read through an Identity; None if it is computed."""
-    node = value.node
-    while node.op == "Identity" and node.inputs:
-        node = node.inputs[0].node
-    return node.tensor
-
-
-def _first_norm(graph: Graph) -> Node | None:
-    """The batch norm in inference mode that comes first in the graph's order and reads an input with no other
-    in between.
-    """
-    behind: set[Node] = {v.node for v in graph.inputs}
-    for node in execution_order(graph):
-        if not has(node.op, Trait.BATCH_NORM):
-            behind.update({node} if any(v.node in behind for v in node.inputs) else ())
-        elif node.inputs[0].node in behind:
-            # A norm in training mode has no statistics; FusedBatchNorm trains unless it says otherwise.
-            return None if node.get("is_training", has(node.op, Trait.FUSED_BATCH_NORM)) else node
-    return None
 
 
 def _scales_by_itself(graph: Graph) -> bool:
@@ -196,7 +136,7 @@ def _scales_by_itself(graph: Graph) -> bool:
         for use in pending.pop().uses:
             others = [v for i, v in enumerate(use.node.inputs) if i != use.index]
             scales = has(use.node.op, _SCALES) or use.node.op in ("Sub", "Mul")
-            if scales and all(_constant(v) is not None for v in others):
+            if scales and all(constant(v) is not None for v in others):
                 return True
             moves = has(use.node.op, _MOVES) or use.node.op in ("Cast", "Transpose")
             if use.index == 0 and moves:

@@ -116,3 +116,28 @@ def test_judges_that_reach_farther_than_the_ranges() -> None:
     (said,) = [f for f in found("residual", given * 0.2 - 0.1, test * 1.5) if f.check == "clipping"]
     assert "samples to judge on reach" in said.sentence
     assert said.measured
+
+
+@pytest.mark.parametrize("name", ["mobile", "residual", "points", "plain"])
+def test_numbers_of_half_the_span(name: str) -> None:
+    """0 to 1 where a network was trained on -1 to 1, and the other way round: no size gives that away."""
+    x = data.drawn_for(name, 64, data.CALIBRATION).x
+    other, mend = ((x + 1) / 2, "2 x - 1") if x.min() < 0 else (x * 2 - 1, "(x + 1) / 2")
+    (said,) = found(name, other)
+    assert said.check == "scale"
+    assert mend in said.mend
+    assert said.measured
+
+
+def test_colours_normalised_as_for_another_network() -> None:
+    x = (data.drawn_for("gated", 64, data.CALIBRATION).x + 1) / 2
+    normalised = (x - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    (said,) = found("gated", normalised)
+    assert "normalised as those of ImageNet where -1 to 1 is expected" in said.sentence
+    assert "the first batch norm sees" in said.sentence
+
+
+def test_samples_that_are_all_nearly_one() -> None:
+    x = data.drawn_for("points", 64, data.CALIBRATION).x
+    nearly = x[:1] + 1e-4 * np.random.default_rng(0).normal(size=x.shape)
+    assert [said.check for said in found("points", nearly)] == ["duplicates"]

@@ -21,7 +21,7 @@ def colours(exam: Exam) -> Iterator[Finding]:
     if not exam.is_enough or not exam.ranked or not exam.inputs:
         return
     shapes = [arrays[0].shape for arrays in exam.inputs.values()]
-    axes = [_colour_axis(shape) for shape in shapes]
+    axes = [colour_axis(shape) for shape in shapes]
     if None in axes:
         return
     axis = axes[0] or 0
@@ -39,7 +39,7 @@ def colours(exam: Exam) -> Iterator[Finding]:
         )
 
 
-def _colour_axis(shape: tuple[int, ...]) -> int | None:
+def colour_axis(shape: tuple[int, ...]) -> int | None:
     """The axis of three colours in a picture; None if it is none."""
     if len(shape) not in (3, 4):
         return None

@@ -25,6 +25,8 @@ _LONG, _SOUND, _ROW, _ROWS_SEEN = 8, 1000, 64, 256
 are looked at."""
 _TWINS = 0.02
 """Distance of two samples over the usual one, below which they are nearly the same."""
+_SAME = 0.004
+"""The same over what a sample varies within itself: a step of eight bits."""
 _LOOKED_AT = 4096
 """Numbers of a sample that tell whether it is another one."""
 _LOST_DB = 6.0
@@ -114,13 +116,16 @@ def duplicates(exam: Exam) -> Iterator[Finding]:
     if not exam.is_enough or not exam.inputs:
         return
     rows = np.stack([_row([a[i] for a in exam.inputs.values()]) for i in range(len(exam.feeds))])
+    own = np.sqrt(np.square(rows - rows.mean(1, keepdims=True)).sum(1))
     rows = rows - rows.mean(0)
     # |a - b|^2 = |a|^2 + |b|^2 - 2ab, without an array of all pairs' differences.
     squares = np.square(rows).sum(1)
     distances = np.sqrt(np.maximum(squares[:, None] + squares[None] - 2 * rows @ rows.T, 0))
     pairs = distances[np.triu_indices(len(rows), 1)]
     np.fill_diagonal(distances, np.inf)
-    is_twin = distances.min(1) <= _TWINS * float(np.median(pairs))
+    # Where all are alike, there is no usual distance: they then differ by next to nothing of themselves.
+    nearest = distances.min(1)
+    is_twin = (nearest <= _TWINS * float(np.median(pairs))) | (nearest <= _SAME * own)
     if is_twin.mean() <= _MANY:
         return
     first = int(np.argmax(is_twin))

@@ -20,6 +20,10 @@ _A_TENSOR = 16
 """Numbers below which an input is a parameter, such as a rate or a size."""
 
 
+Change = Callable[[Array], Array]
+"""What is tried with an input."""
+
+
 @dataclass(frozen=True)
 class Extremes:
     """The extremes of each tensor for each sample.
@@ -51,7 +55,9 @@ class Exam:
         extremes_of: gives the extremes of all tensors for samples.
         noise: gives the signal to quantization noise in decibels with ranges from the first samples, judged
             on the second; None where no ranges are needed.
-        norm_times: spread of what the first batch norm sees over that in training; None if nothing tells.
+        norm_gap: gives, with something done to inputs of many numbers, how what the first batch norm sees
+            differs from training: its spread over that of training, and a divergence in nats; None if nothing
+            tells.
         usage: what the model's file says of its use.
         synthetic: whether samples were made up.
     """
@@ -65,7 +71,7 @@ class Exam:
     ranked: bool = False
     extremes_of: Callable[[Sequence[Feed]], Extremes] | None = None
     noise: Callable[[Sequence[Feed], Sequence[Feed]], float] | None = None
-    norm_times: float | None = None
+    norm_gap: Callable[[Change], tuple[float, float] | None] | None = None
     usage: Usage = field(default_factory=Usage)
     synthetic: bool = False
 
@@ -78,7 +84,7 @@ class Exam:
     def inputs(self) -> dict[str, list[Array]]:
         """Inputs of floats that hold more than a few numbers -> their array for each sample."""
         first = self.feeds[0] if self.feeds else {}
-        names = [n for n, a in first.items() if a.dtype.kind == "f" and a.size >= _A_TENSOR]
+        names = [n for n, a in first.items() if holds_numbers(a)]
         return {name: [np.asarray(feed[name]) for feed in self.feeds] for name in names}
 
     def spans(self, name: str) -> tuple[float, float]:
@@ -91,14 +97,14 @@ class Exam:
         """float64 [samples, classes] probabilities of the answers as samples are."""
         return probabilities(self.run(self.feeds))
 
-    def scores_of(self, change: Callable[[Array], Array]) -> Array:
+    def scores_of(self, change: Change) -> Array:
         """The same with inputs of many numbers changed."""
         return probabilities(self.run(self.changed(change)))
 
-    def changed(self, change: Callable[[Array], Array]) -> list[dict[str, Array]]:
+    def changed(self, change: Change) -> list[dict[str, Array]]:
         """The samples with inputs of many numbers changed."""
         return [
-            {n: np.asarray(change(a), a.dtype) if n in self.inputs else a for n, a in feed.items()}
+            {n: changed_input(a, change) if n in self.inputs else a for n, a in feed.items()}
             for feed in self.feeds
         ]
 
@@ -115,6 +121,16 @@ class Exam:
             return None
         lost = self.noise(right, judged) - self.noise(given, judged)
         return lost if math.isfinite(lost) else None
+
+
+def holds_numbers(array: Array) -> bool:
+    """True for an input of floats that holds more than a few numbers."""
+    return array.dtype.kind == "f" and array.size >= _A_TENSOR
+
+
+def changed_input(array: Array, change: Change) -> Array:
+    """An input with something done to it, in its own type."""
+    return np.asarray(change(array), array.dtype)
 
 
 def probabilities(outputs: Sequence[Array]) -> Array:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from thinflow.quantize.doctor import check
+from thinflow.quantize.doctor.colours import colour_axis
 from thinflow.quantize.doctor.exam import Exam, information
 from thinflow.quantize.doctor.findings import Finding
 from thinflow.typing import Array
@@ -51,6 +52,20 @@ SMALL = (
         "scale them as x / 127.5 - 1 once, or not at all (pictures: leave out --mean and --std)",
     ),
 )
+SHIFTED = (
+    Rescaling(
+        "of 0 to 1 where -1 to 1 is expected",
+        lambda x: x * 2 - 1,
+        "scale them as 2 x - 1 (pictures: --mean 127.5 --std 127.5)",
+    ),
+    Rescaling(
+        "of -1 to 1 where 0 to 1 is expected",
+        lambda x: (x + 1) / 2,
+        "scale them as (x + 1) / 2 (pictures: --std 255)",
+    ),
+)
+# Mean and deviation of the pictures of ImageNet, red first, as torchvision's models are fed.
+_MEAN, _STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 # Inputs that are scaled right lie around 1; spectra and the like reach 100. Below this nothing can be 255
 # times too large.
 _MAY_BE_LARGE = 8.0
@@ -60,10 +75,16 @@ ALIVE, DULL = 0.3, 0.1
 """Nats that answers to right samples tell at least; share of what they could tell, that wrong ones reach."""
 # A norm or a logarithm in front takes any scale: such a model is alive at the next smaller scale, too.
 _STILL_ALIVE = 0.5
+# What right samples tell is at most 1.1 times as much with another scaling.
+_SHARPER = 1.3
+"""Times as much that answers have to tell with another scaling."""
 # 1 / 127.5 is 0.008.
 _AROUND = 0.01
-_FAR = 8.0
-"""Times as large or small as in training: what other samples do not do, and a wrong scale does."""
+# Right samples of benchmarks/ptq are 0.00 to 0.01 nats from training, those of one class up to 0.09; 0..1 in
+# place of -1..1 is 0.3 to 1.0, the other way round 0.8 to 3.5.
+_APART, _MENDED = 0.2, 0.25
+"""Nats from which on the first batch norm's input is not that of training; share of them that is left with
+what mends it, at most."""
 
 
 @check(order=20, group="answers")
@@ -72,9 +93,12 @@ def scale(exam: Exam) -> Iterator[Finding]:
     if not exam.is_enough or not exam.inputs:
         return
     name = max(exam.inputs, key=lambda n: exam.inputs[n][0].size)
-    found = _by_span(exam.spans(name)) or (_by_answers(exam, name) if exam.ranked else None)
-    if found is None and exam.norm_times is not None and not 1 / _FAR < exam.norm_times < _FAR:
-        found = _by_norm(exam.norm_times, exam.spans(name))
+    gap = None if exam.norm_gap is None else exam.norm_gap(lambda x: x)
+    # A norm that sees what it saw in training leaves no doubt, whatever the answers are.
+    if gap is not None and gap[1] < _APART:
+        return
+    found = _by_span(exam.spans(name)) or (None if gap is None else _by_norm(exam, name, *gap))
+    found = found or (_by_answers(exam, name) if exam.ranked else None)
     if found is None:
         return
     right, evidence = found
@@ -109,6 +133,11 @@ def _by_answers(exam: Exam, name: str) -> tuple[Rescaling, str] | None:
         told, right = _best(exam, SMALL)
         if told >= 0.6 * most:
             return right, f"its answers hardly differ ({given:.2f} nats, scaled up {told:.2f})"
+    ways = tuple(way for way in _possible(exam, name) if way in SHIFTED)
+    if ways and exam.norm_gap is None:
+        told, right = _best(exam, ways)
+        if told >= max(_SHARPER * given, 0.6 * most):
+            return right, f"its answers tell less than they could ({given:.2f} nats, so scaled {told:.2f})"
     return None
 
 
@@ -119,9 +148,50 @@ def _best(exam: Exam, ways: tuple[Rescaling, ...]) -> tuple[float, Rescaling]:
     return told[best], ways[best]
 
 
-def _by_norm(times: float, spans: tuple[float, float]) -> tuple[Rescaling, str]:
-    how = f"{times:.0f} times as large" if times > 1 else f"{1 / times:.0f} times as small"
-    evidence = f"the first batch norm sees numbers {how} as in training"
-    ways = LARGE if times > 1 else SMALL
-    # The second way of each moves zero, and is for numbers that lie on one side of it.
-    return ways[1 if times < 1 and spans[1] < 0 else 0], evidence
+def _by_norm(exam: Exam, name: str, times: float, nats: float) -> tuple[Rescaling, str] | None:
+    """The scaling that gives the first batch norm what it saw in training, and the evidence.
+
+    Args:
+        times, nats: how what it sees differs.
+    """
+    if exam.norm_gap is None:
+        return None
+    ways = [*_possible(exam, name), *LARGE, *SMALL]
+    tried = [(found[1], number) for number, way in enumerate(ways) if (found := exam.norm_gap(way.change))]
+    least, best = min(tried, default=(np.inf, 0))
+    # Of one loud sample less is left, too: right is what comes near to training.
+    if least > min(_MENDED * nats, _APART):
+        return None
+    how = ""
+    if not 0.5 < times < 2:
+        how = f"{times:.0f} times as large" if times > 1 else f"{1 / times:.0f} times as small"
+        how = f"numbers {how} as in training, "
+    return ways[best], (
+        f"the first batch norm sees {how}{nats:.2g} nats from those of training"
+        f" (scaled otherwise {least:.2g})"
+    )
+
+
+def _possible(exam: Exam, name: str) -> list[Rescaling]:
+    """The scalings that samples may lack whose size gives nothing away."""
+    low, high = exam.spans(name)
+    found = []
+    if high <= 1 + _AROUND and low >= -1 - _AROUND:
+        found = [SHIFTED[0] if low >= -_AROUND else SHIFTED[1]]
+    shape = exam.inputs[name][0].shape
+    axis = colour_axis(shape)
+    if axis is None:
+        return found
+    sizes = [3 if number == axis % len(shape) else 1 for number in range(len(shape))]
+    mean, std = _MEAN.reshape(sizes), _STD.reshape(sizes)
+    torch = "(x - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225) of 0 to 1"
+    return [
+        *found,
+        Rescaling("not normalised", lambda x: (x - mean) / std, f"scale them as {torch}"),
+        Rescaling("normalised twice", lambda x: x * std + mean, f"scale them as {torch} once, or not at all"),
+        Rescaling(
+            "normalised as those of ImageNet where -1 to 1 is expected",
+            lambda x: (x * std + mean) * 2 - 1,
+            "scale them as 2 x - 1 of 0 to 1 (pictures: --mean 127.5 --std 127.5)",
+        ),
+    ]
