@@ -1,14 +1,17 @@
-"""Rungs for networks with loops."""
+"""Rungs for recurrent networks."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.quantize.cells import INPUTS, UNITS, cell
+from tests.quantize.programs import Builder
 from thinflow.ir.types import FLOAT
 from thinflow.optimize.rungs import Best
-from thinflow.optimize.rungs.recurrent import beside_cells
+from thinflow.optimize.rungs.recurrent import beside_cells, unrolled
 from thinflow.quantize.fit import Fit
+from thinflow.quantize.macs import unrolled_cells
 from thinflow.quantize.recipe import Recipe
 from thinflow.tflite.model import Operator, Program, Tensor
 
@@ -34,7 +37,7 @@ def network(wide: int) -> Program:
 
 
 def recipes(program: Program, recipe: Recipe) -> list[Recipe]:
-    return [c.recipe for c in beside_cells(Best(recipe, Fit(program, [], [])))]
+    return [c.recipe for c in beside_cells(Best(recipe, recipe, Fit(program, [], [])))]
 
 
 def test_layers_beside_a_loop_are_tried_in_float() -> None:
@@ -60,3 +63,37 @@ def test_networks_without_loops_are_left_alone() -> None:
     main.operators = main.operators[:1]
     main.outputs = main.operators[0].outputs
     assert recipes(program, Recipe()) == []
+
+
+def unrolled_network(steps: int) -> Program:
+    """h = tanh(W [x, h] + b), so many times, and a layer."""
+    b = Builder(3)
+    h, w, bias = b.input(1, 32), b.normal(32, 48, scale=0.15), b.normal(32, scale=0.1)
+    for _ in range(steps):
+        both = b.op("CONCATENATION", b.input(1, 16), h, axis=1, fused_activation_function="NONE")
+        h = b.op("TANH", b.op("FULLY_CONNECTED", both, w, bias))
+    return b.program(b.op("FULLY_CONNECTED", h, b.normal(4, 32), b.normal(4)))
+
+
+def unrolled_recipes(program: Program, recipe: Recipe) -> list[Recipe]:
+    return [c.recipe for c in unrolled(Best(recipe, recipe, Fit(program, [], [])))]
+
+
+def test_unrolled_cells_are_tried_with_ranges_of_each_run() -> None:
+    program = unrolled_network(4)
+    (found,) = unrolled_recipes(program, Recipe())
+    cells = tuple(o.origin for o in unrolled_cells(program))
+    assert found.dynamic_nodes == cells
+    assert len(cells) == 4
+    assert unrolled_recipes(program, found) == []
+    (rest,) = recipes(program, found)
+    assert rest.weights_only == (program.subgraphs[0].operators[-1].origin,)
+
+
+def test_three_layers_with_the_same_weights_are_no_recurrence() -> None:
+    assert unrolled_recipes(unrolled_network(3), Recipe()) == []
+
+
+@pytest.mark.parametrize("recipe", [Recipe(input_type="int8", output_type="int8"), Recipe(scheme="dynamic")])
+def test_unrolled_cells_of_other_models_stay(recipe: Recipe) -> None:
+    assert unrolled_recipes(unrolled_network(4), recipe) == []

@@ -12,7 +12,7 @@ from thinflow.ir.types import FLOAT, INT8
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.fit import Fit
 from thinflow.quantize.int8 import quantize_int8
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.recipe import Recipe, check_recipe
 from thinflow.quantize.rounding import Grid, Rounding
 from thinflow.tflite.model import Program
 
@@ -114,10 +114,37 @@ def test_a_name_that_nothing_has() -> None:
     assert error.value.hint.startswith("did you mean 'node3'")
 
 
+@pytest.mark.parametrize("scheme", ["int8", "int16x8"])
+def test_layers_with_ranges_of_each_run(scheme: str) -> None:
+    program = network()
+    result = quantize(program, scheme=scheme, dynamic_nodes=("node3",))
+    dense = result.program.subgraphs[0].operators[-1]
+    x, weights, bias = dense.inputs
+    assert (x.dtype, weights.dtype, bias.dtype, dense.outputs[0].dtype) == (FLOAT, INT8, FLOAT, FLOAT)
+    assert dense.options["asymmetric_quantize_inputs"]
+    assert result.float_operators == [(dense, "dynamic_nodes has 'node3'")]
+    assert weights.name in {d.tensor for d in result.decisions}
+    assert result.made[program.subgraphs[0].operators[-1]] is dense
+    x = samples(program)[0]["in0"]
+    assert sqnr(run(program, x)[0], run(result.program, x)[0]) > 25
+
+
+def test_what_both_fields_name_has_its_weights_unpacked() -> None:
+    result = quantize(network(), dynamic_nodes=("node*",), weights_only=("node3",))
+    assert codes(result.program)[-2:] == ["DEQUANTIZE", "FULLY_CONNECTED"]
+
+
+def test_onnx_has_no_layers_with_ranges_of_each_run() -> None:
+    with pytest.raises(ParameterError, match="dynamic_nodes names layers of LiteRT") as error:
+        check_recipe(Recipe(dynamic_nodes=("node3",)))
+    assert error.value.hint == "for .onnx use weights_only"
+
+
+@pytest.mark.parametrize("field", ["weights_only", "dynamic_nodes"])
 @pytest.mark.parametrize("scheme", ["float16", "int8_weights", "dynamic"])
-def test_schemes_without_integer_activations_have_no_use_for_it(scheme: str) -> None:
-    with pytest.raises(ParameterError, match="weights_only says which layers stay float") as error:
-        Recipe(scheme=scheme, weights_only=("node3",))
+def test_schemes_without_integer_activations_have_no_use_for_it(scheme: str, field: str) -> None:
+    with pytest.raises(ParameterError, match=f"{field} says which layers stay float") as error:
+        Recipe(scheme=scheme, **{field: ("node3",)})
     assert error.value.hint == "leave it out, or choose int16x8 or int8"
 
 

@@ -37,7 +37,7 @@ from thinflow.quantize.ranges import (
 )
 from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe, require_float
 from thinflow.quantize.rounding import NEAREST, Grid, Rounding
-from thinflow.quantize.small_weights import weights_only, with_small_bodies
+from thinflow.quantize.small_weights import dynamic, weights_only, with_small_bodies
 from thinflow.quantize.weights import LayerScales, memory_key, quantize_bias
 from thinflow.tflite.model import Operator, Program, Quantization, Signature, Subgraph, Tensor
 
@@ -86,13 +86,25 @@ def quantize_int8(
     subgraph = rewriter.finish()
     # What is stored is read by floats, whatever the model's own borders are.
     stored = replace(
-        recipe, scheme="int8_weights", weights_only=(), input_type="float32", output_type="float32"
+        recipe,
+        scheme="int8_weights",
+        weights_only=(),
+        dynamic_nodes=(),
+        input_type="float32",
+        output_type="float32",
     )
-    called = weights_only(program, stored)
-    called.rounding = rounding
-    subgraph, small = called.stored_in(
-        subgraph, {new for o, new in rewriter.made.items() if recipe.stores_weights(o)}
-    )
+    small: dict[Operator, Operator] = {}
+    decisions = with_merged_columns(subgraph, rewriter.decisions, recipe)
+    for field_name, scheme in (
+        ("weights_only", weights_only(program, stored)),
+        ("dynamic_nodes", dynamic(program, replace(stored, scheme="dynamic"))),
+    ):
+        scheme.rounding = rounding
+        # What both fields name is stored by the first.
+        named = {n for o, n in rewriter.made.items() if recipe.stores_weights(o, field_name)} - small.keys()
+        subgraph, now = scheme.stored_in(subgraph, named)
+        small |= now
+        decisions += scheme.decisions
     made = {
         o: small.get(new, new) for o, new in rewriter.made.items() if placement.get(o) == "" or new in small
     }
@@ -104,10 +116,7 @@ def quantize_int8(
         key: Signature(*({n: rewriter.interface.get(t, t) for n, t in side.items()} for side in signature))
         for key, signature in program.signatures.items()
     }
-    decisions = (
-        with_merged_columns(subgraph, rewriter.decisions, recipe) + called.decisions + bodies.decisions
-    )
-    return Quantized(result, decisions, kept_float, assignment.warnings, made)
+    return Quantized(result, decisions + bodies.decisions, kept_float, assignment.warnings, made)
 
 
 def _settle(

@@ -6,11 +6,14 @@ import math
 import re
 from typing import Any
 
+import numpy as np
+
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Block, Operator
 from thinflow.quantize.kernels import Kernels
 from thinflow.quantize.kernels import litert as litert_kernels
 from thinflow.quantize.kernels import onnx as onnx_kernels
+from thinflow.quantize.weights import memory_key
 from thinflow.tflite import model as tflite
 
 
@@ -26,12 +29,13 @@ def multiplications(program: tflite.Program | onnx.Program) -> dict[Operator[Any
 
 
 def recurrent_multiplications(program: tflite.Program | onnx.Program) -> int:
-    """Multiplications in loops of a known number of turns, and in LSTMs of one operator, in one run; of
-    LiteRT programs only.
+    """Multiplications in loops of a known number of turns, unrolled ones included, and in LSTMs of one
+    operator, in one run; of LiteRT programs only.
     """
     if isinstance(program, onnx.Program):
         return 0
-    found = 0
+    costs = multiplications(program)
+    found = sum(costs[operator] for operator in unrolled_cells(program))
     for operator in program.subgraphs[0].operators:
         if operator.code == "UNIDIRECTIONAL_SEQUENCE_LSTM":
             shape = operator.outputs[0].shape or ()
@@ -45,6 +49,19 @@ def recurrent_multiplications(program: tflite.Program | onnx.Program) -> int:
             each = sum(_layer(inner, litert_kernels.INT8_KERNELS) for inner in body.operators)
             found += each * _turns(program.subgraphs[operator.options["cond_subgraph_index"]])
     return found
+
+
+def unrolled_cells(program: tflite.Program) -> list[Operator[Any]]:
+    """The layers of the main block whose weights four or more layers read: steps of a recurrent network."""
+    kernels, readers = litert_kernels.INT8_KERNELS, dict[tuple[Any, ...], list[Operator[Any]]]()
+    for operator in program.subgraphs[0].operators:
+        if operator.code == "FULLY_CONNECTED" and (w := kernels.weights(operator)) is not None:
+            readers.setdefault(memory_key(np.asarray(w.array())), []).append(operator)
+    return [o for layers in readers.values() if len(layers) >= _STEPS for o in layers]
+
+
+_STEPS = 4
+"""Readers of the same weights: two may be the halves of a network that compares, a few its scales."""
 
 
 def _turns(condition: tflite.Subgraph) -> int:

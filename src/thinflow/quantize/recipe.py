@@ -65,8 +65,10 @@ _CHOICES: Mapping[str, Mapping[str, str]] = {
     "rounding": ROUNDING,
 }
 
-_PATTERNS = ("skip_nodes", "weights_only", "eight_bits")
+_PATTERNS = ("skip_nodes", "weights_only", "dynamic_nodes", "eight_bits")
 """Fields with patterns for names of operators."""
+_FLOAT_PATTERNS = ("weights_only", "dynamic_nodes")
+"""Those for layers between floats whose weights are integers."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Recipe:
             node and of each output.
         weights_only: patterns, as in `skip_nodes`, for layers that stay float with their weights stored as
             int8, for schemes with integer activations.
+        dynamic_nodes: patterns, as in `skip_nodes`, for layers of LiteRT that compute as in the scheme
+            "dynamic", for schemes with integer activations.
         eight_bits: patterns, as in `skip_nodes`, for layers whose weights keep eight bits in the scheme
             "int4_weights".
         input_type, output_type: what the model's float inputs and outputs become, see `BORDER_TYPES`.
@@ -105,6 +109,7 @@ class Recipe:
     skip_ops: frozenset[str] = frozenset()
     skip_nodes: tuple[str, ...] = ()
     weights_only: tuple[str, ...] = ()
+    dynamic_nodes: tuple[str, ...] = ()
     eight_bits: tuple[str, ...] = ()
     input_type: str = "float32"
     output_type: str = "float32"
@@ -130,11 +135,13 @@ class Recipe:
         for field_name in ("skip_ops", *_PATTERNS, "float_parts"):
             if isinstance(getattr(self, field_name), str):
                 raise ParameterError(f"{field_name} is a string", hint="give a collection of strings")
-        if self.weights_only and not self.needs_samples:
-            raise ParameterError(
-                f"weights_only says which layers stay float, and scheme '{self.scheme}' leaves all of them",
-                hint=f"leave it out, or choose {' or '.join(sorted(NEEDS_SAMPLES))}",
-            )
+        for field_name in _FLOAT_PATTERNS:
+            if getattr(self, field_name) and not self.needs_samples:
+                raise ParameterError(
+                    f"{field_name} says which layers stay float,"
+                    f" and scheme '{self.scheme}' leaves all of them",
+                    hint=f"leave it out, or choose {' or '.join(sorted(NEEDS_SAMPLES))}",
+                )
         if self.eight_bits and self.scheme != "int4_weights":
             raise ParameterError(
                 f"eight_bits says which weights have more than four, and scheme '{self.scheme}' has none",
@@ -190,11 +197,12 @@ class Recipe:
 
     def why_float(self, operator: Operator[Any]) -> str:
         """The choice that keeps an operator's arithmetic float; empty if there is none."""
-        return self.why_skipped(operator) or self._matching("weights_only", operator)
+        reasons = (self._matching(field_name, operator) for field_name in _FLOAT_PATTERNS)
+        return self.why_skipped(operator) or next(filter(None, reasons), "")
 
-    def stores_weights(self, operator: Operator[Any]) -> bool:
-        """True if an operator stays float and its weights become integers."""
-        return not self.why_skipped(operator) and self._matching("weights_only", operator) != ""
+    def stores_weights(self, operator: Operator[Any], field_name: str = "weights_only") -> bool:
+        """True if a field has an operator stay between floats, and its weights become integers."""
+        return not self.why_skipped(operator) and self._matching(field_name, operator) != ""
 
     def keeps_eight_bits(self, operator: Operator[Any]) -> bool:
         """True if a layer's weights have eight bits though others have four."""
@@ -337,6 +345,8 @@ def check_recipe(recipe: Recipe) -> None:
         )
     if recipe.skip_ops:
         raise ParameterError("skip_ops names LiteRT ops", hint="for .onnx use skip_nodes")
+    if recipe.dynamic_nodes:
+        raise ParameterError("dynamic_nodes names layers of LiteRT", hint="for .onnx use weights_only")
     if (recipe.input_type, recipe.output_type) != ("float32", "float32"):
         raise ParameterError("inputs and outputs of an ONNX model stay float32", hint="leave the types out")
 

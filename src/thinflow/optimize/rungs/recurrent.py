@@ -1,15 +1,38 @@
-"""Layers beside recurrent ones in float: cells give floats and read them, whatever computes their products.
+"""Recurrent networks: cells between floats, and what stands beside them.
 
 A loop is called with floats, and LiteRT finds the ranges inside of it in each step. Rounded once more on the
-way there are what a convolution gives it, and what a layer reads of it.
+way there are what a convolution gives it, and what a layer reads of it. Where a loop is unrolled, one range
+for all samples leaves the sums of each gate fewer bits than a range of each run, and what was rounded in one
+step is rounded again in all that follow.
 """
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator
+from dataclasses import replace
 
 from thinflow.optimize.rungs import Best, Candidate, in_float, rung
-from thinflow.quantize.macs import main_block, multiplications, recurrent_multiplications
+from thinflow.quantize.macs import main_block, multiplications, recurrent_multiplications, unrolled_cells
+from thinflow.quantize.recipe import names_of
+from thinflow.tflite.model import Program
+
+
+@rung(order=25, worth_db=1.0)
+def unrolled(best: Best) -> Iterator[Candidate]:
+    """The products of unrolled cells with ranges of each run: as fast, and the gates are not rounded."""
+    recipe, program = best.recipe, best.fit.program
+    if (
+        isinstance(program, Program)
+        and recipe.needs_samples
+        and "float32" in (recipe.input_type, recipe.output_type)
+    ):
+        cells = [o for o in unrolled_cells(program) if not recipe.why_float(o) and names_of(o)]
+        if cells:
+            names = [glob.escape(names_of(o)[0]) for o in cells]
+            kept = tuple(dict.fromkeys((*recipe.dynamic_nodes, *names)))
+            yield Candidate("unrolled cells with ranges of each run", replace(recipe, dynamic_nodes=kept))
+
 
 # The float kernel of a layer takes some two to three times as long as that in integers, and cells are slower
 # per multiplication than layers are: measured, a net whose convolutions have 1.3 times the multiplications of
