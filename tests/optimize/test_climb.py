@@ -11,7 +11,7 @@ import pytest
 
 from tests.quantize.programs import Builder, samples, uneven
 from thinflow import zoo
-from thinflow.errors import ParameterError
+from thinflow.errors import EngineUnavailable, ParameterError
 from thinflow.optimize import climb as climbing
 from thinflow.optimize.climb import EFFORTS, HOLD_OUT, Goal, climb, require_effort, smaller_program, spread
 from thinflow.optimize.float_graph import float_graph
@@ -105,6 +105,24 @@ def test_a_better_candidate_is_what_the_next_must_beat(monkeypatch: pytest.Monke
     kept = {t.what: t.kept for t in way.trials}
     assert kept == {"as asked for": True, "unequal": True, "off": False}
     assert asked == ["unequal", "unequal"]
+
+
+def test_a_candidate_that_the_runtime_refuses_is_left_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Fit.quantized
+
+    def quantized(self, recipe, part=None):
+        if recipe.observer == "mse":
+            raise EngineUnavailable("LiteRT refuses the model: no")
+        return real(self, recipe, part)
+
+    monkeypatch.setattr(Fit, "quantized", quantized)
+    program = unequal()
+    way = climb(goal(program), samples(program, 16), Recipe(), "default")
+    assert "observer mse: LiteRT refuses the model: no" in way.note
+    assert "observer mse" not in [t.what for t in way.trials]
+    assert len(way.trials) > 3
+    with pytest.raises(EngineUnavailable, match="refuses the model: no"):
+        climb(goal(program), samples(program, 16), Recipe(observer="mse"), "default")
 
 
 def test_few_samples_try_what_two_can_tell() -> None:

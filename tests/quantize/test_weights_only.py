@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -161,7 +163,11 @@ def test_the_same_in_onnx() -> None:
     assert [(o.origin, why) for o, why in result.float_operators] == [("node1", "weights_only has 'node1'")]
     conv = result.made[last]
     writer = {o.outputs[0]: o for o in result.program.operators}
-    assert writer[conv.inputs[1]].inputs[0].array().dtype == np.int8
+    # Cast and Mul, which ONNX Runtime runs once.
+    scaling = writer[conv.inputs[1]]
+    assert scaling.code == "Mul"
+    assert writer[scaling.inputs[0]].code == "Cast"
+    assert writer[scaling.inputs[0]].inputs[0].array().dtype == np.int8
     assert conv.inputs[2].dtype is FLOAT
     assert y not in {o.inputs[0] for o in result.program.operators if o.code == "QuantizeLinear"}
     wanted, found, whole = (
@@ -169,3 +175,12 @@ def test_the_same_in_onnx() -> None:
         for p in (net.program, result.program, net.quantize(y).program)
     )
     assert sqnr(wanted, found) > sqnr(wanted, whole)
+
+
+def test_onnx_runtime_unpacks_weights_when_it_loads_a_model(tmp_path: Path) -> None:
+    net = onnx_programs.Net(1, 4, 6, 6)
+    y = net.conv(net.conv(net.x))
+    program = net.quantize(y, weights_only=("node1",)).program
+    found = onnx_programs.optimized_codes(program, net.samples()[0], tmp_path)
+    assert not found["Cast"]
+    assert not found["Mul"]

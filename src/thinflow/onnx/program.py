@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,3 +139,17 @@ def check_opset(opset: int) -> int:
             hint=f"choose {OPSETS[0]} to {OPSETS[-1]}; 17 runs nearly everywhere",
         )
     return opset
+
+
+def unique_names(taken: set[str]) -> Callable[[str], str]:
+    """Gives names that are not taken yet; a number follows one that is."""
+
+    def unique(wished: str) -> str:
+        name, count = wished, 0
+        while name in taken:
+            count += 1
+            name = f"{wished}_{count}"
+        taken.add(name)
+        return name
+
+    return unique

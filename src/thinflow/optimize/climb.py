@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from thinflow.errors import ParameterError, closest
+from thinflow.errors import EngineUnavailable, ParameterError, closest
 from thinflow.onnx import program as onnx
 from thinflow.optimize.gains import Gain, usual_db
 from thinflow.optimize.quality import Score
@@ -125,7 +125,8 @@ def climb(
     made = _Climber(goal, feeds, recipe, EFFORTS[effort].folds, progress).climb(tried)
     if len(tried) < len(possible):
         least = max(r.fewest for r in possible)
-        made.note = f"{len(feeds)} samples are too few to tell what else helps; {least} are the least"
+        few = f"{len(feeds)} samples are too few to tell what else helps; {least} are the least"
+        made.note = "; ".join(filter(None, [made.note, few]))
     return made
 
 
@@ -197,6 +198,7 @@ class _Climber(Generic[P]):
         self._best = Best(recipe, recipe, self._folds[0].fit)
         self._scores: list[Score] = []
         self._trials: list[Trial] = []
+        self._refused: list[str] = []
 
     def climb(self, tried: Sequence[Rung]) -> Climb:
         """Try rungs, one after the other."""
@@ -207,8 +209,12 @@ class _Climber(Generic[P]):
                 # What there is to beat: it is judged once it is known that something is to be tried at all.
                 if not self._trials:
                     self._try("as asked for", self._best.recipe)
-                self._try(what, recipe, one)
-        return Climb(self._best.recipe, self._trials)
+                try:
+                    self._try(what, recipe, one)
+                except EngineUnavailable as error:
+                    # What a runtime refuses is worse than what there is already, which it runs.
+                    self._refused.append(f"{what}: {error.message}")
+        return Climb(self._best.recipe, self._trials, "; ".join(self._refused))
 
     def _try(self, what: str, recipe: Recipe, by: Rung | None = None) -> None:
         started = time.monotonic()

@@ -244,13 +244,10 @@ def _is_free_tail(operator: Operator, placement: Placement, kernels: Kernels, ne
     them better.
     """
     before: Any = neighbours.producers.get(kernels.data_inputs(operator)[0])
-    # What is cut off needs no integers of its own before it.
+    # What is cut off needs no integers of its own before it. Nor do layers give floats to a clamp that stays
+    # float: ONNX Runtime takes the two for one, and then unpacks the weights in every run.
     reads_integers = before is not None and placement.get(before) == ""
-    if (
-        kernels.table[operator.code].is_clamp
-        and reads_integers
-        and not kernels.table[before.code].gives_floats
-    ):
+    if kernels.table[operator.code].is_clamp and reads_integers:
         return False
     return bool(float_outputs(operator)) and all(placement[r] for r in neighbours.after(operator))
 

@@ -8,14 +8,15 @@ nothing of the pairs is left between two of them. Who wants floats reads behind 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from thinflow.ir.types import FLOAT, INT8, INT32, UINT8, DType, dtype
-from thinflow.onnx.program import Operator, Program, Tensor
+from thinflow.onnx.program import Operator, Program, Tensor, unique_names
+from thinflow.onnx.protos import ELEMENT_TYPES
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.onnx import INT8_KERNELS as KERNELS
 from thinflow.quantize.placement import Neighbours, Placement, gives_floats, place
@@ -158,7 +159,7 @@ class _Rewriter:
         axis = KERNELS.weight_axis(operator) if self.recipe.per_channel else None
         limit = self.options.weight_max
         grid = Grid(usable_scales(weight_scales(w.array(), axis, limit), None, 1.0, 0.0), axis, limit)
-        stand_ins: dict[Tensor, Tensor] = {w: self._weight(w, grid)}
+        stand_ins: dict[Tensor, Tensor] = {w: self._unpacked(w, grid)}
         b = KERNELS.bias(operator)
         if b is not None and b.is_constant and is_float(b):
             old = b.array()
@@ -166,6 +167,28 @@ class _Rewriter:
             if row is not old:
                 stand_ins[b] = self.constant(b.name, row.astype(np.float32), FLOAT)
         return [stand_ins.get(t, t) if t is not None else None for t in operator.inputs]
+
+    def _unpacked(self, w: Tensor, grid: Grid) -> Tensor:
+        """Weights in float that are stored as int8.
+
+        ONNX Runtime unpacks what Cast and Mul make of constants once, when it loads a model; it leaves
+        DequantizeLinear for kernels that read integers, and where none does that runs every time.
+        """
+        data = w.array()
+        key = (*memory_key(data), "unpacked", grid.axis, grid.scales.tobytes())
+        if key not in self._constants:
+            stored = self.constant(f"{w.name}/codes", self.rounding.codes(data, grid), INT8)
+            scale = self.constant(f"{w.name}/scale", grid.along(data.ndim), FLOAT)
+            wide, result = (self.tensor(f"{w.name}/{n}", stored.shape, FLOAT) for n in ("wide", "rounded"))
+            self.operators += [
+                Operator("Cast", [stored], [wide], {"to": ELEMENT_TYPES[FLOAT.name]}),
+                Operator("Mul", [wide, scale], [result]),
+            ]
+            how = "per tensor" if grid.axis is None else f"per channel of axis {grid.axis}"
+            why = f"weights: symmetric, {how}, unpacked when the model is loaded"
+            self.record(stored, grid.scales, _weight_range(data), "weights", why)
+            self._constants[key] = result
+        return self._constants[key]
 
     def _add_integer(self, operator: Operator) -> None:
         special: dict[int, Tensor] = {}
@@ -375,17 +398,3 @@ class _Rewriter:
 def _weight_range(data: Array) -> Range:
     """Extremes of weights, 0 included."""
     return Range(float(data.min(initial=0)), float(data.max(initial=0)), "weights")
-
-
-def unique_names(taken: set[str]) -> Callable[[str], str]:
-    """Gives names that are not taken yet; a number follows one that is."""
-
-    def unique(wished: str) -> str:
-        name, count = wished, 0
-        while name in taken:
-            count += 1
-            name = f"{wished}_{count}"
-        taken.add(name)
-        return name
-
-    return unique

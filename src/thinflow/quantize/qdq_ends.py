@@ -13,8 +13,7 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT
 from thinflow.lift.grids import Grid
-from thinflow.onnx.program import Operator, Program, Tensor
-from thinflow.quantize.qdq import unique_names
+from thinflow.onnx.program import Operator, Program, Tensor, unique_names
 
 
 def with_integer_ends(program: Program, grids: Mapping[str, Grid]) -> Program:

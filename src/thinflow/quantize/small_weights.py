@@ -17,7 +17,6 @@ from thinflow.onnx.protos import ELEMENT_TYPES
 from thinflow.quantize.constants import Reading, Smaller, Storing
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.litert import INT8_KERNELS, Weights, weights_of
-from thinflow.quantize.qdq import unique_names
 from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe
 from thinflow.quantize.rounding import Grid, Rounding
 from thinflow.quantize.split_products import with_split_products
@@ -280,7 +279,7 @@ def store_half(program: onnx.Program, recipe: Recipe = PLAIN) -> Quantized[onnx.
     """
     result = Quantized(replace(program, operators=[]))
     wide: dict[onnx.Tensor, onnx.Tensor] = {}
-    unique = unique_names({t.name for t in program.tensors()})
+    unique = onnx.unique_names({t.name for t in program.tensors()})
 
     def widened(tensor: onnx.Tensor, operator: onnx.Operator) -> onnx.Tensor:
         """The stand-in of a tensor: itself, or the float32 form of its new float16 constant."""
