@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from tests.quantize.onnx_programs import Net, check, optimized_codes, run
+from tests.quantize.programs import Builder
+from thinflow.errors import ParameterError
 from thinflow.onnx.writer import to_bytes
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.schemes import quantize_program
@@ -95,3 +97,10 @@ def test_reported_ranges_are_real_numbers(values: tuple[float, ...], limits: tup
     net.program.outputs = [net.op("Add", net.x, table.reshape(16, 16))]
     (decision,) = store_half(net.program).decisions
     assert decision.range == limits
+
+
+def test_blocks_are_refused_where_kernels_take_one_scale_per_channel() -> None:
+    b = Builder(1)
+    program = b.program(b.op("FULLY_CONNECTED", b.input(1, 64), b.normal(64, 64), None))
+    with pytest.raises(ParameterError, match="block_size is for ONNX models"):
+        quantize_program(program, Recipe(scheme="int4_weights", block_size=32))

@@ -11,7 +11,7 @@ import numpy as np
 from thinflow.errors import GraphError, ParameterError, UnsupportedOp
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import STRING
-from thinflow.onnx.protos import ELEMENT_TYPES
+from thinflow.onnx.protos import PACKED_BITS, STORED_TYPES
 from thinflow.program import model
 from thinflow.typing import Array
 
@@ -35,7 +35,14 @@ class Tensor(model.Tensor):
     @property
     def is_streamed(self) -> bool:
         """True if it is a constant too large to be encoded with the operators that read it."""
-        return self.data is not None and self.dtype is not STRING and self.data.nbytes > SMALL_BYTES
+        return self.data is not None and self.dtype is not STRING and self.stored_bytes > SMALL_BYTES
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that a constant takes in a file; elements of less than a byte are packed."""
+        array = self.array()
+        bits = PACKED_BITS.get(self.dtype.name)
+        return array.nbytes if bits is None else -(-array.size * bits // 8)
 
 
 @dataclass(eq=False, repr=False)
@@ -111,7 +118,7 @@ def _validate_tensor(tensor: Tensor, names: set[str]) -> None:
     if not tensor.name or tensor.name in names:
         raise GraphError(f"two tensors are named '{tensor.name}'")
     names.add(tensor.name)
-    if tensor.dtype.name not in ELEMENT_TYPES:
+    if tensor.dtype.name not in STORED_TYPES:
         raise GraphError(f"tensor '{tensor.name}': ONNX has no type {tensor.dtype}")
 
 

@@ -61,6 +61,9 @@ ELEMENT_TYPES = {
 }  # fmt: skip
 """TensorFlow's type name -> TensorProto.DataType."""
 
+STORED_TYPES = ELEMENT_TYPES | {"int4": 22}
+"""Those and the types that constants are written in besides, for DequantizeLinear."""
+
 # 24, float8e8m0, has no counterpart among TensorFlow's types.
 READABLE_TYPES = {number: name for name, number in ELEMENT_TYPES.items()} | {
     17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4",

@@ -14,6 +14,7 @@ from thinflow.ir.types import STRING
 from thinflow.onnx import protos
 from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.wire.fields import encode_varint, field_header
+from thinflow.wire.packed_integers import pack_integers
 from thinflow.wire.protos import serialize
 
 INLINE_LIMIT = 2**31 - 2**26
@@ -60,7 +61,7 @@ def write_program(program: Program, *, beside: str = "", inline_limit: int = INL
     every = program.homes()
     shared = _shared(program, every)
     homes = {t: home for t, home in every.items() if t not in shared}
-    total = sum(t.array().nbytes for t in homes)
+    total = sum(t.stored_bytes for t in homes)
     if total > inline_limit and not beside:
         raise WriteError(
             f"{total >> 20} MiB of weights do not fit a protobuf file",
@@ -74,7 +75,7 @@ def write_program(program: Program, *, beside: str = "", inline_limit: int = INL
     for tensor, offset in zip(large, offsets, strict=False):
         header = _header(tensor)
         header.data_location = protos.EXTERNAL
-        places = {"location": beside, "offset": str(offset), "length": str(tensor.array().nbytes)}
+        places = {"location": beside, "offset": str(offset), "length": str(tensor.stored_bytes)}
         for key, text in places.items():
             header.external_data.add(key=key, value=text)
         graph.initializer.append(header)
@@ -135,7 +136,7 @@ def _framed(model: bytes, graph: bytes, large: Sequence[Tensor]) -> tuple[int, I
     length = len(graph)
     for tensor in large:
         fields = serialize(_header(tensor))
-        nbytes = tensor.array().nbytes
+        nbytes = tensor.stored_bytes
         tag = field_header(protos.RAW_DATA_FIELD, _LENGTH_DELIMITED) + encode_varint(nbytes)
         inner = len(fields) + len(tag) + nbytes
         frame = field_header(protos.INITIALIZER_FIELD, _LENGTH_DELIMITED) + encode_varint(inner)
@@ -159,7 +160,7 @@ def _offsets(large: Sequence[Tensor]) -> tuple[list[int], int]:
     end = 0
     for tensor in large:
         offsets.append(-(-end // ALIGNMENT) * ALIGNMENT)
-        end = offsets[-1] + tensor.array().nbytes
+        end = offsets[-1] + tensor.stored_bytes
     return offsets, end
 
 
@@ -169,13 +170,13 @@ def _external(large: Sequence[Tensor], offsets: Sequence[int]) -> Iterator[Chunk
         # Zeros up to the next page.
         yield bytes(offset - end)
         yield _little_endian(tensor).data
-        end = offset + tensor.array().nbytes
+        end = offset + tensor.stored_bytes
 
 
 def _header(tensor: Tensor) -> Any:
     """A TensorProto without elements."""
     return protos.message("TensorProto")(
-        name=tensor.name, dims=tensor.array().shape, data_type=protos.ELEMENT_TYPES[tensor.dtype.name]
+        name=tensor.name, dims=tensor.array().shape, data_type=protos.STORED_TYPES[tensor.dtype.name]
     )
 
 
@@ -191,6 +192,8 @@ def _fill(header: Any, tensor: Tensor) -> None:
 def _little_endian(tensor: Tensor) -> np.ndarray[Any, Any]:
     """The elements in the order and byte order of the file: flat, a copy only if need be."""
     array = np.ascontiguousarray(tensor.array()).reshape(-1)
+    if tensor.dtype.name in protos.PACKED_BITS:
+        return pack_integers(array, protos.PACKED_BITS[tensor.dtype.name])
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
     return array.view(np.uint8) if array.size else np.zeros(0, np.uint8)

@@ -6,19 +6,27 @@ those with the most noise for each byte, as long as they fit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from thinflow.onnx import program as onnx
 from thinflow.optimize.sqnr import SqnrMeter, before_squashing
+from thinflow.program.model import Operator
 from thinflow.quantize.fit import Fit
-from thinflow.quantize.kernels.litert import weights_of
 from thinflow.quantize.macs import main_block
+from thinflow.quantize.products import Product, products
 from thinflow.quantize.recipe import Recipe, names_of
-from thinflow.quantize.schemes import storing
-from thinflow.quantize.simulate import rounded_weights, simulated
-from thinflow.tflite.model import Program
+from thinflow.quantize.rounding import Grid
+from thinflow.quantize.schemes import quantize_program
+from thinflow.quantize.simulate import dequantized
+from thinflow.quantize.small_weights import INT4
+from thinflow.tflite import model as tflite
+from thinflow.typing import Array
+
+P = TypeVar("P", bound=tflite.Program | onnx.Program)
 
 # Samples that tell an order of layers, each of which is a run of the whole network.
 SAMPLES = 16
@@ -38,25 +46,21 @@ class Costly(NamedTuple):
     bytes: int
 
 
-def costly_layers(fit: Fit[Program], recipe: Recipe, *, threads: int = 2) -> list[Costly]:
+def costly_layers(fit: Fit[P], recipe: Recipe, *, threads: int = 2) -> list[Costly]:
     """Layers of a recipe with weights of four bits, the most noise for each byte first.
 
     One run of the network a layer and sample.
     """
     program = before_squashing(fit.rescaling(recipe).program)
-    some = replace(recipe, rounding="nearest", correct_bias=False).for_names(_names(program))
-    fine = replace(some, scheme="int8_weights", eight_bits=())
-    four, eight = (rounded_weights(program, one, storing(program, one)) for one in (some, fine))
-    inputs = [t.name for t in main_block(program).inputs]
-    samples = [[feed[name] for name in inputs] for feed in fit.few[:SAMPLES]]
+    main = main_block(program)
+    names = [name for operator in main.operators for name in names_of(operator)]
+    plain = replace(recipe, rounding="nearest", correct_bias=False).for_names(names)
+    samples = [[feed[t.name] for t in main.inputs] for feed in fit.few[:SAMPLES]]
     meter = SqnrMeter(program, samples, threads=threads)
     found = []
-    for operator, rounded in four.items():
-        weights = weights_of(operator)
-        # Those that have eight bits already round to the same numbers.
-        if weights is None or not names_of(operator) or np.array_equal(rounded, eight[operator]):
-            continue
-        noise = 10 ** (-meter.sqnr(simulated(program, {operator: rounded}, {})) / 10)
+    for product, rounded in _in_four_bits(program, plain):
+        operator = product.operator
+        noise = 10 ** (-meter.sqnr(_with_weights(program, product, rounded)) / 10)
         found.append(Costly(names_of(operator)[0], noise, rounded.size // 2))
     return sorted(found, key=lambda layer: -layer.noise / layer.bytes)
 
@@ -71,5 +75,38 @@ def worth_eight_bits(layers: list[Costly], room: float) -> list[Costly]:
     return chosen
 
 
-def _names(program: Program) -> list[str]:
-    return [name for operator in main_block(program).operators for name in names_of(operator)]
+def _in_four_bits(program: P, recipe: Recipe) -> Iterator[tuple[Product, Array]]:
+    """Layers with a name whose weights a recipe stores in four bits, and the real numbers that these are."""
+    made = quantize_program(cast("Any", program), recipe)
+    producers = main_block(made.program).producers()
+    for product in products(program):
+        new = made.made.get(product.operator)
+        number = product.operator.inputs.index(product.weights)
+        unpacking = None if new is None else producers.get(new.inputs[number])
+        if unpacking is not None and unpacking.inputs[0].dtype is INT4 and names_of(product.operator):
+            yield product, _unpacked(unpacking)
+
+
+def _unpacked(operator: Operator[Any]) -> Array:
+    """What DEQUANTIZE or DequantizeLinear makes of constants."""
+    stored, *others = operator.reads()
+    if operator.code == "DEQUANTIZE":
+        return dequantized(stored.array(), stored.quantization)
+    axis, size = (operator.options.get(name) for name in ("axis", "block_size"))
+    block = None if axis is None or not size else (axis, size)
+    scales = others[0].array()
+    grid = Grid(scales if block else scales.reshape(-1), axis, block=block)
+    return grid.real(stored.array()).astype(np.float32)
+
+
+def _with_weights(program: P, product: Product, data: Array) -> P:
+    """The program with other weights in one layer."""
+    main, weights = main_block(program), product.weights
+    other = replace(weights, name=f"{weights.name}/in_four_bits", data=np.ascontiguousarray(data))
+    inputs = [other if t is weights else t for t in product.operator.inputs]
+    changed = replace(product.operator, inputs=inputs)
+    operators: list[Any] = [changed if o is product.operator else o for o in main.operators]
+    if isinstance(program, onnx.Program):
+        return cast("P", replace(program, operators=operators))
+    subgraph = replace(program.subgraphs[0], operators=operators)
+    return cast("P", replace(program, subgraphs=[subgraph, *program.subgraphs[1:]]))

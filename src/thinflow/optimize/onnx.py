@@ -28,6 +28,7 @@ from thinflow.optimize.float_graph import settle_sizes
 from thinflow.optimize.maker import ModelMaker
 from thinflow.optimize.quantized import OnnxQuantizedModel, why_one_smaller_batch
 from thinflow.optimize.samples import Samples
+from thinflow.quantize.onnx_weights import least_opset
 from thinflow.quantize.prepare import prepare
 from thinflow.quantize.recipe import ONNX_SCHEMES, QdqOptions, Recipe, check_recipe
 from thinflow.typing import Array, Progress
@@ -118,7 +119,7 @@ class OnnxMaker(ModelMaker[OnnxModel, OnnxQuantizedModel]):
         self, graph: Graph, samples: Samples, recipe: Recipe, fixed: str, progress: Progress | None
     ) -> tuple[OnnxModel, OnnxQuantizedModel]:
         """The float model that is quantized, and the smaller one; see `quantize`."""
-        opset = self.opset or DEFAULT_OPSET
+        opset = self.opset or least_opset(recipe)
         if recipe.scheme == "float16":
             plain, stated = onnx_model(graph, samples, opset=opset, fixed=fixed), {}
         else:

@@ -14,7 +14,6 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.load.frozen import opening_notes, source_notes
 from thinflow.load.graphs import load_for_inference
-from thinflow.onnx.program import DEFAULT_OPSET
 from thinflow.optimize.examination import attach, examine
 from thinflow.optimize.float_graph import float_graph, reopened
 from thinflow.optimize.judging import compare_models
@@ -37,6 +36,7 @@ from thinflow.optimize.recipe_options import (
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples, doubts_of, rebind
 from thinflow.optimize.sensitivity import sensitivity
 from thinflow.optimize.source_proof import note_proof
+from thinflow.quantize.onnx_weights import least_opset
 from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe, chosen_recipe
 from thinflow.typing import FilePath, Progress
 
@@ -98,7 +98,7 @@ class QuantizeOptions(SampleOptions):
         options = QdqOptions(self.activations or "uint8", bool(self.reduce_range))
         check_recipe(self.chosen())
         # Fixed here: only float models take a newer opset by themselves.
-        opset = DEFAULT_OPSET if self.opset is None else self.opset
+        opset = least_opset(self.chosen()) if self.opset is None else self.opset
         return OnnxMaker(
             opset=opset, options=options, external_data=self.external_data, effort=self.opened.effort
         )

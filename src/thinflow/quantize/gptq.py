@@ -90,7 +90,7 @@ class GptqRounding(Rounding):
         layer = self.layers.get(memory_key(w))
         if layer is None:
             return NEAREST.codes(w, grid)
-        key = (*memory_key(w), grid.axis, grid.scales.tobytes(), grid.limit, grid.zero_point)
+        key = (*memory_key(w), *grid.key)
         if key not in self._codes:
             self._codes[key] = Solver(layer).best(w, grid) if self._fill(layer) else NEAREST.codes(w, grid)
         return self._codes[key]
@@ -107,7 +107,7 @@ class GptqRounding(Rounding):
         layer = self.layers.get(memory_key(w))
         if layer is None or not self._fill(layer):
             return NEAREST.clipped(w, grid)
-        key = (*memory_key(w), grid.axis, grid.scales.tobytes(), grid.limit)
+        key = (*memory_key(w), *grid.key)
         if key not in self._grids:
             self._grids[key] = Solver(layer).damped(w, grid).clipped(w, grid)
         return self._grids[key]
@@ -201,7 +201,10 @@ class Solver:
         """int8 codes of the weights' shape."""
         product = self.layer.product
         matrix = product.matrix(self.aim(w)).astype(np.float32)
-        scales = product.matrix(np.broadcast_to(grid.along(w.ndim), w.shape))[:, :, :1].astype(np.float32)
+        # One step for all inputs, unless these are in blocks.
+        wide = grid.block is not None
+        scales = product.matrix(np.broadcast_to(grid.along(w.ndim), w.shape)).astype(np.float32)
+        scales = scales if wide else scales[:, :, :1]
         if self.damping not in self._factors:
             grams = map(self.gram, self.layer.parts)
             self._factors[self.damping] = [_factor(gram, self.damping) for gram in grams]
@@ -209,7 +212,8 @@ class Solver:
         for part, (order, factors) in zip(self.layer.parts, self._factors[self.damping], strict=True):
             # [groups, inputs, outputs]: what is made up for at a time lies together.
             w = np.take_along_axis(matrix[:, :, part].transpose(0, 2, 1), order[:, :, None], axis=1)
-            step = np.ascontiguousarray(scales.transpose(0, 2, 1)[:, 0])
+            step = (scales[:, :, part] if wide else scales).transpose(0, 2, 1)
+            step = np.take_along_axis(step, order[:, :, None], axis=1) if wide else step
             back = np.empty(w.shape, np.int8)
             np.put_along_axis(back, order[:, :, None], _successive(w, step, grid, factors), axis=1)
             found.append(back.transpose(0, 2, 1))
@@ -217,6 +221,9 @@ class Solver:
 
     def clipped(self, w: Array, grid: Grid) -> Grid:
         """The grid whose channels may be finer and leave out their largest weights."""
+        if grid.block is not None:
+            # So few weights have a scale that what they are says more than what they do.
+            return NEAREST.clipped(w, grid)
         others = None if grid.axis is None else tuple(n for n in range(w.ndim) if n != grid.axis)
         best, found = np.full(grid.scales.shape, np.inf), grid.scales.copy()
         aim = self.aim(w)
@@ -272,7 +279,11 @@ def _factor(gram: Array, part: float) -> tuple[Array, Array]:
 
 
 def _successive(w: Array, step: Array, grid: Grid, factors: Array) -> Array:
-    """int8 [groups, inputs, outputs] codes of weights, rounded from the last input to the first."""
+    """int8 [groups, inputs, outputs] codes of weights, rounded from the last input to the first.
+
+    Args:
+        step: [groups, inputs, outputs], or [groups, 1, outputs] for all inputs.
+    """
     low, high = (-128, 127) if grid.zero_point else (-grid.limit, grid.limit)
     error, codes = np.zeros_like(w), np.zeros(w.shape, np.int8)
     for end in range(w.shape[1], 0, -_BLOCK):
@@ -281,8 +292,9 @@ def _successive(w: Array, step: Array, grid: Grid, factors: Array) -> Array:
         if end < w.shape[1]:
             wanted += factors[:, end:, start:end].transpose(0, 2, 1) @ error[:, end:]
         for n in range(end - 1, start - 1, -1):
-            code = np.clip(np.rint(wanted[:, n - start] / step) + grid.zero_point, low, high)
+            one = step[:, n if step.shape[1] > 1 else 0]
+            code = np.clip(np.rint(wanted[:, n - start] / one) + grid.zero_point, low, high)
             codes[:, n] = code
-            error[:, n] = w[:, n] - (code - grid.zero_point) * step
+            error[:, n] = w[:, n] - (code - grid.zero_point) * one
             wanted[:, : n - start] += factors[:, n, start:n, None] * error[:, n, None]
     return codes

@@ -53,6 +53,9 @@ COLUMNS = {
 """Choices for convolutions of images with few channels, which can read several columns at once, to the same
 result."""
 
+BLOCK_SIZES = (16, 32, 64, 128, 256)
+"""Inputs of a channel that can share a scale."""
+
 FLOAT_PARTS = {
     "slow": "operators whose integer kernel takes longer than float and the way there and back",
     "scores": "softmax, sigmoid and joints of unlike ranges that make the answers, and what follows them",
@@ -89,6 +92,8 @@ class Recipe:
             "dynamic", for schemes with integer activations.
         eight_bits: patterns, as in `skip_nodes`, for layers whose weights keep eight bits in the scheme
             "int4_weights".
+        block_size: inputs of a channel that share a scale in the scheme "int4_weights", where a layer has a
+            multiple of them; 0 for one scale per channel. For ONNX: LiteRT's kernels take none.
         input_type, output_type: what the model's float inputs and outputs become, see `BORDER_TYPES`.
         columns: a key of `COLUMNS`; the scheme "int8" alone looks at it.
         few_samples: below this many calibration samples there is a warning.
@@ -111,6 +116,7 @@ class Recipe:
     weights_only: tuple[str, ...] = ()
     dynamic_nodes: tuple[str, ...] = ()
     eight_bits: tuple[str, ...] = ()
+    block_size: int = 0
     input_type: str = "float32"
     output_type: str = "float32"
     columns: str = "off"
@@ -146,6 +152,11 @@ class Recipe:
             raise ParameterError(
                 f"eight_bits says which weights have more than four, and scheme '{self.scheme}' has none",
                 hint="leave it out, or choose int4_weights",
+            )
+        if self.block_size and (self.block_size not in BLOCK_SIZES or self.scheme != "int4_weights"):
+            raise ParameterError(
+                f"block_size cannot be {self.block_size} in scheme '{self.scheme}'",
+                hint=f"with int4_weights choose 0 or one of {', '.join(map(str, BLOCK_SIZES))}",
             )
         # Written so that what is no number is refused, too.
         if not self.looked_at >= 1:
@@ -297,7 +308,7 @@ def chosen_recipe(scheme: str | None, recipe: Recipe | None) -> Recipe:
 ACTIVATIONS = ("uint8", "int8")
 """Types that the activations of an ONNX model can be stored in."""
 
-ONNX_SCHEMES = ("int8", "float16")
+ONNX_SCHEMES = ("int8", "float16", "int8_weights", "int4_weights")
 """Those of `SCHEMES` that have an ONNX form."""
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, overload
 
+from thinflow.errors import ParameterError
 from thinflow.onnx import program as onnx
 from thinflow.quantize.constants import Storing
 from thinflow.quantize.int8 import quantize_int8
+from thinflow.quantize.onnx_weights import store_integers
 from thinflow.quantize.qdq import quantize_qdq
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import QdqOptions, Quantized, Recipe, check_recipe
@@ -73,7 +75,13 @@ def quantize_program(
         recipe.check_names((o for block in program.programs() for o in block.operators), "ONNX")
         if recipe.scheme == "float16":
             return store_half(program, recipe)
+        if recipe.scheme in ("int8_weights", "int4_weights"):
+            return store_integers(program, recipe, rounding)
         return quantize_qdq(program, ranges or {}, recipe, options, imported=imported, rounding=rounding)
+    if recipe.block_size:
+        raise ParameterError(
+            "block_size is for ONNX models", hint="LiteRT's kernels take one scale per channel: leave it out"
+        )
     recipe.check_names((o for subgraph in program.subgraphs for o in subgraph.operators), "LiteRT")
     scheme = storing(program, recipe)
     if scheme is None:

@@ -154,7 +154,7 @@ class SequentialRounding(Rounding):
         layer = self.layers.get(memory_key(w))
         if layer is None or not layer.count:
             return NEAREST.codes(w, grid)
-        key = (memory_key(w), *_grid_key(grid))
+        key = (memory_key(w), *grid.key)
         if key not in self._codes:
             # A grid that was not asked for while the statistics were there is none of this recipe's.
             self._codes[key] = _PairedSolver(layer).best(w, grid) if layer.grams else NEAREST.codes(w, grid)
@@ -165,7 +165,7 @@ class SequentialRounding(Rounding):
         if layer is None or not layer.count:
             # Layers behind those that are looked at now are not run.
             return grid if memory_key(w) in self._waiting else NEAREST.clipped(w, grid)
-        key = (memory_key(w), *_grid_key(grid))
+        key = (memory_key(w), *grid.key)
         if key not in self._grids:
             if not layer.grams:
                 return NEAREST.clipped(w, grid)
@@ -180,10 +180,6 @@ class SequentialRounding(Rounding):
         shift = product.mean(np.asarray(w), layer.float_means) - product.mean(real, layer.means)
         corrected: Array = bias + shift.reshape(bias.shape)
         return corrected
-
-
-def _grid_key(grid: Grid) -> Key:
-    return grid.axis, grid.scales.tobytes(), grid.limit, grid.zero_point
 
 
 def sequential_rounding(

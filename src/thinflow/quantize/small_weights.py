@@ -5,22 +5,24 @@ The schemes "dynamic", "int8_weights", "int4_weights" and "float16". None of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from thinflow.ir.types import FLOAT, HALF, INT8, dtype
 from thinflow.onnx import program as onnx
 from thinflow.onnx.protos import ELEMENT_TYPES
+from thinflow.program.model import Operator as AnyOperator
 from thinflow.quantize.constants import Reading, Smaller, Storing
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.litert import INT8_KERNELS, Weights, weights_of
 from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe
-from thinflow.quantize.rounding import Grid, Rounding
+from thinflow.quantize.rounding import Grid, Rounding, weight_grid
 from thinflow.quantize.split_products import with_split_products
-from thinflow.quantize.weights import INT4_MAX, WEIGHT_MAX, memory_key, usable_scales, weight_scales
+from thinflow.quantize.weights import INT4_MAX, WEIGHT_MAX, memory_key
 from thinflow.tflite import model as tflite
 from thinflow.tflite.model import Operator, Program, Quantization, Tensor
 from thinflow.typing import Array
@@ -62,10 +64,17 @@ def weights_only(program: Program, recipe: Recipe) -> Storing:
     """int8 or int4 weights that LiteRT unpacks, to compute in float32."""
     scheme = _Unpacked(recipe)
     if recipe.scheme == "int4_weights":
-        # As is common below eight bits: the input and the answer meet these two layers directly.
-        between = _layers(program)[1:-1]
-        scheme.in_four_bits = frozenset(o for o in between if not recipe.keeps_eight_bits(o))
+        scheme.in_four_bits = frozenset(four_bit_layers(_layers(program), recipe))
     return scheme
+
+
+O = TypeVar("O", bound=AnyOperator[Any])  # noqa: E741 (an operator of any runtime)
+
+
+def four_bit_layers(layers: Sequence[O], recipe: Recipe) -> list[O]:
+    """Those of all layers, in running order, whose weights have four bits."""
+    # As is common below eight bits: the input and the answer meet the first and the last directly.
+    return [o for o in layers[1:-1] if not recipe.keeps_eight_bits(o)]
 
 
 def _layers(program: Program) -> list[Operator]:
@@ -130,16 +139,11 @@ def _made(
     weights: Weights, axis: int | None, bits: int, spread: bool, rounding: Rounding
 ) -> tuple[Tensor, Decision]:
     data = np.asarray(weights.tensor.array())
-    limit = WEIGHT_MAX if bits == 8 else INT4_MAX
-    # No bias and no scale of activations to get along with: only channels of zeros are mended.
-    scales = usable_scales(weight_scales(data, axis, limit), None, 1.0, 0.0)
-    # At 8 bits clipping gains nothing measurable, at 4 it does.
-    if bits < 8:
-        scales = rounding.clipped(data, Grid(scales, axis, limit)).scales
-    how = "per tensor" if axis is None else f"per channel of dimension {axis}"
+    grid = weight_grid(data, axis, bits, rounding)
+    how, scales = grid.how, grid.scales
     if axis is None and spread:
         axis, scales = weights.axis, np.repeat(scales, data.shape[weights.axis])
-    quantized = rounding.codes(data, Grid(scales, axis, limit))
+    quantized = rounding.codes(data, grid._replace(scales=scales, axis=axis))
     element = INT8 if bits == 8 else INT4
     name = f"{weights.tensor.name}/{element.name}"
     quantization = Quantization(scales, np.zeros(len(scales), np.int64), axis or 0)

@@ -19,6 +19,7 @@ from thinflow.tflite import schema
 from thinflow.tflite.options import encode_options
 from thinflow.typing import Array
 from thinflow.wire.flatbuffer import Blob
+from thinflow.wire.packed_integers import pack_integers
 
 __all__ = ["Operator", "Program", "Quantization", "Signature", "Subgraph", "Tensor", "signature_subgraph"]
 
@@ -202,7 +203,7 @@ def blob_of(tensor: model.Tensor) -> Blob:
     bits = schema.PACKED_BITS.get(tensor.dtype.name)
     if bits:
         # Whole bytes, the last one filled with zeros.
-        return Blob(-(-data.size * bits // 8), lambda: _pack(data, bits))
+        return Blob(-(-data.size * bits // 8), lambda: pack_integers(data, bits))
     # ml_dtypes arrays offer no buffer interface, hence the detour over uint8.
     return Blob(data.nbytes, lambda: _contiguous(_little_endian(data)).view(np.uint8))
 
@@ -225,15 +226,6 @@ def byte_count(tensor: model.Tensor) -> int | None:
         return None
     count = math.prod(n or 0 for n in tensor.shape)
     return -(-count * schema.PACKED_BITS.get(tensor.dtype.name, 8 * tensor.dtype.itemsize) // 8)
-
-
-def _pack(data: np.ndarray, bits: int) -> np.ndarray:
-    """Elements of `bits` bits, the first of each byte in its low bits."""
-    per_byte = 8 // bits
-    flat = data.reshape(-1).astype(np.int8).view(np.uint8) & (2**bits - 1)
-    flat = np.concatenate([flat, np.zeros(-len(flat) % per_byte, np.uint8)]).reshape(-1, per_byte)
-    packed: np.ndarray = np.bitwise_or.reduce(flat << (np.arange(per_byte, dtype=np.uint8) * bits), axis=1)
-    return packed.astype(np.uint8)
 
 
 def _unpack(raw: memoryview, bits: int, tensor: model.Tensor) -> np.ndarray:
