@@ -15,10 +15,9 @@ import numpy as np
 
 from thinflow.errors import ParameterError
 from thinflow.ir.types import FLOAT, INT8
-from thinflow.onnx.program import DEFAULT_OPSET, Operator, Program, Tensor
+from thinflow.onnx.program import DEFAULT_OPSET, Operator, Program, Tensor, unique_names
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.onnx import INT8_KERNELS as KERNELS
-from thinflow.quantize.qdq import unique_names
 from thinflow.quantize.recipe import Decision, Quantized, Recipe
 from thinflow.quantize.rounding import Grid, Rounding, weight_grid
 from thinflow.quantize.small_weights import FEWEST, INT4, four_bit_layers
