@@ -9,6 +9,7 @@ import pytest
 
 from thinflow.errors import VerificationError
 from thinflow.optimize.chance import difference_interval, split_chance, wilson
+from thinflow.optimize.class_labels import class_numbers
 from thinflow.optimize.quality import (
     LOUDEST,
     Quality,
@@ -19,7 +20,6 @@ from thinflow.optimize.quality import (
     is_ranked,
 )
 from thinflow.optimize.quality_text import quality_data, quality_lines
-from thinflow.optimize.samples import class_numbers
 
 A = np.array([[0.1, 0.7, 0.2]], np.float32)
 B = np.array([[0.6, 0.3, 0.1]], np.float32)

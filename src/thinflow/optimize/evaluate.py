@@ -14,8 +14,9 @@ from thinflow.engines.session import Session
 from thinflow.errors import ParameterError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
+from thinflow.optimize.class_labels import checked_labels
 from thinflow.optimize.quality import Quality, QualityMeter
-from thinflow.optimize.samples import class_names_for, class_names_of, class_numbers, one_sample, samples_for
+from thinflow.optimize.samples import class_names_for, class_names_of, one_sample, samples_for
 from thinflow.optimize.stated_usage import labels_of, scaling_of, taken_text, usage_of
 from thinflow.quantize.feeds import open_feeds
 from thinflow.typing import Array
@@ -93,7 +94,7 @@ def evaluate_file(
     stated = labels_of(usage, session.outputs) if labels is None else None
     output = next(iter(session.outputs.values()), None)
     names = list(stated.words) if stated is not None else class_names_for(path_of(path), output, labels)
-    numbers = class_numbers(feeds.labels, names) if feeds.labels is not None else None
+    numbers, _ = checked_labels(feeds.labels, names, output, feeds.place, is_scores=True)
     if numbers is None:
         raise _without_labels(feeds.labels)
     meter = QualityMeter(numbers)

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from thinflow.analysis.interface import is_class_scores
 from thinflow.analysis.shapes import declared_spec
 from thinflow.analysis.training_mode import inference_setting
 from thinflow.errors import FeedError, ParameterError
@@ -20,6 +19,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import counterparts, states_of, without_states
 from thinflow.ir.types import STRING, DType, TensorSpec, dtype
+from thinflow.optimize.class_labels import checked_labels
 from thinflow.optimize.stated_usage import labels_of, scaling_of, usage_of
 from thinflow.quantize.feeds import Feeds, open_feeds
 from thinflow.quantize.finite_samples import finite_feeds
@@ -111,7 +111,14 @@ def _samples_for(
     stated = None if scaling is not None else scaling_of(usage_of(graph), specs)
     scaling = scaling or stated
     feeds, doubts = finite_feeds(open_feeds(source, specs, scaling=scaling, limit=limit))
-    labels = class_numbers(feeds.labels, class_names) if feeds.labels is not None else None
+    first = graph.outputs[0] if graph.outputs else None
+    labels, odd = checked_labels(
+        feeds.labels,
+        class_names,
+        None if first is None else first.spec,
+        feeds.place,
+        is_scores=first is not None and is_class_scores(first),
+    )
     count = _length(feeds)
     path = str(source) if isinstance(source, (str, Path)) else ""
 
@@ -131,7 +138,7 @@ def _samples_for(
         given_labels=feeds.labels,
         scaling=used,
         unscaled=pictures and scaling is None,
-        doubts=doubts,
+        doubts=[*doubts, *odd],
         places=[feeds.place(number) for number in range(count or 0)],
         loudest=feeds.loudest,
     )
@@ -261,24 +268,6 @@ def rebind(samples: Samples, old: Graph, new: Graph) -> Samples:
             yield {to: as_declared(to, feed[value]) for value, to in pairs}
 
     return replace(samples, walk=walk)
-
-
-def class_numbers(labels: Sequence[Any], names: Sequence[str] | None) -> list[int] | None:
-    """Labels as class numbers; None if they cannot be told.
-
-    Args:
-        labels: numbers, or words that stand in `names`.
-        names: class names in the order of the model's outputs.
-    """
-    # Numbers are taken as they come, even if names are known: they are positions already.
-    if all(isinstance(item, (int, np.integer)) for item in labels):
-        return [int(item) for item in labels]
-    if names is None:
-        return None
-    index = {name: i for i, name in enumerate(names)}
-    if not all(str(item) in index for item in labels):
-        return None
-    return [index[str(item)] for item in labels]
 
 
 def _read_class_names(labels: str | os.PathLike[str] | Sequence[str] | None) -> list[str] | None:

@@ -232,8 +232,9 @@ def _show(one: Observer, values: Array) -> int:
 
 def _warn(result: Calibration, recipe: Recipe) -> None:
     if result.samples < recipe.few_samples:
+        samples = "sample" if result.samples == 1 else "samples"
         result.warnings.append(
-            f"only {result.samples} calibration samples; values they do not show will be clipped"
+            f"only {result.samples} calibration {samples}; values they do not show will be clipped"
             f" (use {recipe.few_samples} or more, 200 are usual)"
         )
     if result.left_out:
