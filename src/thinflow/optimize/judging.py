@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from thinflow.analysis.interface import is_class_scores
 from thinflow.engines._child import run_file
-from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import counterparts, without_states
+from thinflow.optimize.answers_ahead import answers_ahead
 from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.quality import Quality, QualityMeter, is_ranked
 from thinflow.optimize.quantized import SmallerModel
@@ -33,15 +32,17 @@ class KeptAnswers:
         self._room = most_bytes
         self._kept: dict[int, list[Array]] = {}
 
-    def of(self, number: int, compute: Callable[[], list[Array]]) -> list[Array]:
-        """The answers to a sample, computed if they are not here."""
-        found = self._kept.get(number)
-        if found is None:
-            found = compute()
-            self._room -= sum(a.nbytes for a in found)
-            if self._room >= 0:
-                self._kept[number] = found
-        return found
+    def __contains__(self, number: int) -> bool:
+        return number in self._kept
+
+    def of(self, number: int, computed: list[Array]) -> list[Array]:
+        """The answers to a sample: those that are here, or else what was computed, which may stay."""
+        if number not in self._kept:
+            self._room -= sum(a.nbytes for a in computed)
+            if self._room < 0:
+                return computed
+            self._kept[number] = computed
+        return self._kept[number]
 
 
 def compare_models(
@@ -76,7 +77,7 @@ def compare_models(
     core = model.core
     judged = original if end_to_end else core.graph
     read = original.outputs if end_to_end else core.outputs
-    plan = Plan(judged, read, original.inputs if end_to_end else judged.inputs)
+    ends = original.inputs if end_to_end else judged.inputs
     matches = counterparts(core.graph.inputs, judged.inputs, judged)
     fed = dict(zip(core.graph.inputs, matches, strict=True))
     meters: dict[str, QualityMeter] = {}
@@ -87,10 +88,15 @@ def compare_models(
     # States are handed on to the next call, and are no answers of this one.
     shown = [i for i, v in enumerate(read) if v in without_states(judged, read)]
     kept = KeptAnswers(0) if kept is None else kept
-    for number, feed in enumerate(samples):
+
+    def given(number: int, feed: Mapping[Value, Array]) -> Mapping[Value, Array] | None:
         # The original may want types that the runtime's graph had widened.
-        given = {(to := fed.get(v, v)): as_declared(to, a) for v, a in feed.items()}
-        before = kept.of(number, partial(plan.run, given))
+        known = number in kept
+        return None if known else {(to := fed.get(v, v)): as_declared(to, a) for v, a in feed.items()}
+
+    feeds = ((feed, given(number, feed)) for number, feed in enumerate(samples))
+    for number, (feed, computed) in enumerate(answers_ahead(judged, read, ends, feeds)):
+        before = kept.of(number, computed)
         arrays = core.before(feed)
         for name, runtime in runtimes.items():
             results = runtime.run(arrays)
