@@ -75,8 +75,8 @@ class JobOptions(SampleOptions):
             raise ParameterError(f"'{shown}' is no list of thread counts", hint="give counts like 1,2")
         if self.budget is not None:
             self._check_budget()
-        if self.scheme != AUTO_SCHEME:
-            chosen_recipe(self.scheme, self.opened.recipe)
+        # Whatever is wrong with the scheme, the recipe or the effort is said before any work.
+        chosen_recipe(self._named_scheme, self.opened.recipe)
 
     def _check_budget(self) -> None:
         """Refuse a budget that contradicts other options, or that nothing can be judged by.
@@ -116,11 +116,15 @@ class JobOptions(SampleOptions):
     @property
     def chosen_recipe(self) -> Recipe:
         """The recipe, or the plain one of the scheme."""
-        return chosen_recipe(None if self.scheme == AUTO_SCHEME else self.scheme, self.opened.recipe)
+        return chosen_recipe(self._named_scheme, self.opened.recipe)
+
+    @property
+    def _named_scheme(self) -> str | None:
+        return None if self.scheme == AUTO_SCHEME else self.scheme
 
     def schemes(self, known: Sequence[str]) -> Sequence[str]:
         """Those that a budget chooses from: all that a runtime knows, or the one that was named."""
-        return known if self.scheme in (None, AUTO_SCHEME) else (str(self.scheme),)
+        return known if self._named_scheme is None else (self._named_scheme,)
 
     @cached_property
     def opened(self) -> OpenedRecipe:

@@ -52,6 +52,9 @@ def verdict_of(results: JobResults) -> str:
         return _partial_pair_verdict(results)
     ladder = results.ladder
     sentence = pair_verdict(results) if ladder is None else _ladder_verdict(results, ladder)
+    # Whoever reads the first line alone learns of every runtime that misses the budget.
+    missed = [one for one in results.ladders if one is not ladder and not one.is_reached] if ladder else []
+    sentence = "; ".join([sentence, *(f"{m.runtime}: {m.sentence} is {m.choice.best.name}" for m in missed)])
     return _with_notes(sentence, results.coverages)
 
 

@@ -107,7 +107,7 @@ def test_results_of_other_samples_are_made_anew_with_a_word(job: dict[str, Any],
     other = optimized(job, out, scheme="float16", max_drop=5, samples=20)
     assert other.ladder is not None
     (note,) = other.ladder.notes
-    assert note.startswith("1 result is not of this model, these samples and this version, or not whole")
+    assert note.startswith("1 result is of another model, other samples, other settings or another version")
 
 
 def test_ctrl_c_keeps_what_is_done(job: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ def test_times_are_measured_beside_float(job: dict[str, Any], out: Path) -> None
 
 def test_the_same_for_onnx(job: dict[str, Any], out: Path) -> None:
     pytest.importorskip("onnxruntime")
-    report = optimized(job, out, max_drop=5, onnx=True)
+    report = optimized(job, out, max_drop=5, max_size="50KB", onnx=True)
     assert report.onnx is not None
     ladder = report.onnx.ladder
     assert ladder is not None
@@ -208,6 +208,10 @@ def test_the_same_for_onnx(job: dict[str, Any], out: Path) -> None:
     assert report.files["onnx_recipe"].is_file()
     assert report.files["onnx_plot"].is_file()
     assert set(report.data()["ladder"]) == {"litert", "onnx"}
+    # One of both misses the budget, and the first line says so.
+    assert report.ladder is not None
+    assert (report.ladder.is_reached, ladder.is_reached, report.misses_budget) == (True, False, True)
+    assert "; ONNX: OUT OF REACH is drop <= 5 points, size <= 50.0 kB: int8, the smallest" in report.verdict
     assert (
         ladder.choice.smaller.scheme
         in report.lines()[
@@ -274,3 +278,18 @@ def test_the_graph_answers_each_sample_once(
     optimized(job, out.parent / "more", scheme="auto", max_drop=5)
     # Five more schemes, and no more than a few runs of the calibration's own.
     assert len(runs) - 2 * one < 24
+
+
+def test_what_cannot_be_timed_is_judged_without(
+    job: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(*_: Any, **__: Any) -> Any:
+        raise thinflow.FeedError("no inputs")
+
+    monkeypatch.setattr(climber, "benchmark", refusing)
+    report = optimized(job, out, scheme="int8", max_latency=20, measure=True, seconds=0.2, threads=[1])
+    assert report.ladder is not None
+    assert "some were not timed: no inputs" in report.ladder.notes
+    assert report.verdict.startswith(
+        "OUT OF REACH is drop <= 1.5 points, latency <= 20 ms: latency could not"
+    )

@@ -12,7 +12,7 @@ from typing import Any, Generic
 
 from thinflow.bench.latency import benchmark
 from thinflow.bench.machine import this_machine
-from thinflow.errors import ThinflowError
+from thinflow.errors import EngineCrashed, ThinflowError
 from thinflow.ir.digest import graph_digest
 from thinflow.ir.graph import Graph
 from thinflow.onnx import program as onnx
@@ -74,9 +74,8 @@ class Ground(Generic[M, Q]):
         yield graph_digest(self.original)
         yield samples_digest(self.calibration)
         yield samples_digest(self.evaluation)
-        for package in ("ai-edge-litert", "onnxruntime") if model.runtime else ():
-            yield _version_of(package)
-        yield f"{self.end_to_end} {self.is_timed} {options.threads[0]} {options.seconds}"
+        yield from map(_version_of, ("ai-edge-litert", "onnxruntime"))
+        yield f"{self.end_to_end} {self.is_timed} {options.threads[0]}"
         yield str(this_machine()) if self.is_timed else ""
 
 
@@ -112,6 +111,7 @@ class _Climber(Generic[M, Q]):
         self._fresh: list[tuple[Candidate, float]] = []
         self._answers = KeptAnswers()
         self._errors: list[ThinflowError] = []
+        self._untimed = ""
         self._pairs: dict[str, ModelPair[M, Q]] = {}
 
     # --- one after the other ------------------------------------------------------------------------------
@@ -256,14 +256,20 @@ class _Climber(Generic[M, Q]):
         path = self._folder / f"candidate{pair.maker.suffix}"
         pair.maker.write(pair.quantized, path, check=pair.maker.open_file)
         core = ground.model.core
-        found = benchmark(
-            [path, self._float_path],
-            threads=options.threads[:1],
-            seconds=options.seconds,
-            feeds=first_sample(ground.job, {path: core, self._float_path: core}),
-            peaks=False,
-            memory=False,
-        )
+        try:
+            found = benchmark(
+                [path, self._float_path],
+                threads=options.threads[:1],
+                seconds=options.seconds,
+                feeds=first_sample(ground.job, {path: core, self._float_path: core}),
+                peaks=False,
+                memory=False,
+            )
+        except EngineCrashed:
+            raise
+        except ThinflowError as error:  # the model itself ran before: it can be judged without its time
+            self._untimed = f"some were not timed: {error.message}"
+            return None
         if found.interrupted:
             raise KeyboardInterrupt
         ratio = found.ratio(path, self._float_path)
@@ -287,7 +293,7 @@ class _Climber(Generic[M, Q]):
             # What comes out differently is another model: it is measured, and all are compared once more.
             self._found[candidate.name] = self._figures(candidate, pair)
             self._keep(self._found[candidate.name], candidate)
-        notes = [note for note in (self._store.note, self._reused(tried)) if note]
+        notes = [note for note in (self._store.note, self._reused(tried), self._untimed) if note]
         ladder = Ladder(self._ground.model.runtime, self._budget, measured, choice, notes)
         return replace(pair, ladder=ladder)
 

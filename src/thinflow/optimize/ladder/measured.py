@@ -94,7 +94,8 @@ class Measured:
     def loss(self) -> float:
         """Points of accuracy or of equal answers that it loses; with neither, decibels below no noise."""
         drop = self.quality.drop
-        return LOUDEST - self.exactness_db if drop is None else drop
+        # Rounding teaches a model nothing: answers that it gains are luck.
+        return LOUDEST - self.exactness_db if drop is None else max(drop, 0.0)
 
     def too_wrong(self, max_drop: float) -> str:
         """The loss where it is more than allowed, in words; "" if it is not."""

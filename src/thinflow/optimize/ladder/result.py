@@ -10,6 +10,7 @@ from typing import Any
 from thinflow.ir.brief import brief_repr
 from thinflow.optimize.ladder.budget import Budget, bytes_text, ms_text
 from thinflow.optimize.ladder.choice import Choice, front, misfits
+from thinflow.optimize.ladder.loss import POOR_SQNR_DB
 from thinflow.optimize.ladder.measured import Measured
 
 
@@ -102,7 +103,8 @@ class Ladder:
 
     def lines(self) -> list[str]:
         """What the command prints of it."""
-        return [f"{self.runtime} candidates", *self.table(), *self.remarks()]
+        head = f"{self.runtime} candidates, {self.sentence}: {self.choice.best.name}"
+        return [head, *self.table(), *self.remarks()]
 
     @property
     def plot_name(self) -> str:
@@ -111,10 +113,17 @@ class Ladder:
 
     def remarks(self) -> list[str]:
         """Sentences below the table: what the marks mean, what failed, and which files are the same."""
-        loss = "accuracy" if self.choice.best.quality.accuracy is not None else "equal answers"
+        quality = self.choice.best.quality
+        loss = (
+            "loss in points of accuracy"
+            if quality.accuracy is not None
+            else "loss in points of equal answers"
+        )
+        if quality.drop is None:
+            loss = f"no answers to count, so SQNR has to be {POOR_SQNR_DB:g} dB"
         found = [
             "> shipped, * on the front of size, time and quality, ! over the budget",
-            f"loss in points of {loss}; RAM: activations and unpacked weights in one arena",
+            f"{loss}; RAM: activations and unpacked weights in one arena",
         ]
         twins = [f"{m.name} is {m.same_as}" for m in self.measured if m.same_as]
         more = f", and {len(twins) - _SHOWN} more" if len(twins) > _SHOWN else ""

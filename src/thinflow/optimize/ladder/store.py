@@ -80,11 +80,11 @@ class Store:
             return None
         try:
             data = json.loads(content)
-            if data.pop("fingerprint") != self._fingerprint(recipe, effort):
+            if data["fingerprint"] != self._fingerprint(recipe, effort):
                 raise ValueError("another model")
-            if data.pop("recipe_digest") != digest_of(recipe_path.read_bytes()):
-                raise ValueError("a recipe that was changed")
-            return read_measured(data, read_recipe(recipe_path).recipe)
+            if data["digest"] != _digest(data["figures"], recipe_path.read_bytes()):
+                raise ValueError("something was changed")
+            return read_measured(data["figures"], read_recipe(recipe_path).recipe)
         # Whatever is wrong with it, it is made anew.
         except (ValueError, TypeError, KeyError, AttributeError, OSError, RecursionError, ThinflowError):
             self.foreign.append(path.name)
@@ -102,10 +102,11 @@ class Store:
         text = recipe_text(made_for).encode("utf-8", "replace")
         make_folder(self.folder)
         write_file(self.folder / f"{stem}.toml", [text])
+        figures = found.kept()
         data: dict[str, Any] = {
             "fingerprint": self._fingerprint(recipe, effort),
-            "recipe_digest": digest_of(text),
-            **found.kept(),
+            "digest": _digest(figures, text),
+            "figures": figures,
         }
         write_file(self.folder / f"{stem}.json", [json.dumps(data, indent=1).encode()])
 
@@ -117,6 +118,11 @@ class Store:
         names = ", ".join(self.foreign[:3]) + (", ..." if len(self.foreign) > 3 else "")
         what = "result is" if len(self.foreign) == 1 else "results are"
         return (
-            f"{len(self.foreign)} {what} not of this model, these samples and this version, or not whole, and"
-            f" made anew ({names} in {self.folder})"
+            f"{len(self.foreign)} {what} of another model, other samples, other settings or another version,"
+            f" or not whole, and made anew ({names} in {self.folder})"
         )
+
+
+def _digest(figures: dict[str, Any], recipe: bytes) -> str:
+    """A digest of what is stored of a candidate: what was changed by hand is no measurement."""
+    return digest_of(json.dumps(figures, sort_keys=True), recipe)
