@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from tests.transforms.support import Array, apply, reasons, step, to_bytes
+from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import BFLOAT16, DOUBLE, FLOAT, HALF, DType
+from thinflow.transforms.round_weights import RoundWeights
 
 
 def weights_graph(values: Array, element: DType = FLOAT) -> Graph:
@@ -104,3 +106,39 @@ def test_values_closer_than_the_type_can_tell() -> None:
     values[::2] = np.nextafter(1, 2)
     _, report = step(weights_graph(values, DOUBLE), "round_weights(num_steps=1, preserve_zero=false)")
     assert report.changes <= 1
+
+
+def test_clusters_lie_where_the_weights_are(rng: np.random.Generator) -> None:
+    values = np.concatenate([rng.normal(m, 0.01, 500) for m in (-3, 0.1, 0.3, 5)]).astype(np.float32)
+    found = rounded(values, "num_steps=4, clusters=true")
+    np.testing.assert_allclose(np.unique(found), [-3, 0.1, 0.3, 5], atol=0.01)
+    assert np.abs(found - values).max() < 0.06
+
+
+@pytest.mark.parametrize("element", [FLOAT, HALF, BFLOAT16, DOUBLE])
+def test_clusters_lose_less_than_even_levels(element: DType, rng: np.random.Generator) -> None:
+    values = (rng.standard_normal(4000) ** 3).astype(element.numpy())
+    values[::7] = 0
+    even, found = (rounded(values, f"num_steps=16{more}", element) for more in ("", ", clusters=true"))
+    wide = values.astype(np.float64)
+    losses = [np.square(one.astype(np.float64) - wide).mean() for one in (even, found)]
+    assert losses[1] < losses[0] / 2
+    assert len(np.unique(found.astype(np.float64))) <= 17
+    assert not found[::7].any(), "zeros stay"
+
+
+def test_clustered_twice_is_clustered_once(rng: np.random.Generator) -> None:
+    graph = weights_graph(rng.standard_normal(1000).astype(np.float32))
+    graph, report = step(graph, "round_weights(num_steps=8, clusters=true)")
+    assert report.changes == 1
+    assert step(graph, "round_weights(num_steps=8, clusters=true)")[1].changes == 0
+
+
+def test_more_clusters_than_values_and_the_original_are_told_apart() -> None:
+    values = np.array([1, 2, 4, 8] * 5, np.float32)
+    found = rounded(
+        np.concatenate([values, [16]]).astype(np.float32), "num_steps=4, clusters=true, preserve_zero=false"
+    )
+    assert len(set(found.tolist())) <= 4
+    with pytest.raises(ParameterError, match="legacy has evenly spaced levels"):
+        RoundWeights(clusters=True, legacy=True)
