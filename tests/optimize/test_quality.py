@@ -207,7 +207,7 @@ def test_a_loss_is_sure_only_if_its_interval_lies_beyond_what_is_allowed() -> No
 def test_quality_in_lines() -> None:
     assert quality_lines(of_labelled(1, 0, 400)) == [
         "right: 399 of 400, 99.75% (98.6% to 100.0%); float 400, 100.00% (99.0% to 100.0%)",
-        "lost: 0.2 points (-0.6 to 1.1), 1 answers lost and 0 gained: chance does as much"
+        "lost: 0.2 points (-0.6 to 1.1), 1 lost and 0 gained: chance does as much"
         " (McNemar's exact test, p = 1)",
         "same top answer: 399 of 400, 99.8% (98.6% to 100.0%)",
         "signal to noise: outputs 50.0 dB",

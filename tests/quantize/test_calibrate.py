@@ -35,7 +35,7 @@ def test_every_activation_has_its_range() -> None:
 
 def test_few_samples_warn_and_none_is_an_error() -> None:
     program, *_ = two_steps()
-    assert "only 1 calibration samples" in calibrate(program, [feed(0, 1, 2, 3)]).warnings[0]
+    assert "only 1 calibration sample" in calibrate(program, [feed(0, 1, 2, 3)]).warnings[0]
     assert not calibrate(program, [feed(0, 1, 2, 3)], Recipe(few_samples=1)).warnings
     with pytest.raises(FeedError, match="no calibration samples"):
         calibrate(program, [])

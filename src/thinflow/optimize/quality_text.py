@@ -50,8 +50,8 @@ def _right_answers(quality: Quality) -> list[str]:
     return [
         f"right: {quality.correct} of {quality.samples}, {now:.2f}% ({_span(ends['accuracy'])});"
         f" float {quality.correct_before}, {before:.2f}% ({_span(ends['accuracy_before'])})",
-        f"lost: {_points(before - now)} points ({_points(low)} to {_points(high)}), {quality.lost} answers"
-        f" lost and {quality.gained} gained: {verdict}",
+        f"lost: {_points(before - now)} points ({_points(low)} to {_points(high)}), {quality.lost} lost"
+        f" and {quality.gained} gained: {verdict}",
     ]
 
 

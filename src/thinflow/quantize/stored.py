@@ -51,6 +51,8 @@ class Stored:
         if not self.shape:
             raise FeedError("it is one number, not samples along a first axis", self.where)
         size = math.prod(self.shape) * self.dtype.itemsize
+        if not self.shape[0]:
+            raise FeedError("there are no samples", self.where, hint="give at least one; 200 are usual")
         # Before any memory is taken: the shape is a claim of the file. The header counts too, so this is no
         # exact check; a row that is cut is found when it is read.
         if not 0 < size <= available:
