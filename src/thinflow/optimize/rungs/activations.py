@@ -16,7 +16,7 @@ _DROWNED_DB = 26.0
 # Layers take some two to three times as long in float.
 _LARGEST_PART, _LARGEST_DROWNED = 0.25, 0.5
 """Of all multiplications, in float: for a little more quality, and for what is of no use without."""
-_MOST_TRIED = 8
+_MOST_TRIED = 12
 
 
 # All at once: while one of them is drowned, what the others gain is not heard.

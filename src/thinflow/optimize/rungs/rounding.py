@@ -13,19 +13,14 @@ def weights(best: Best) -> Iterator[Candidate]:
     """Weights rounded one after the other, each making up for those before it."""
     if best.recipe.rounding == "nearest" and best.recipe.scheme != "float16":
         yield Candidate("weights rounded by GPTQ", replace(best.recipe, rounding="gptq"))
-    if best.recipe.scheme == "int4_weights":
-        yield from by_layers(best)
-
-
-# Each layer is a walk through the samples in two networks: worth it where rounding is most of the noise.
-@rung(order=52, effort="best")
-def by_layers(best: Best) -> Iterator[Candidate]:
-    """GPTQ layer by layer, each making up for what is lost in front of it."""
-    if best.recipe.rounding in ("nearest", "gptq") and best.recipe.scheme != "float16":
+    # Each layer is a walk through the samples in two networks, and brings something only where rounding
+    # weights is most of the noise: of eight bits it costs 0.2 to 1.4 dB on four networks of four.
+    if best.recipe.scheme == "int4_weights" and best.recipe.rounding in ("nearest", "gptq"):
         yield Candidate("the same, layer by layer", replace(best.recipe, rounding="sequential"))
 
 
-@rung(order=51, effort="best")
+# Behind GPTQ, which spares biases the mean of the error, it costs 0.1 to 0.9 dB as often as it brings some.
+@rung(order=51, effort="best", usual_db=-0.2)
 def biases(best: Best) -> Iterator[Candidate]:
     """Biases that make up for what rounding adds on average."""
     if not best.recipe.correct_bias and best.recipe.scheme != "float16":
