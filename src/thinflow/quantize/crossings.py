@@ -78,7 +78,11 @@ class _Network:
     ) -> None:
         self.block, self.placement, self.kernels, self.borders = block, placement, kernels, borders
         # Layers with weights stay: their integers are a quarter of the file, and faster.
-        self.free = {o for o, why in placement.items() if not why and kernels.weights(o) is None}
+        self.free = {
+            o
+            for o, why in placement.items()
+            if not why and kernels.weights(o) is None and not kernels.table[o.code].has_matrices
+        }
         self.makers: dict[Any, Any] = {t: o for o in block.operators for t in o.outputs}
         self.readers: dict[Any, list[Any]] = {}
         for operator in placement:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT8, INT32, UINT8
+from thinflow.quantize import integer_lstm
 from thinflow.quantize.borders import (
     integer_borders,
     is_crossing,
@@ -70,7 +71,10 @@ def quantize_int8(
     main = program.subgraphs[0]
     require_float(program, 1)
     main = replace(main, operators=[_free_pool(o, recipe) for o in main.operators])
-    placement, assignment = _settle(main, kernels, recipe, ranges, shifted)
+    lstms = [o for o in main.operators if o.code == integer_lstm.CODE and o.code in kernels.table]
+    floats = {o: why for o in lstms if (why := integer_lstm.why_float(o, main, recipe))}
+    ranges = integer_lstm.with_starts(ranges, main, [o for o in lstms if o not in floats])
+    placement, assignment = _settle(main, kernels, recipe, ranges, shifted, floats)
     # An input or output may border on float operators alone and has no parameters yet.
     borders = integer_borders(main, recipe, border_types)
     for tensor in borders:
@@ -81,6 +85,9 @@ def quantize_int8(
     for tensor in kept:
         assignment.of.setdefault(tensor, parameters_for(ranges[tensor], arithmetic=kernels.arithmetic))
     rewriter = _Rewriter(main, kernels, assignment, recipe, borders, kept, shifted, rounding)
+    for operator in (o for o, why in placement.items() if o.code == integer_lstm.CODE and not why):
+        y = assignment.of[operator.outputs[0]]
+        rewriter.states |= integer_lstm.state_forms(operator, main, y, ranges)
     for operator in main.operators:
         rewriter.add(operator, placement.get(operator))
     subgraph = rewriter.finish()
@@ -120,10 +127,19 @@ def quantize_int8(
 
 
 def _settle(
-    main: Subgraph, kernels: Kernels, recipe: Recipe, ranges: Mapping[Any, Range], shifted: bool
+    main: Subgraph,
+    kernels: Kernels,
+    recipe: Recipe,
+    ranges: Mapping[Any, Range],
+    shifted: bool,
+    floats: Mapping[Operator, str],
 ) -> tuple[Placement, Assignment]:
-    """Placement and quantization parameters, which depend on each other for layers."""
-    forced: dict[Operator, str] = {}
+    """Placement and quantization parameters, which depend on each other for layers.
+
+    Args:
+        floats: operators that stay float, and why.
+    """
+    forced = dict(floats)
     while True:
         # An operator that has to stay float changes which tensors share a scale, and with them the factors of
         # others: once more from the start. The forced ones only grow in number, hence it ends.
@@ -204,6 +220,7 @@ class _Rewriter:
         self.interface: dict[Tensor, Tensor] = {}
         self._plain: dict[Tensor, Tensor] = {}  # float forms, and whatever is not quantized
         self._integer: dict[Tensor, Tensor] = {}
+        self.states: dict[Tensor, Tensor] = {}  # variables of integer LSTMs
         self._shared: dict[Tensor, Tensor] = {}  # copies with the scale of tensors they share one with
         self._constants: dict[tuple[Any, ...], Tensor] = {}
         # The form that is fed or fetched keeps the name where users see it.
@@ -255,6 +272,9 @@ class _Rewriter:
 
     def add(self, operator: Operator, why_float: str | None) -> None:
         """Append one operator; `why_float` is "" for integers and None if it does not compute on floats."""
+        if operator.outputs and operator.outputs[0] in self.states:
+            self._add_start(operator)
+            return
         if why_float == "":
             self._add_integer(operator)
             return
@@ -288,8 +308,32 @@ class _Rewriter:
 
     # ---------------------------------------------------------------------------------------------- operators
 
+    def _add_start(self, operator: Operator) -> None:
+        """What writes the state that an integer LSTM begins with."""
+        form, start = self.states[operator.outputs[0]], operator.inputs[0]
+        assert start is not None, "a state begins with something"
+        if start.is_constant:
+            codes = integer_lstm.started(np.asarray(start.array()), form)
+        else:
+            codes = Tensor(f"{form.name}/start", start.shape, form.dtype, None, form.quantization)
+            self.result.operators.append(Operator("QUANTIZE", [self._as_plain(start)], [codes]))
+        self.result.operators.append(replace(operator, inputs=[codes, codes], outputs=[form]))
+
+    def _add_lstm(self, operator: Operator) -> None:
+        x, y = operator.inputs[0], operator.outputs[0]
+        assert x is not None, "an LSTM reads a sequence"
+        given, states = self._as_integer(x), self.states
+        new, decisions = integer_lstm.integer_lstm(operator, given, self._integer_tensor(y), states)
+        new.inputs[0] = given
+        self.result.operators.append(new)
+        self.made[operator] = new
+        self.decisions += decisions
+
     def _add_integer(self, operator: Operator) -> None:
         kernel = self.kernels.table[operator.code]
+        if operator.code == integer_lstm.CODE:
+            self._add_lstm(operator)
+            return
         if kernel.is_clamp and self._is_clamped(operator):
             (x,), (y,) = self.kernels.data_inputs(operator), operator.outputs
             self._integer[y] = same = self._as_integer(x)

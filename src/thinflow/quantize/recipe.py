@@ -59,6 +59,7 @@ BLOCK_SIZES = (16, 32, 64, 128, 256)
 FLOAT_PARTS = {
     "slow": "operators whose integer kernel takes longer than float and the way there and back",
     "scores": "softmax, sigmoid and joints of unlike ranges that make the answers, and what follows them",
+    "recurrent": "LSTMs of one operator, whose state would be rounded in every step",
 }
 """What can be left to float beside integers. A model that takes and gives integers has none of it."""
 
@@ -125,7 +126,7 @@ class Recipe:
     rescale: str = "off"
     rounding: str = "nearest"
     correct_bias: bool = False
-    float_parts: frozenset[str] = frozenset(("slow", "scores"))
+    float_parts: frozenset[str] = frozenset(("slow", "scores", "recurrent"))
     looked_at: int = 64
 
     def __post_init__(self) -> None:

@@ -106,6 +106,7 @@ class Kernel(NamedTuple):
         sum_bits: of sums of rescaled inputs, by which these are shifted; None for what adds none.
         options: that its integer form must have.
         centred: numbers of inputs whose zero point is better 0: a faster kernel takes no other.
+        has_matrices: it multiplies by constants that `weighted` has no words for.
         cost: of the float kernel and of the integer one, where these differ by much; None if they do not.
     """
 
@@ -122,6 +123,7 @@ class Kernel(NamedTuple):
     sum_bits: int | None = None
     options: tuple[tuple[str, Any], ...] = ()
     centred: tuple[int, ...] = ()
+    has_matrices: bool = False
     cost: Cost | None = None
 
 

@@ -40,6 +40,7 @@ _SAME = Kernel(same_scale=True)
 
 # Costs: `python -m benchmarks int8_kernels` on an x86 processor with AVX-512 VNNI. Where integers cost many
 # times more, XNNPACK has no kernel for them, and LiteRT's own takes element by element.
+_LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 _ROWS: dict[str, Kernel] = {
     # Weights are OHWI and OI, 1HWC for depthwise layers. TRANSPOSE_CONV takes the output's sizes first, then
     # weights, x and bias.
@@ -76,6 +77,8 @@ _ROWS: dict[str, Kernel] = {
     "TANH": Kernel(fixed=Fixed(1 / 128, 0), cost=Cost(4, 2)),
     "L2_NORMALIZATION": Kernel(fixed=Fixed(1 / 128, 0), cost=Cost(12, 95)),
     "LOG_SOFTMAX": Kernel(fixed=Fixed(16 / 256, 127)),
+    # Its matrices, states and what is inside have forms of their own, see `integer_lstm`.
+    _LSTM: Kernel(is_heavy=True, data=(0,), has_matrices=True),
 }
 _INT16_ROWS: dict[str, Kernel] = {
     **_ROWS,
@@ -87,7 +90,7 @@ _INT16_ROWS: dict[str, Kernel] = {
 _NO_INT16 = frozenset(
     (
         *("RELU_N1_TO_1", "ELU", "HARD_SWISH", "PRELU", "ARG_MAX", "ARG_MIN", "SPACE_TO_DEPTH"),
-        *("DEPTH_TO_SPACE", "L2_NORMALIZATION", "LOG_SOFTMAX"),
+        *("DEPTH_TO_SPACE", "L2_NORMALIZATION", "LOG_SOFTMAX", _LSTM),
     )
 )
 
@@ -96,11 +99,9 @@ CLAMPS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1
 
 _WIDE = "its results span more orders of magnitude than 8 bits hold"
 _WRONG = "LiteRT's int8 kernel for it ignores scale and zero point"
-_INSIDE = "the ranges inside of a fused LSTM are not measured, so that it stays float"
 _NOT_INT8: dict[str, str] = {
     **dict.fromkeys(("RSQRT", "SQRT", "EXP", "LOG", "POW", "DIV", "REDUCE_PROD"), _WIDE),
     "SQUARED_DIFFERENCE": "squares of small differences vanish in 8 bits",
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": _INSIDE,
     **dict.fromkeys(("NEG", "SCATTER_ND", "CAST"), _WRONG),
     **dict.fromkeys(("EQUAL", "NOT_EQUAL"), "rounded numbers are equal where the numbers are not"),
 }
@@ -110,7 +111,7 @@ _NOT_INT16: dict[str, str] = {
         ("RSQRT", "SQRT", "EXP", "LOG", "POW", "DIV", "REDUCE_PROD"), _WIDE.replace("8 bits", "16 bits")
     ),
     "PRELU": "LiteRT's int16 kernel for it ignores scales",
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": _INSIDE,
+    _LSTM: "LiteRT's integer LSTM has inputs of eight bits",
 }
 
 
@@ -119,6 +120,8 @@ class LiteRTKernels(Kernels):
 
     def why_form(self, operator: Operator) -> str:
         tensors: list[Any] = [t for t in (*operator.inputs, *operator.outputs) if t is not None]
+        if operator.code == _LSTM:
+            return ""  # `integer_lstm` looks at it
         if any(t.is_variable for t in tensors):
             return "it reads or writes state that stays float"
         if schema.SUBGRAPH_OPTIONS & operator.options.keys():
