@@ -63,6 +63,7 @@ def test_the_report_has_a_chart(tmp_path: Path) -> None:
         calibration=zoo.calibration("digits", 32, 0),
         effort="none",
         measure=False,
+        onnx=True,
     )
     page = (tmp_path / "out" / "report.md").read_text()
     assert "Computed: int8 100.0% of 232.06k multiplications" in page
@@ -70,6 +71,8 @@ def test_the_report_has_a_chart(tmp_path: Path) -> None:
     assert "█" in page
     data = json.loads((tmp_path / "out" / "report.json").read_text())
     assert data["int8"]["arithmetic"]["computed"] == {"int8": 232064}
+    assert data["onnx_int8"]["arithmetic"]["computed"] == {"int8": 232064}
+    assert data["onnx_int8"]["noise_by_layer"]["sentence"] in page
     assert data["int8"]["noise_by_layer"]["sentence"] in page
     assert any(line.startswith("layers     no layer falls below 20 dB") for line in report.lines())
     assert any(line.startswith("int8       same top answer: 32 of 32") for line in report.lines())

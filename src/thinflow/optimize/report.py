@@ -13,7 +13,7 @@ from thinflow.ir.ledger import reasons
 from thinflow.ir.notebook import markdown_html
 from thinflow.optimize.quality import Quality, finite_decibels
 from thinflow.optimize.quality_text import quality_data
-from thinflow.optimize.quantized import QuantizedModel
+from thinflow.optimize.quantized import SmallerModel
 from thinflow.optimize.report_text import lines_of, markdown_of
 from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, ratio_of, speed_data, verdict_of
 from thinflow.rewrite.runner import Result
@@ -129,6 +129,7 @@ def _data(results: JobResults) -> dict[str, Any]:
         **({} if pair is None else _pair_speed(pair)),
         "transforms": _transform_data(results.ledger),
         **({} if pair is None else {"int8": _quantized_data(pair.int8)}),
+        **({} if pair is None or pair.onnx is None else {"onnx_int8": _quantized_data(pair.onnx.quantized)}),
         "warnings": results.warnings,
         "next": results.next_steps,
         **_ladder_data(results),
@@ -215,7 +216,7 @@ def _transform_data(ledger: Result) -> list[dict[str, Any]]:
     ]
 
 
-def _quantized_data(model: QuantizedModel) -> dict[str, Any]:
+def _quantized_data(model: SmallerModel[Any]) -> dict[str, Any]:
     """The quantization of each tensor, the operators that stay float, and what was tried."""
     quantized = model.quantized
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis.summary import short_number
 from thinflow.bench.rows import pipes
@@ -19,6 +19,7 @@ from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, ver
 if TYPE_CHECKING:
     from thinflow.bench.rows import Row
     from thinflow.optimize.ladder.result import Ladder
+    from thinflow.optimize.quantized import SmallerModel
     from thinflow.rewrite.runner import Result
 
 _SHOWN_WARNINGS = 5
@@ -254,29 +255,37 @@ def _outside(reasons: dict[str, str]) -> list[str]:
 
 def _scheme(results: PairResults) -> list[str]:
     """The quantized tensors, and why the rest is float."""
-    quantized = results.int8.quantized
+    name, parts = results.recipe.scheme, ["", f"## Scheme {results.recipe.scheme}", *_smaller(results.int8)]
+    if results.onnx is not None:
+        parts += ["", f"## Scheme {name} in ONNX", *_smaller(results.onnx.quantized)]
+    return parts
+
+
+def _smaller(model: SmallerModel[Any]) -> list[str]:
+    """What became of one smaller model, and how."""
+    quantized = model.quantized
     floats = quantized.float_operators
     reasons = Counter(why for _, why in floats).most_common(10)
     return [
-        *("", f"## Scheme {results.recipe.scheme}", ""),
-        f"Computed: {markdown(results.int8.shares.sentence)}.",
+        "",
+        f"Computed: {markdown(model.shares.sentence)}.",
         "",
         f"{len(quantized.decisions)} tensors quantized, {len(floats)} operators stay float.",
         *(f"- {count} × {markdown(why)}" for why, count in reasons),
-        *_tried(results),
-        *_layers(results),
+        *_tried(model),
+        *_layers(model),
     ]
 
 
-def _tried(results: PairResults) -> list[str]:
+def _tried(model: SmallerModel[Any]) -> list[str]:
     """What was tried to make the smaller model better."""
-    table = trial_table(results.int8.way.trials)
+    table = trial_table(model.way.trials)
     return ["", "What was tried, judged on samples that made no ranges:", "", *table] if table else []
 
 
-def _layers(results: PairResults) -> list[str]:
+def _layers(model: SmallerModel[Any]) -> list[str]:
     """The noise in each layer's output."""
-    found = results.int8.layers
+    found = model.layers
     count = f"{found.samples} sample{'s' if found.samples != 1 else ''}"
     told = f"Signal to noise layer by layer on {count}, all before it in fewer bits: {found.sentence}."
     return ["", markdown(told), "", *chart(found)] if found.layers else []
