@@ -2,8 +2,8 @@
 
 Some have tables of their own and take minutes: `python -m benchmarks ptq` compares eight-bit models with
 those of other tools, `ptq_cost` measures what making them takes, `ptq_doctor` what is said of spoilt samples,
-`ptq_rungs` what each rung of a climb brings, and `int8_kernels` times LiteRT's integer kernels beside its
-float ones.
+`ptq_rungs` what each rung of a climb brings, `ptq_ladder` what a budget chooses, and `int8_kernels` times
+LiteRT's integer kernels beside its float ones.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ APART = {
     "ptq": "benchmarks.ptq.compare",
     "ptq_cost": "benchmarks.ptq.cost",
     "ptq_doctor": "benchmarks.ptq.doctor",
+    "ptq_ladder": "benchmarks.ptq.ladder",
     "ptq_rungs": "benchmarks.ptq.rungs",
     "int8_kernels": "benchmarks.int8_kernels",
 }

@@ -81,7 +81,7 @@ def test_a_budget_without_samples(model: str, capsys: pytest.CaptureFixture[str]
 def test_a_run_that_was_killed_goes_on_where_it_was(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [*command, "--effort", "default", "--max-drop", "5%"]
+    words = [*command, "--max-drop", "5%"]
     child = _started(words)
     try:
         _wait_for_results(child, 2)
@@ -106,7 +106,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(
 
 
 def test_ctrl_c_says_how_to_go_on(command: list[str]) -> None:
-    child = _started([*command, "--effort", "default", "--max-drop", "5%"])
+    child = _started([*command, "--max-drop", "5%"])
     _wait_for_results(child, 1)
     child.send_signal(signal.SIGINT)
     _, error = child.communicate(timeout=60)

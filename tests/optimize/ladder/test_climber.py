@@ -158,6 +158,24 @@ def test_a_candidate_that_fails_is_told_and_never_shipped(
     assert "no int8 model can be made, because the engine ended" in alone.verdict
 
 
+def test_what_gives_no_numbers_is_never_shipped(
+    job: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = judging.QualityMeter.result
+
+    def broken(self: Any) -> Any:
+        found = real(self)
+        found.not_finite = found.samples
+        return found
+
+    monkeypatch.setattr(judging.QualityMeter, "result", broken)
+    rest = {k: v for k, v in job.items() if k != "source"}
+    alone = thinflow.optimize(job["source"], out, **rest, scheme="float16", max_drop=100)
+    assert alone.misses_budget
+    assert "it gives NaN or infinity where the model gives numbers" in alone.verdict
+    assert "int8" not in alone.files
+
+
 def test_what_comes_out_differently_is_measured_again(
     job: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,19 +283,18 @@ def test_one_sample_and_samples_with_nan(job: dict[str, Any], out: Path, tmp_pat
 def test_the_graph_answers_each_sample_once(
     job: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = []
-    real = judging.Plan.run
+    asked: list[int] = []
+    real = judging.answers_ahead
 
-    def counted(self: Any, feeds: Any) -> Any:
-        runs.append(1)
-        return real(self, feeds)
+    def counted(graph: Any, read: Any, ends: Any, feeds: Any) -> Any:
+        given = list(feeds)
+        asked.append(sum(feed is not None for _, feed in given))
+        return real(graph, read, ends, iter(given))
 
-    monkeypatch.setattr(judging.Plan, "run", counted)
-    optimized(job, out, scheme="float16", max_drop=5)
-    one = len(runs)
-    optimized(job, out.parent / "more", scheme="auto", max_drop=5)
-    # Five more schemes, and no more than a few runs of the calibration's own.
-    assert len(runs) - 2 * one < 24
+    monkeypatch.setattr(judging, "answers_ahead", counted)
+    optimized(job, out, scheme="auto", max_drop=5)
+    assert len(asked) == len(SCHEMES) + 1
+    assert sum(asked) == asked[0] == 24
 
 
 def test_what_cannot_be_timed_is_judged_without(

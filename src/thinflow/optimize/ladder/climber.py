@@ -182,7 +182,7 @@ class _Climber(Generic[M, Q]):
 
         def told(_done: int, _total: int, label: str) -> None:
             # Steps of one candidate begin at 0 again and again, so the bar stands still meanwhile.
-            tell(int(100 * done), int(100 * total), f"{where}: {label}")
+            tell(int(done), int(total), f"{where}: {label}")
 
         told(0, 0, "quantizing")
         return told
@@ -196,7 +196,8 @@ class _Climber(Generic[M, Q]):
         total = 0.0
         for one in left:
             like = [seconds for candidate, seconds in self._fresh if candidate.effort == one.effort]
-            total += sum(like) / len(like) if like else one.cost * spent / cost
+            # The middle one: the first of all has computed the graph's own answers besides.
+            total += sorted(like)[(len(like) - 1) // 2] if like else one.cost * spent / cost
         return total
 
     # --- one candidate ------------------------------------------------------------------------------------

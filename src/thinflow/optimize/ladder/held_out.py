@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TypeVar
 
 from thinflow.ir.graph import Value
@@ -23,7 +24,9 @@ def held_out(samples: Samples) -> tuple[Samples, Samples]:
     Returns:
         Those to calibrate with, and those to judge on.
     """
-    if samples.count is not None and samples.count < FEWEST:
+    # Of samples that nobody counted the first few are, as none might be left to judge on.
+    count = sum(1 for _ in islice(samples, FEWEST)) if samples.count is None else samples.count
+    if count < FEWEST:
         return samples, samples
     return _part(samples, judges=False), _part(samples, judges=True)
 

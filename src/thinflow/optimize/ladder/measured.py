@@ -146,11 +146,14 @@ def read_measured(data: Mapping[str, Any], recipe: Recipe) -> Measured:
         raise ValueError("fields are missing, or unknown")
     named = dict(data)
     quality = dict(named.pop("quality"))
-    quality["outputs"] = tuple(quality["outputs"])
     # JSON knows lists alone.
+    quality["outputs"] = tuple(quality["outputs"])
     quality["logits"] = None if quality["logits"] is None else Score(*quality["logits"])
     latency = named.pop("latency")
-    trials = [Trial(**trial) for trial in named.pop("trials")]
+    trials = [
+        Trial(**{key: tuple(item) if isinstance(item, list) else item for key, item in trial.items()})
+        for trial in named.pop("trials")
+    ]
     found = Measured(
         **named,
         recipe=recipe,
