@@ -150,10 +150,7 @@ def read_measured(data: Mapping[str, Any], recipe: Recipe) -> Measured:
     quality["outputs"] = tuple(quality["outputs"])
     quality["logits"] = None if quality["logits"] is None else Score(*quality["logits"])
     latency = named.pop("latency")
-    trials = [
-        Trial(**{key: tuple(item) if isinstance(item, list) else item for key, item in trial.items()})
-        for trial in named.pop("trials")
-    ]
+    trials = [_trial(trial) for trial in named.pop("trials")]
     found = Measured(
         **named,
         recipe=recipe,
@@ -165,6 +162,11 @@ def read_measured(data: Mapping[str, Any], recipe: Recipe) -> Measured:
     if not all(isinstance(n, int | float) and math.isfinite(n) and n >= 0 for n in numbers):
         raise ValueError("a number is none")
     return found
+
+
+def _trial(data: Mapping[str, Any]) -> Trial:
+    named: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    return Trial(**named)
 
 
 def on_one_clock(found: Mapping[str, Measured]) -> dict[str, Measured]:
