@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import thinflow
+from benchmarks.ptq.cases import MODELS
 from thinflow import formats
 from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.cli import main
@@ -18,6 +19,7 @@ from thinflow.lift.grids import grid_of
 from thinflow.optimize import kept_grids
 from thinflow.quantize.recipe import Decision, Quantized
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.reader import read_program
 from thinflow.tflite.writer import to_bytes
 from thinflow.transforms.quantized.grids import kept_grids as kept_grids_of
 
@@ -245,3 +247,14 @@ def test_grids_wider_than_a_clamp(clamp: str, suffix: str, tmp_path: Path) -> No
     thinflow.convert(thinflow.load(source), target)
     (found,) = thinflow.run(target, feed).values()
     assert np.abs(found.astype(int) - expected).max() <= 1
+
+
+def test_a_model_of_integers_has_its_lstms_in_integers(tmp_path: Path) -> None:
+    """Also those that are faster as a loop, which hands over floats."""
+    source, target = MODELS / "lstm.keras", tmp_path / "m.tflite"
+    ends = ["--input-type", "int8", "--output-type", "int8"]
+    assert main(["quantize", str(source), str(target), "--effort", "none", *ends]) == 0
+    program = read_program(target.read_bytes())
+    lstms = [o for o in program.subgraphs[0].operators if o.code == "UNIDIRECTIONAL_SEQUENCE_LSTM"]
+    assert [o.inputs[0].dtype.name for o in lstms] == ["int8", "int8"]
+    assert len(program.subgraphs) == 1

@@ -88,16 +88,18 @@ class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
 
     Attributes:
         effort: how much is tried to make a smaller model better, see `climb.EFFORTS`.
+        recurrent: what LSTMs become, see `lower_graph`.
     """
 
     effort: str = "default"
+    recurrent: str = "auto"
 
     order, suffix = "litert", ".tflite"
     schemes = tuple(SCHEMES)
     roles, names = ("fp32", "int8"), ("float", "int8")
 
     def lower(self, graph: Graph, samples: Samples | None = None, *, fixed: str = "") -> FloatModel:
-        return float_model(graph, samples, fixed=fixed)
+        return float_model(graph, samples, fixed=fixed, recurrent=self.recurrent)
 
     def open_or_fixed(self, graph: Graph, samples: Samples) -> FloatModel:
         """As for every runtime; sizes beyond the batch that nobody knows, as samples are made up too, stay
@@ -149,7 +151,12 @@ class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
 
 
 def float_model(
-    graph: Graph, samples: Samples | None = None, *, fixed: str = "", settle: bool = True
+    graph: Graph,
+    samples: Samples | None = None,
+    *,
+    fixed: str = "",
+    settle: bool = True,
+    recurrent: str = "auto",
 ) -> FloatModel:
     """The part of the graph that LiteRT can run whole, lowered. An open batch stays open if no more can be
     lowered with a fixed one.
@@ -159,6 +166,7 @@ def float_model(
         samples: the first one settles sizes that the graph leaves open.
         fixed: why an open batch has to be fixed all the same, at that of the first sample.
         settle: whether the first sample settles sizes beyond the batch; if not, they stay open.
+        recurrent: what LSTMs become, see `lower_graph`.
 
     Raises:
         UnsupportedOp: it can run nothing of it.
@@ -168,14 +176,15 @@ def float_model(
         settle_sizes(graph, samples)
     if fixed:
         fix_batch(graph, samples)
-        return replace(_lowered(graph, samples, fix=True), fixed=fixed)
-    lowered, why = open_else_fixed(
-        graph, samples, partial(_lowered, graph, samples), partial(_lowered, graph, samples, fix=True)
-    )
+        return replace(_lowered(graph, samples, fix=True, recurrent=recurrent), fixed=fixed)
+    lower = partial(_lowered, graph, samples, recurrent=recurrent)
+    lowered, why = open_else_fixed(graph, samples, lower, partial(lower, fix=True))
     return replace(lowered, fixed=why)
 
 
-def _lowered(graph: Graph, samples: Samples | None, *, fix: bool = False) -> FloatModel:
+def _lowered(
+    graph: Graph, samples: Samples | None, *, fix: bool = False, recurrent: str = "auto"
+) -> FloatModel:
     """The program of the core.
 
     Args:
@@ -190,7 +199,7 @@ def _lowered(graph: Graph, samples: Samples | None, *, fix: bool = False) -> Flo
     specs = {v: _with_sizes(v, counts.get(v, {1} if fix else {})) for v in core.inputs}
     # Shapes behind the core's inputs follow from the sizes that were chosen for them.
     infer_shapes(graph, {v: v.spec for v in graph.inputs} | specs)
-    lowered = lower_graph(graph, core.inputs, core.outputs, specs={})
+    lowered = lower_graph(graph, core.inputs, core.outputs, specs={}, recurrent=recurrent)
     model = FloatModel(core, lowered.program)
     model.program.description = model.coverage.description
     return model

@@ -113,7 +113,10 @@ class QuantizeOptions(SampleOptions):
         wrong = next((name for name in ONNX_ONLY if getattr(self, name) is not None), None)
         if wrong is not None:
             raise ParameterError(f"{wrong} goes with {kind} only", hint=hint)
-        return LiteRTMaker(self.opened.effort)
+        recipe = self.chosen()
+        # A loop hands over floats; LiteRT's own op has a form in integers, whether or not it is faster.
+        in_integers = recipe.scheme == "int8" and not recipe.leaves("recurrent")
+        return LiteRTMaker(self.opened.effort, "fused" if in_integers else "auto")
 
 
 @dataclass(frozen=True)
