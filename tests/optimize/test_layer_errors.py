@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.quantize.programs import Builder, samples
 from thinflow import zoo
 from thinflow.api import quantize_to_file
+from thinflow.optimize.climb import Goal, smaller_program
 from thinflow.optimize.layer_errors import LayerError, LayerErrors, chart
 from thinflow.optimize.layer_noise import layer_errors
 from thinflow.quantize.recipe import Quantized, Recipe
@@ -100,3 +102,17 @@ def test_a_chart_of_many_layers_has_the_worst() -> None:
 
 def test_nothing_is_told_of_programs_that_nobody_knows() -> None:
     assert layer_errors(Quantized(program=None), [{"x": np.zeros(1)}]).layers == []
+
+
+def test_what_a_sigmoid_takes_is_judged_behind_it() -> None:
+    """Its input is cut off where it makes no difference any more, which is no noise."""
+    b = Builder(0)
+    x = b.input(1, 16)
+    wide = b.op("FULLY_CONNECTED", x, b.normal(12, 16, scale=10.0), b.normal(12))
+    program = b.program(b.op("FULLY_CONNECTED", b.op("LOGISTIC", wide), b.normal(8, 12), b.normal(8)))
+    feeds = samples(program, 8)
+    made = smaller_program(Goal(program, {}), feeds, Recipe(float_parts=frozenset()), "none")
+    found = layer_errors(made.quantized, feeds)
+    assert [layer.code for layer in found.layers] == ["FULLY_CONNECTED", "FULLY_CONNECTED"]
+    assert found.first_apart is None
+    assert found.layers[0].sqnr_db > 30

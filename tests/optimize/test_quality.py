@@ -219,9 +219,13 @@ def test_quality_in_lines() -> None:
 
 
 def test_logits_are_told_beside_outputs() -> None:
-    quality = Quality(10, sqnr_db=60.0, logits=Score(1000.0, 1.0, 95, 100))
+    quality = Quality(100, sqnr_db=60.0, logits=Score(1000.0, 1.0, 95, 100))
     assert quality_lines(quality) == [
         "signal to noise: logits 30.0 dB, the same top answer at 95.0% of 100 places, outputs 60.0 dB"
     ]
+    quality.same_answer = 94
+    assert quality_lines(quality)[-1] == (
+        "signal to noise: logits 30.0 dB, the same top logit in 95 of 100, outputs 60.0 dB"
+    )
     assert quality_data(quality)["logits"] == {"sqnr_db": 30.0, "same_answer": 95, "of": 100}
     assert quality_data(Quality())["logits"] is None

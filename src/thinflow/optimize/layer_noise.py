@@ -97,15 +97,17 @@ def _layers(
 ) -> Iterator[LayerError]:
     """The layers of a program: what multiplies by weights or adds up, and not what only moves numbers."""
     kernels, readers = kernels_of(program), main_block(program).consumers()
-    clamps: set[Any] = set()
+    taken: set[Any] = set()
     for operator in main_block(program).operators:
         outputs = [t for t in operator.outputs if t in noise]
         behind = [o for t in operator.outputs for o, _ in readers.get(t, ())]
-        if not outputs and len(behind) == 1 and _clamps(behind[0], kernels):
-            # One step of integers in the smaller program, told by the name of the layer.
-            outputs = [t for t in behind[0].outputs if t in noise]
-            clamps.add(behind[0])
-        if operator in clamps or not outputs or _only_moves(operator, kernels) or not names_of(operator):
+        is_clamped = not outputs and len(behind) == 1 and _clamps(behind[0], kernels)
+        # One step of integers in the smaller program, told by the name of the layer. What a sigmoid takes may
+        # be cut off where it makes no difference: that is no noise.
+        if is_clamped or (behind and all(o.code in kernels.saturates for o in behind)):
+            outputs = [t for o in behind for t in o.outputs if t in noise] or outputs
+            taken.update(behind)
+        if operator in taken or not outputs or _only_moves(operator, kernels) or not names_of(operator):
             continue
         read = [noise[t] for t in operator.reads() if t in noise and noise[t] < LOUDEST]
         after = min(noise[t] for t in outputs)

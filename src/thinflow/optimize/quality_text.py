@@ -68,9 +68,12 @@ def _noise(quality: Quality) -> str:
     told = []
     if quality.logits is not None:
         told.append(f"logits {decibels(quality.logits.sqnr_db)}")
-        share = quality.logits.agreement
+        share, same = quality.logits.agreement, quality.logits.same
         if share is not None and quality.same_answer is None:
             told.append(f"the same top answer at {_percent(100 * share)} of {quality.logits.tops} places")
+        # A softmax that is sure makes ties, in which the first class is the answer.
+        elif share is not None and same != quality.same_answer:
+            told.append(f"the same top logit in {same} of {quality.logits.tops}")
     return f"signal to noise: {', '.join([*told, f'outputs {decibels(quality.sqnr_db)}'])}"
 
 
