@@ -24,7 +24,7 @@ OPTIONS = {
     "rename_attribute": ["(old_attribute_name=_note, new_attribute_name=_other)"],
     "rename_node": ["(old_node_name=node3, new_node_name=renamed, missing_ok=true)"],
     "rename_op": ["(old_op_name=StopGradient, new_op_name=Identity)"],
-    "round_weights": ["(minimum_size=8)", "(num_steps=3, minimum_size=8)"],
+    "round_weights": ["(minimum_size=8)", "(num_steps=3, minimum_size=8)", "(minimum_size=8, clusters=true)"],
     "set_device": ['(device="/cpu:0")', '(device="/cpu:0", if_default=true)'],
     "sort_by_execution_order": ["", "(stable=true)"],
     "strip_unused_nodes": ["", "(keep_control=true)"],

@@ -51,7 +51,7 @@ def _fold(graph: Graph, node: Node, trace: Trace, origin: str) -> None:
     reader = _sole_reader(node)
     producer = find_producer(reader)
     weights, bias = _merged(norm, producer)
-    held = _following_bias(reader, producer) if bias is not None else None
+    held = following_bias(reader, producer) if bias is not None else None
     total = None
     if held is not None and bias is not None:
         old = constant_tensor(held)
@@ -68,7 +68,7 @@ def _fold(graph: Graph, node: Node, trace: Trace, origin: str) -> None:
         assert constant is not None
         constant.attrs["value"] = total
     elif bias is not None:
-        _insert_bias(graph, producer, bias, awaited, origin)
+        insert_bias(graph, producer, bias, awaited, origin)
     sweep(graph, [node])
 
 
@@ -134,7 +134,7 @@ def _sum(array: Array, axes: tuple[int, ...]) -> Array:
     return np.asarray(array.sum(axis=axes)).reshape(-1)
 
 
-def _following_bias(node: Node, producer: Producer) -> Value | None:
+def following_bias(node: Node, producer: Producer) -> Value | None:
     """The bias constant of a BiasAdd that alone reads the convolution, if it may be changed in place."""
     readers = node.output().uses
     if len(readers) != 1 or node.is_protected or readers[0].node.op != "BiasAdd" or readers[0].index != 0:
@@ -150,7 +150,7 @@ def _following_bias(node: Node, producer: Producer) -> Value | None:
     return value
 
 
-def _insert_bias(graph: Graph, producer: Producer, bias: Tensor, awaited: list[Node], origin: str) -> None:
+def insert_bias(graph: Graph, producer: Producer, bias: Tensor, awaited: list[Node], origin: str) -> None:
     """Put a BiasAdd over a convolution; it takes over the name, the convolution gets a new one."""
     node = producer.node
     site = Site(graph, node, origin)
