@@ -43,7 +43,7 @@ def test_the_table_marks_what_is_shipped_what_is_on_the_front_and_what_is_over(
         "* int4_weights (default)    60.0 kB  40.0 kB!  12.5 ms!     1.25  4.0!  20.0",
         "> int8                     100.0 kB  10 bytes      5 ms     0.50   0.2  35.0",
         "* float32                 400.0 kB!  40.0 kB!     10 ms     1.00   0.0     -",
-        "> shipped, * on the front of size, time and quality, ! over the budget",
+        "marks: > shipped, * on the front of size, time and quality, ! over the budget",
         "loss in points of equal answers; RAM: activations and unpacked weights in one arena",
         "the same files: int8 (fast) is int8",
         "dynamic: the engine ended",

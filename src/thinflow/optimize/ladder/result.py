@@ -122,7 +122,7 @@ class Ladder:
         if quality.drop is None:
             loss = f"no answers to count, so SQNR has to be {POOR_SQNR_DB:g} dB"
         found = [
-            "> shipped, * on the front of size, time and quality, ! over the budget",
+            "marks: > shipped, * on the front of size, time and quality, ! over the budget",
             f"{loss}; RAM: activations and unpacked weights in one arena",
         ]
         twins = [f"{m.name} is {m.same_as}" for m in self.measured if m.same_as]
