@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tests.transforms.golden import parse_graph
 from thinflow import zoo
+from thinflow.api import quantize_to_file
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import LiteRTMaker
 from thinflow.optimize.onnx import OnnxMaker
@@ -59,3 +63,21 @@ def test_outputs_that_nothing_squashes_are_the_logits() -> None:
     model, _, _ = pair(LiteRTMaker("none"), Recipe(scheme="float16"))
     shorter = before_squashing(model.program)
     assert logits_meter(shorter, shorter) is None
+
+
+@pytest.mark.parametrize("suffix", ["tflite", "onnx"])
+def test_each_place_of_a_map_has_a_top_answer(tmp_path: Path, suffix: str) -> None:
+    """Classes are at axis 1 in ONNX where a softmax goes along it."""
+    graph = parse_graph("""
+        x = Placeholder() {dtype=float, shape=shape[1,6,4,3]}
+        w = Const() {value=float[1,1,3,5]{normal 7}}
+        c = Conv2D(x, w) {T=float, data_format="NHWC", padding="SAME", strides=[1,1,1,1]}
+        y = Softmax(c) {T=float}
+        inputs: x
+        outputs: y
+    """)
+    x = np.random.default_rng(0).normal(size=(12, 6, 4, 3)).astype(np.float32)
+    made = quantize_to_file(graph, tmp_path / f"m.{suffix}", {"x": x}, effort="none")
+    assert made["logits"]["of"] == 12 * 6 * 4
+    assert 0.9 < made["logits"]["same_answer"] / made["logits"]["of"] <= 1
+    assert "of 288 places" in made["judged"][-1]

@@ -55,16 +55,20 @@ class Score(NamedTuple):
         return Score(signal, noise, self.same + other.same, self.tops + other.tops)
 
 
-def score_of(expected: Sequence[Array], found: Sequence[Array]) -> Score:
-    """How near the float ones of some outputs are to those in float."""
+def score_of(expected: Sequence[Array], found: Sequence[Array], axes: Sequence[int] | None = None) -> Score:
+    """How near the float ones of some outputs are to those in float.
+
+    Args:
+        axes: of the classes in each; default: the last ones.
+    """
     total = Score()
-    for a, b in zip(expected, found, strict=True):
+    for a, b, axis in zip(expected, found, axes or [-1] * len(expected), strict=True):
         if a.dtype.kind == "f":
-            total = total.plus(_score(a, b.reshape(a.shape)))
+            total = total.plus(_score(a, b.reshape(a.shape), axis))
     return total
 
 
-def _score(expected: Array, found: Array) -> Score:
+def _score(expected: Array, found: Array, axis: int) -> Score:
     wide = expected.astype(np.float64)
     finite = np.isfinite(wide)
     # What is no number counts as very loud noise; its square must stay finite, or no trial could be better
@@ -73,9 +77,9 @@ def _score(expected: Array, found: Array) -> Score:
     gap = np.nan_to_num(gap, nan=_DEAFENING, posinf=_DEAFENING, neginf=_DEAFENING)
     signal, noise = float(np.square(wide[finite]).sum()), float(np.square(gap).sum())
     # Of pictures and sequences each place has its own top answer; of single numbers there is none.
-    if expected.ndim < 2 or expected.shape[-1] < 2:
+    if expected.ndim < 2 or expected.shape[axis] < 2:
         return Score(signal, noise)
-    same = expected.argmax(-1) == found.argmax(-1)
+    same = expected.argmax(axis) == found.argmax(axis)
     return Score(signal, noise, int(same.sum()), same.size)
 
 

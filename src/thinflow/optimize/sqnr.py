@@ -81,15 +81,15 @@ class LogitsMeter(Generic[P]):
     not grow with their number. See `logits_meter`.
     """
 
-    def __init__(self, before: RuntimeModel, after: RuntimeModel, shown: Sequence[int]) -> None:
+    def __init__(self, before: RuntimeModel, after: RuntimeModel, shown: Mapping[int, int]) -> None:
         self._models, self._shown = (before, after), shown
         self.score = Score()
 
     def add(self, arrays: Inputs) -> None:
         """Count one sample."""
         before, after = (model.run(arrays) for model in self._models)
-        pairs = ([answers[i] for i in self._shown] for answers in (before, after))
-        self.score = self.score.plus(score_of(*pairs))
+        for number, axis in self._shown.items():
+            self.score = self.score.plus(score_of([before[number]], [after[number]], [axis]))
 
 
 def logits_meter(
@@ -107,8 +107,16 @@ def logits_meter(
     if cut[0] != cut[1] or not any(cut[0]):
         return None
     handed = {s.output.name for s in states}
-    shown = [i for i, tensor in enumerate(_outputs(program)) if tensor.name not in handed]
+    named = enumerate(zip(_outputs(program), _class_axes(program), strict=True))
+    shown = {number: axis for number, (tensor, axis) in named if tensor.name not in handed}
     return LogitsMeter(_opened(shorter, threads), _opened(smallest, threads, states), shown)
+
+
+def _class_axes(program: tflite.Program | onnx.Program) -> list[int]:
+    """The axis of each output's logits that a softmax goes along: the last one, unless it says otherwise."""
+    producers, kernels = main_block(program).producers(), kernels_of(program)
+    makers = [_source(producers, kernels, tensor)[1] for tensor in _outputs(program)]
+    return [-1 if maker is None else int(maker.options.get("axis", -1)) for maker in makers]
 
 
 def _outputs(program: tflite.Program | onnx.Program) -> list[Any]:
