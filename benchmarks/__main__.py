@@ -1,9 +1,9 @@
 """`python -m benchmarks [NAME ...] [--quick] [--list]`: the table of budgets; all in RESULTS.md.
 
 Some have tables of their own and take minutes: `python -m benchmarks ptq` compares eight-bit models with
-those of other tools, `ptq_cost` measures what making them takes, `ptq_doctor` what is said of spoilt samples,
-`ptq_rungs` what each rung of a climb brings, `ptq_ladder` what a budget chooses, and `int8_kernels` times
-LiteRT's integer kernels beside its float ones.
+those of other tools, `ptq_doctor` tells what is said of spoilt samples, `ptq_rungs` what each rung of a climb
+brings, `ptq_ladder` what a budget chooses, and `int8_kernels` times LiteRT's integer kernels beside its float
+ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ BUSY = 0.5
 """Load per core from which on the results are not to be trusted."""
 APART = {
     "ptq": "benchmarks.ptq.compare",
-    "ptq_cost": "benchmarks.ptq.cost",
     "ptq_doctor": "benchmarks.ptq.doctor",
     "ptq_ladder": "benchmarks.ptq.ladder",
     "ptq_rungs": "benchmarks.ptq.rungs",
@@ -70,7 +69,7 @@ def main() -> int:
     unknown = set(args.names) - set(names())
     if unknown:
         parser.error(f"there is no budget {min(unknown)!r}; --list shows the names")
-    make_importable()
+    _make_importable()
     chosen = args.names or [n for n in names() if not args.quick or _module(n).IN_QUICK]
     started = time.monotonic()
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
@@ -103,7 +102,7 @@ def _module(name: str) -> ModuleType:
     return importlib.import_module(f"{budgets.__name__}.{name}")
 
 
-def make_importable() -> None:
+def _make_importable() -> None:
     """Let child processes import thinflow from the sources where it is not installed.
 
     With its bytecode beside it, as an installed package has it: compiling would take longer than most of
