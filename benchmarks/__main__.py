@@ -2,8 +2,8 @@
 
 Some have tables of their own and take minutes: `python -m benchmarks ptq` compares eight-bit models with
 those of other tools, `ptq_doctor` tells what is said of spoilt samples, `ptq_rungs` what each rung of a climb
-brings, `ptq_ladder` what a budget chooses, and `int8_kernels` times LiteRT's integer kernels beside its float
-ones.
+brings, `ptq_ladder` what a budget chooses, `ptq_few_bits` what weights of four bits keep, and `int8_kernels`
+times LiteRT's integer kernels beside its float ones.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ BUSY = 0.5
 APART = {
     "ptq": "benchmarks.ptq.compare",
     "ptq_doctor": "benchmarks.ptq.doctor",
+    "ptq_few_bits": "benchmarks.ptq.few_bits",
     "ptq_ladder": "benchmarks.ptq.ladder",
     "ptq_rungs": "benchmarks.ptq.rungs",
     "int8_kernels": "benchmarks.int8_kernels",
