@@ -61,7 +61,7 @@ def zero_feeds(program: Program, which: slice) -> list[dict[str, np.ndarray]]:
 @pytest.mark.parametrize("scheme", BY_SCHEME)
 def test_every_kernel_takes_inputs_that_are_always_zero(scheme: str, tmp_path: Path) -> None:
     files = {}
-    for code in BY_SCHEME[scheme].table:
+    for code in CASES.keys() & BY_SCHEME[scheme].table.keys():
         for which in (slice(0, 1), slice(1, None), slice(0, None)):
             builder = Builder()
             made = CASES[code](builder)

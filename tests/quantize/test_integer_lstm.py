@@ -158,3 +158,11 @@ def test_a_state_that_others_read_stays_float() -> None:
     main.outputs.append(last)
     made = quantized(program)
     assert [why for o, why in made.float_operators if o.code == CODE] == ["others read its state"]
+
+
+def test_inputs_that_are_always_zero() -> None:
+    program = network()
+    zeros = {"in0": np.zeros((STEPS, BATCH, INPUTS), np.float32)}
+    made = quantize_program(program, INTEGERS, calibrate(program, [zeros], INTEGERS).ranges).program
+    assert the_lstm(made).outputs[0].dtype is INT8
+    assert sqnr(*(run(p, zeros["in0"])[0] for p in (program, made))) > 28

@@ -12,6 +12,7 @@ from tests.quantize.programs import sqnr
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError
 from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.quantize.calibrate import calibrate
+from thinflow.quantize.macs import recurrent_multiplications
 from thinflow.quantize.qdq import quantize_qdq
 from thinflow.quantize.recipe import QdqOptions, Recipe
 
@@ -170,6 +171,21 @@ def test_joined_heads_have_ranges_of_their_own() -> None:
     wanted, found = (run(p, feed)[0] for p in (net.program, program))
     assert sqnr(wanted[:, :4], found[:, :4]) > 25
     assert sqnr(wanted[:, 4:], found[:, 4:]) > 25
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_matrices_of_recurrent_ops_are_stored_as_integers(per_channel: bool, kept: bool) -> None:
+    net, units = Net(7, 2, 16), 24
+    w, r = (0.3 * net.rng.standard_normal((1, 3 * units, n)).astype(np.float32) for n in (16, units))
+    y = net.op("GRU", net.x, w, r, shape=(7, 1, 2, units), hidden_size=units)
+    skipped = {"skip_nodes": ("node0",)} if kept else {}
+    program = net.quantize(net.op("Relu", y), per_channel=per_channel, **skipped).program
+    matrices = [t for t in program.tensors() if t.is_constant and t.array().ndim == 3 and t.array().size > 72]
+    assert {t.dtype.name for t in matrices} == ({"float"} if kept else {"int8"})
+    assert recurrent_multiplications(net.program) == 7 * 2 * 3 * units * (16 + units)
+    feed = net.samples()[0]
+    assert sqnr(run(net.program, feed)[0], run(program, feed)[0]) > 35
 
 
 def test_nodes_can_be_skipped() -> None:

@@ -29,26 +29,30 @@ def multiplications(program: tflite.Program | onnx.Program) -> dict[Operator[Any
 
 
 def recurrent_multiplications(program: tflite.Program | onnx.Program) -> int:
-    """Multiplications in loops of a known number of turns, unrolled ones included, and in LSTMs of one
-    operator, in one run; of LiteRT programs only.
+    """Multiplications in LSTMs and the like of one operator in one run; in LiteRT's also those in loops of a
+    known number of turns, unrolled ones included.
     """
     if isinstance(program, onnx.Program):
-        return 0
+        return sum(_of_one(o, o.inputs[0]) for o in program.operators if "hidden_size" in o.options)
     costs = multiplications(program)
     found = sum(costs[operator] for operator in unrolled_cells(program))
     for operator in program.subgraphs[0].operators:
         if operator.code == "UNIDIRECTIONAL_SEQUENCE_LSTM":
-            shape = operator.outputs[0].shape or ()
-            # Rows that go through each matrix: steps times batch.
-            rows = math.prod(n or 1 for n in shape[:2])
-            found += rows * sum(
-                t.array().size for t in operator.reads() if t.is_constant and t.array().ndim == 2
-            )
+            found += _of_one(operator, operator.outputs[0])
         elif operator.code == "WHILE":
             body = program.subgraphs[operator.options["body_subgraph_index"]]
             each = sum(_layer(inner, litert_kernels.INT8_KERNELS) for inner in body.operators)
             found += each * _turns(program.subgraphs[operator.options["cond_subgraph_index"]])
     return found
+
+
+def _of_one(operator: Operator[Any], sequence: Any) -> int:
+    """Multiplications of an operator whose matrices each row of a sequence goes through."""
+    # Steps times batch, or batch times steps.
+    rows: int = math.prod(n or 1 for n in ((sequence.shape if sequence is not None else None) or ())[:2])
+    weights = [t.array() for t in operator.reads() if t.is_constant]
+    matrices = [w for w in weights if w.dtype.kind == "f" and w.ndim in (2, 3) and w.shape[-2] > 1]
+    return rows * sum(int(w.size) for w in matrices)
 
 
 def unrolled_cells(program: tflite.Program) -> list[Operator[Any]]:

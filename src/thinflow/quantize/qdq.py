@@ -32,6 +32,7 @@ from thinflow.quantize.ranges import (
 )
 from thinflow.quantize.recipe import PLAIN, Decision, QdqOptions, Quantized, Recipe, check_recipe
 from thinflow.quantize.rounding import NEAREST, Grid, Rounding
+from thinflow.quantize.small_weights import FEWEST
 from thinflow.quantize.weights import (
     has_symmetric_grid,
     layer_scales,
@@ -145,6 +146,8 @@ class _Rewriter:
         w = KERNELS.weights(operator) if self.recipe.stores_weights(operator) else None
         if w is not None and w.is_constant and is_float(w) and np.isfinite(w.array()).all():
             new = self.made[operator] = replace(new, inputs=self._with_small_weights(operator, w))
+        elif "hidden_size" in operator.options and not self.recipe.why_skipped(operator):
+            new = replace(new, inputs=self._with_small_cells(operator))
         self.operators.append(new)
         for number, tensor in enumerate(operator.outputs):
             # The model was trained with this rounding, so that readers in float get the rounded numbers, too.
@@ -167,6 +170,21 @@ class _Rewriter:
             if row is not old:
                 stand_ins[b] = self.constant(b.name, row.astype(np.float32), FLOAT)
         return [stand_ins.get(t, t) if t is not None else None for t in operator.inputs]
+
+    def _with_small_cells(self, operator: Operator) -> list[Tensor | None]:
+        """Inputs of a recurrent op, which computes in float, with matrices [directions,rows,columns] that are
+        stored as int8: a scale for each row.
+        """
+        inputs = list(operator.inputs)
+        for number in (1, 2):
+            w = inputs[number]
+            if w is None or not w.is_constant or not is_float(w) or w.array().size < FEWEST:
+                continue
+            if np.isfinite(w.array()).all():
+                axis, limit = 1 if self.recipe.per_channel else None, self.options.weight_max
+                scales = usable_scales(weight_scales(w.array(), axis, limit), None, 1.0, 0.0)
+                inputs[number] = self._unpacked(w, Grid(scales, axis, limit))
+        return inputs
 
     def _unpacked(self, w: Tensor, grid: Grid) -> Tensor:
         """Weights in float that are stored as int8.
