@@ -8,6 +8,7 @@ from typing import Any
 
 from thinflow.analysis.interface import is_class_scores
 from thinflow.engines._child import run_file
+from thinflow.errors import FeedError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import counterparts, without_states
 from thinflow.optimize.answers_ahead import answers_ahead
@@ -68,6 +69,7 @@ def compare_models(
 
     Raises:
         EngineCrashed: the runtime crashed or hung on the first sample, which a child process tries first.
+        FeedError: there are no samples.
     """
     for name, content in contents.items():
         # In a child process: a crash of the runtime would take this one along.
@@ -109,6 +111,8 @@ def compare_models(
             meter.add(arrays)
         if progress is not None:
             progress(number + 1, samples.count or 0, "comparing answers")
+    if contents and not meters:
+        raise FeedError("there are no samples to judge on", hint="give at least one")
     qualities = {name: one.result() for name, one in meters.items()}
     for name, quality in qualities.items():
         found = logits.get(name)

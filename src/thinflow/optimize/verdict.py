@@ -67,11 +67,13 @@ def _ladder_verdict(results: PairResults, ladder: Ladder) -> str:
     """One sentence on what was chosen under a budget: whether it is kept, how good it is, and which file."""
     best, smaller = ladder.choice.best, ladder.choice.smaller
     if best.is_float:
-        over = f"{smaller.name} misses its bound on {', '.join(misfits(smaller, ladder.budget))}"
-        why = smaller.too_wrong(ladder.budget.drop) or over
-        return (
-            f"{ladder.sentence}: float32, as nothing smaller fits ({why}): ship {results.files['fp32'].name}"
+        over = ", ".join(misfits(smaller, ladder.budget))
+        why = (
+            f"nothing smaller fits ({smaller.name} misses its bound on {over})" if over else "less is no gain"
         )
+        if lost := smaller.too_wrong(ladder.budget.drop):
+            why = f"nothing smaller fits ({lost})"
+        return f"{ladder.sentence}: float32, as {why}: ship {results.files['fp32'].name}"
     figures = f"{_speed(results)} {_size(times_smaller(results))}; {results.int8_quality.sentence()}"
     return f"{ladder.sentence}: {best.name} {figures}: ship {results.files['int8'].name}"
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.lower.variables import summing
 from thinflow.errors import ParameterError
 from thinflow.optimize import judging
 from thinflow.optimize.ladder import climber, measured
@@ -82,6 +83,17 @@ def test_nothing_smaller_is_good_enough(
         " ship digits_fp32.tflite"
     )
     assert not report.misses_budget
+
+
+def test_a_network_without_weights_gains_nothing(out: Path) -> None:
+    calls = [{"x": np.float32([n, 1])} for n in range(12)]
+    report = thinflow.optimize(
+        thinflow.load(summing()), out, calibration=calls, max_drop=1, effort="none", measure=False
+    )
+    assert isinstance(report, OptimizeReport)
+    assert report.verdict == ("within drop <= 1 points: float32, as less is no gain: ship model_fp32.tflite")
+    assert report.ladder is not None
+    assert {row[-1] for row in report.ladder.rows()[1:]} == {"-"}
 
 
 def test_a_second_run_goes_on_from_the_first(job: dict[str, Any], out: Path) -> None:
@@ -198,6 +210,14 @@ def test_samples_that_judge_make_no_ranges(job: dict[str, Any], out: Path) -> No
     assert report.samples.startswith("18 to calibrate with, of 24 samples from")
     assert report.tested_on.startswith("6 held out to judge on, of 24 samples from")
     assert report.int8_quality.samples == 6
+    assert report.ladder is not None
+    # Of six one answer is a sixth.
+    coarse = optimized(job, out, scheme="int8", max_drop=1, test=None)
+    assert coarse.ladder is not None
+    assert any(
+        note.startswith("6 samples judged, so that one answer is 16.7 points") for note in coarse.ladder.notes
+    )
+    assert not any(note.startswith("6 samples") for note in report.ladder.notes)
 
 
 def test_times_are_measured_beside_float(job: dict[str, Any], out: Path) -> None:
@@ -310,3 +330,9 @@ def test_what_cannot_be_timed_is_judged_without(
     assert report.verdict.startswith(
         "OUT OF REACH is drop <= 1.5 points, latency <= 20 ms: latency could not"
     )
+
+
+@pytest.mark.parametrize("words", [{}, {"max_drop": 5}])
+def test_nothing_to_judge_on(job: dict[str, Any], out: Path, words: dict[str, Any]) -> None:
+    with pytest.raises(thinflow.FeedError, match="there are no samples to judge on\nhint: give at least one"):
+        optimized(job, out, test=lambda: iter(()), scheme="float16", **words)

@@ -294,7 +294,13 @@ class _Climber(Generic[M, Q]):
             # What comes out differently is another model: it is measured, and all are compared once more.
             self._found[candidate.name] = self._figures(candidate, pair)
             self._keep(self._found[candidate.name], candidate)
-        notes = [note for note in (self._store.note, self._reused(tried), self._untimed) if note]
+        told = (
+            _coarse(choice.best.quality, self._budget),
+            self._store.note,
+            self._reused(tried),
+            self._untimed,
+        )
+        notes = [note for note in told if note]
         ladder = Ladder(self._ground.model.runtime, self._budget, measured, choice, notes)
         return replace(pair, ladder=ladder)
 
@@ -331,6 +337,19 @@ class _Climber(Generic[M, Q]):
     def _reused(self, tried: dict[str, Candidate]) -> str:
         there = len(tried) - len(self._fresh)
         return f"{there} of {len(tried)} results are of an earlier run" if there else ""
+
+
+def _coarse(quality: Quality, budget: Budget) -> str:
+    """A sentence on too few samples to tell the drop that is allowed; "" if they are enough."""
+    if quality.drop is None or not quality.samples or not budget.drop:
+        return ""
+    each = 100 / quality.samples
+    if each <= budget.drop:
+        return ""
+    return (
+        f"{quality.samples} samples judged, so that one answer is {each:.1f} points and a loss of"
+        f" {budget.drop:g} cannot be told from none: more samples tell, see --test"
+    )
 
 
 def _text(candidate: Candidate) -> str:

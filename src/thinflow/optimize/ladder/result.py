@@ -12,6 +12,7 @@ from thinflow.optimize.ladder.budget import Budget, bytes_text, ms_text
 from thinflow.optimize.ladder.choice import Choice, front, misfits
 from thinflow.optimize.ladder.loss import POOR_SQNR_DB
 from thinflow.optimize.ladder.measured import Measured
+from thinflow.optimize.quality import LOUDEST
 
 
 @brief_repr
@@ -87,7 +88,7 @@ class Ladder:
             "latency": "-" if found is None else ms_text(found.ms),
             "ratio": "-" if found is None else f"{found.ratio:.2f}",
             "drop": "-" if drop is None else f"{drop:.1f}",
-            "dB": "-" if one.is_float else f"{one.exactness_db:.1f}",
+            "dB": "-" if one.is_float or one.exactness_db >= LOUDEST else f"{one.exactness_db:.1f}",
         }
         # Where there is no share of answers, noise is what is judged.
         judged = "dB" if drop is None else "drop"
