@@ -7,40 +7,35 @@ QUANTIZE and DEQUANTIZE stand only where an integer region borders on floats, on
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from thinflow.ir.types import INT8, INT32, UINT8
+from thinflow.ir.types import INT32
 from thinflow.quantize import integer_lstm
 from thinflow.quantize.borders import (
     integer_borders,
-    is_crossing,
-    is_of_grid,
     layer_scales_for,
     why_scales_apart,
 )
-from thinflow.quantize.kernels import Fixed, Kernels, Weighted, is_float
+from thinflow.quantize.int8_rewriter import IntegerRewriter, edge_scales
+from thinflow.quantize.kernels import Kernels
 from thinflow.quantize.kernels.litert import BY_SCHEME
 from thinflow.quantize.merged_columns import with_merged_columns
 from thinflow.quantize.placement import Placement, place
 from thinflow.quantize.ranges import (
     KEPT,
     Assignment,
-    Parameters,
     Range,
     assign,
-    constant_range,
     parameters_for,
-    passes_limits,
 )
 from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe, require_float
-from thinflow.quantize.rounding import NEAREST, Grid, Rounding
+from thinflow.quantize.rounding import NEAREST, Rounding
 from thinflow.quantize.small_weights import dynamic, weights_only, with_small_bodies
-from thinflow.quantize.weights import LayerScales, memory_key, quantize_bias
-from thinflow.tflite.model import Operator, Program, Quantization, Signature, Subgraph, Tensor
+from thinflow.tflite.model import Operator, Program, Signature, Subgraph, Tensor
 
 
 def quantize_int8(
@@ -84,7 +79,7 @@ def quantize_int8(
     kept = {t for t, r in ranges.items() if r.observer == KEPT}
     for tensor in kept:
         assignment.of.setdefault(tensor, parameters_for(ranges[tensor], arithmetic=kernels.arithmetic))
-    rewriter = _Rewriter(main, kernels, assignment, recipe, borders, kept, shifted, rounding)
+    rewriter = IntegerRewriter(main, kernels, assignment, recipe, borders, kept, shifted, rounding)
     for operator in (o for o, why in placement.items() if o.code == integer_lstm.CODE and not why):
         y = assignment.of[operator.outputs[0]]
         rewriter.states |= integer_lstm.state_forms(operator, main, y, ranges)
@@ -100,18 +95,10 @@ def quantize_int8(
         input_type="float32",
         output_type="float32",
     )
-    small: dict[Operator, Operator] = {}
-    decisions = with_merged_columns(subgraph, rewriter.decisions, recipe)
-    for field_name, scheme in (
-        ("weights_only", weights_only(program, stored)),
-        ("dynamic_nodes", dynamic(program, replace(stored, scheme="dynamic"))),
-    ):
-        scheme.rounding = rounding
-        # What both fields name is stored by the first.
-        named = {n for o, n in rewriter.made.items() if recipe.stores_weights(o, field_name)} - small.keys()
-        subgraph, now = scheme.stored_in(subgraph, named)
-        small |= now
-        decisions += scheme.decisions
+    subgraph, small, decisions = _with_small_weights(
+        program, subgraph, rewriter.made, recipe, stored, rounding
+    )
+    decisions = with_merged_columns(subgraph, rewriter.decisions, recipe) + decisions
     made = {
         o: small.get(new, new) for o, new in rewriter.made.items() if placement.get(o) == "" or new in small
     }
@@ -124,6 +111,35 @@ def quantize_int8(
         for key, signature in program.signatures.items()
     }
     return Quantized(result, decisions + bodies.decisions, kept_float, assignment.warnings, made)
+
+
+def _with_small_weights(
+    program: Program,
+    subgraph: Subgraph,
+    made: Mapping[Operator, Operator],
+    recipe: Recipe,
+    stored: Recipe,
+    rounding: Rounding,
+) -> tuple[Subgraph, dict[Operator, Operator], list[Decision]]:
+    """The subgraph with integer weights in layers that stay between floats, what these became, and grids.
+
+    Args:
+        made: operator of the float program -> that of the subgraph.
+        stored: the recipe of what is read by floats.
+    """
+    small: dict[Operator, Operator] = {}
+    decisions: list[Decision] = []
+    for field_name, scheme in (
+        ("weights_only", weights_only(program, stored)),
+        ("dynamic_nodes", dynamic(program, replace(stored, scheme="dynamic"))),
+    ):
+        scheme.rounding = rounding
+        # What both fields name is stored by the first.
+        named = {n for o, n in made.items() if recipe.stores_weights(o, field_name)} - small.keys()
+        subgraph, now = scheme.stored_in(subgraph, named)
+        small |= now
+        decisions += scheme.decisions
+    return subgraph, small, decisions
 
 
 def _settle(
@@ -150,7 +166,7 @@ def _settle(
         for operator in (o for o, why in placement.items() if not why):
             kernel = kernels.table[operator.code]
             if kernel.weighted is not None:
-                s_x, s_y = _edge_scales(operator, kernel.weighted, assignment)
+                s_x, s_y = edge_scales(operator, kernel.weighted, assignment)
                 scales = layer_scales_for(operator, kernels, s_x, s_y, recipe, shifted).weights
                 # The kernels requantize sums with this factor, which has an upper end.
                 if s_x * float(scales.max(initial=0)) / s_y >= kernels.largest_factor:
@@ -159,20 +175,6 @@ def _settle(
                 forced[operator] = why
         if len(forced) == before:
             return placement, assignment
-
-
-def _is_finer(given: Range | None, fixed: Fixed, kernels: Kernels) -> bool:
-    """True if a file's own grid has smaller steps than the one that a kernel insists on."""
-    return given is not None and parameters_for(given, "", kernels.arithmetic).scale < 0.99 * fixed.scale
-
-
-def _edge_scales(operator: Operator, numbers: Weighted, assignment: Assignment) -> tuple[float, float]:
-    """Scales of the input and the output of an operator with weights."""
-    x, y = operator.inputs[numbers.x], assignment.of[operator.outputs[0]]
-    assert x is not None, "the kernel table is wrong"
-    if x.is_constant:
-        return parameters_for(constant_range(x), arithmetic=y.arithmetic).scale, y.scale
-    return assignment.of[x].scale, y.scale
 
 
 def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
@@ -191,290 +193,3 @@ def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
     axes = Tensor(f"{operator.outputs[0].name}/axes", (2,), INT32, np.array([1, 2], np.int32))
     # Version 1 of MEAN, since options and version of the pool say nothing about it.
     return replace(operator, code="MEAN", inputs=[x, axes], options={"keep_dims": True}, version=1)
-
-
-class _Rewriter:
-    """Builds the new subgraph step by step; a tensor may exist as floats, as integers, or in both forms."""
-
-    def __init__(
-        self,
-        main: Subgraph,
-        kernels: Kernels,
-        assignment: Assignment,
-        recipe: Recipe,
-        borders: Mapping[Tensor, str],
-        kept: Collection[Tensor],
-        shifted: bool,
-        rounding: Rounding,
-    ) -> None:
-        self.main = main
-        self.rounding = rounding
-        self.kernels = kernels
-        self.assignment = assignment
-        self.recipe = recipe
-        self.arithmetic = kernels.arithmetic
-        self.result = Subgraph([], [], name=main.name)
-        self.decisions: list[Decision] = []
-        self.made: dict[Operator, Operator] = {}
-        self.kept_float: list[tuple[Operator, str]] = []
-        self.interface: dict[Tensor, Tensor] = {}
-        self._plain: dict[Tensor, Tensor] = {}  # float forms, and whatever is not quantized
-        self._integer: dict[Tensor, Tensor] = {}
-        self.states: dict[Tensor, Tensor] = {}  # variables of integer LSTMs
-        self._shared: dict[Tensor, Tensor] = {}  # copies with the scale of tensors they share one with
-        self._constants: dict[tuple[Any, ...], Tensor] = {}
-        # The form that is fed or fetched keeps the name where users see it.
-        self._borders = {t for t in borders if t in assignment.of}
-        self._visible = {*main.inputs, *main.outputs} - self._borders
-        self._fed: dict[Tensor, Tensor] = {}  # uint8 inputs
-        self._kept, self._shifted = kept, shifted
-        self._unsigned = {t for t in self._borders if borders[t] == "uint8"}
-        for tensor in main.inputs:
-            self.interface[tensor] = new = self._input(tensor)
-            self.result.inputs.append(new)
-
-    def _input(self, tensor: Tensor) -> Tensor:
-        if tensor not in self._borders:
-            return self._rounded(tensor) if tensor in self._kept else self._plain_tensor(tensor)
-        if tensor not in self._unsigned:
-            return self._integer_tensor(tensor)
-        self._fed[tensor] = self._unsigned_tensor(tensor)
-        return self._fed[tensor]
-
-    def finish(self) -> Subgraph:
-        """Fetch the outputs in the form that was asked for."""
-        for tensor in self.main.outputs:
-            self.interface[tensor] = new = self._output(tensor)
-            self.result.outputs.append(new)
-        return self.result
-
-    def _output(self, tensor: Tensor) -> Tensor:
-        # A uint8 input that is an output as well goes out as it came.
-        if tensor in self._fed:
-            return self._fed[tensor]
-        if tensor not in self._unsigned:
-            return self._as_integer(tensor) if tensor in self._borders else self._as_plain(tensor)
-        fetched = self._unsigned_tensor(tensor)
-        # From the integers where they exist: going through floats would round a second time.
-        source = self._integer.get(tensor) or self._as_plain(tensor)
-        self.result.operators.append(Operator("QUANTIZE", [source], [fetched]))
-        return fetched
-
-    def _unsigned_tensor(self, tensor: Tensor) -> Tensor:
-        """A uint8 tensor at the border: the int8 values, 128 higher."""
-        parameters = self.assignment.of[tensor]
-        stored = _stored(parameters)
-        # Same scale, both ends 128 higher: QUANTIZE between the two types rounds nothing.
-        stored.zero_point += 128
-        new = Tensor(tensor.name, tensor.shape, UINT8, quantization=stored)
-        self._record(new, parameters.range, parameters.range.observer, "the int8 values, 128 higher")
-        return new
-
-    def add(self, operator: Operator, why_float: str | None) -> None:
-        """Append one operator; `why_float` is "" for integers and None if it does not compute on floats."""
-        if operator.outputs and operator.outputs[0] in self.states:
-            self._add_start(operator)
-            return
-        if why_float == "":
-            self._add_integer(operator)
-            return
-        if is_crossing(operator) and self._are_same(operator):
-            return
-        read = self._as_anything if why_float is None else self._as_plain
-        new = replace(
-            operator,
-            inputs=[None if t is None else read(t) for t in operator.inputs],
-            outputs=[],
-            intermediates=[self._plain_tensor(t) for t in operator.intermediates],
-        )
-        self.result.operators.append(new)
-        self.made[operator] = new
-        new.outputs += [
-            self._rounded(t) if t in self._kept else self._plain_tensor(t) for t in operator.outputs
-        ]
-        if why_float and not is_crossing(operator):
-            self.kept_float.append((new, why_float))
-
-    def _are_same(self, operator: Operator) -> bool:
-        """Let real numbers, and codes that an op has itself, be the same integers; False if they differ."""
-        x, y = operator.inputs[0], operator.outputs[0]
-        is_made = operator.code == "QUANTIZE"
-        if x is None or not is_of_grid(y if is_made else x, self.assignment.of.get(x if is_made else y)):
-            return False
-        form = self._as_integer(x) if is_made else self._plain_tensor(x)
-        (self._plain if is_made else self._integer)[y] = form
-        form.name = y.name if y in self._borders else form.name
-        return True
-
-    # ---------------------------------------------------------------------------------------------- operators
-
-    def _add_start(self, operator: Operator) -> None:
-        """What writes the state that an integer LSTM begins with."""
-        form, start = self.states[operator.outputs[0]], operator.inputs[0]
-        assert start is not None, "a state begins with something"
-        if start.is_constant:
-            codes = integer_lstm.started(np.asarray(start.array()), form)
-        else:
-            codes = Tensor(f"{form.name}/start", start.shape, form.dtype, None, form.quantization)
-            self.result.operators.append(Operator("QUANTIZE", [self._as_plain(start)], [codes]))
-        self.result.operators.append(replace(operator, inputs=[codes, codes], outputs=[form]))
-
-    def _add_lstm(self, operator: Operator) -> None:
-        x, y = operator.inputs[0], operator.outputs[0]
-        assert x is not None, "an LSTM reads a sequence"
-        given, states = self._as_integer(x), self.states
-        new, decisions = integer_lstm.integer_lstm(operator, given, self._integer_tensor(y), states)
-        new.inputs[0] = given
-        self.result.operators.append(new)
-        self.made[operator] = new
-        self.decisions += decisions
-
-    def _add_integer(self, operator: Operator) -> None:
-        kernel = self.kernels.table[operator.code]
-        if operator.code == integer_lstm.CODE:
-            self._add_lstm(operator)
-            return
-        if kernel.is_clamp and self._is_clamped(operator):
-            (x,), (y,) = self.kernels.data_inputs(operator), operator.outputs
-            self._integer[y] = same = self._as_integer(x)
-            same.name = y.name if y in self._borders else same.name
-            return
-        special: dict[int, Tensor] = {}
-        if kernel.weighted is not None:
-            special = self._weights(operator, kernel.weighted)
-        inputs: list[Tensor | None] = []
-        for number, tensor in enumerate(operator.inputs):
-            if number in special:
-                inputs.append(special[number])
-            elif tensor is None or not is_float(tensor):
-                inputs.append(None if tensor is None else self._as_plain(tensor))
-            elif tensor.is_constant:
-                shared = self.assignment.of[operator.outputs[0]] if kernel.same_scale else None
-                inputs.append(self._constant(tensor, shared, is_centred=number in kernel.centred))
-            else:
-                inputs.append(self._as_shared(tensor) if kernel.same_scale else self._as_integer(tensor))
-        outputs = [
-            self._integer_tensor(t) if is_float(t) else self._plain_tensor(t) for t in operator.outputs
-        ]
-        options = operator.options | dict(kernel.options)
-        new = replace(operator, inputs=inputs, outputs=outputs, options=options)
-        self.result.operators.append(new)
-        self.made[operator] = new
-
-    def _is_clamped(self, clamp: Operator) -> bool:
-        """True if the integers of its input reach no farther than what a clamp lets through."""
-        x = self.assignment.absorbed.get(clamp.outputs[0])
-        if x is None or x in self._kept or x in self._visible or x in self._borders:
-            return False
-        return not passes_limits(clamp, self.kernels, self.assignment.of[x].reach)
-
-    def _weights(self, operator: Operator, numbers: Weighted) -> dict[int, Tensor]:
-        """int8 weights and integer bias of one operator, by input number."""
-        w, b = self.kernels.weights(operator), self.kernels.bias(operator)
-        s_x, s_y = _edge_scales(operator, numbers, self.assignment)
-        scales = layer_scales_for(operator, self.kernels, s_x, s_y, self.recipe, self._shifted)
-        new = {numbers.weights: self._weight_tensor(w, scales)}
-        if b is not None and numbers.bias is not None and scales.bias is not None:
-            row = self.rounding.bias(np.asarray(w.array()), Grid.of(scales), np.asarray(b.array()))
-            stored = quantize_bias(row, scales.bias, self.arithmetic.largest_bias)
-            quantization = Quantization(scales.bias, np.zeros(len(scales.bias), np.int64))
-            new[numbers.bias] = Tensor(b.name, b.shape, self.arithmetic.bias, stored, quantization)
-            self._record(
-                new[numbers.bias], constant_range(b), "weights", "bias: scale of input times weights"
-            )
-        return new
-
-    def _weight_tensor(self, w: Tensor, scales: LayerScales) -> Tensor:
-        data = np.asarray(w.array())
-        # Steps of an unrolled network share their weights: several tensors, one memory.
-        key = (*memory_key(data), scales.axis, scales.weights.tobytes())
-        if key not in self._constants:
-            zero_points = np.full(len(scales.weights), scales.zero_point, np.int64)
-            stored = self.rounding.codes(data, Grid.of(scales))
-            quantization = Quantization(scales.weights, zero_points, scales.axis or 0)
-            self._constants[key] = Tensor(w.name, w.shape, INT8, stored, quantization)
-            why = f"weights: symmetric, {scales.how}"
-            self._record(self._constants[key], constant_range(w), "weights", why)
-        return self._constants[key]
-
-    def _constant(self, tensor: Tensor, shared: Parameters | None, *, is_centred: bool = False) -> Tensor:
-        wanted = constant_range(tensor)
-        wanted = wanted.centred(self.arithmetic) if is_centred else wanted
-        parameters = shared or parameters_for(wanted, "constant: its own range", self.arithmetic)
-        key = (tensor, parameters.scale, parameters.zero_point)
-        if key not in self._constants:
-            stored = parameters.quantized(np.asarray(tensor.array()))
-            element = self.arithmetic.activation
-            self._constants[key] = Tensor(tensor.name, tensor.shape, element, stored, _stored(parameters))
-            self._decide(self._constants[key], parameters)
-        return self._constants[key]
-
-    # ------------------------------------------------------------------------------------------------ tensors
-
-    def _as_anything(self, tensor: Tensor) -> Tensor:
-        return self._integer.get(tensor) or self._as_plain(tensor)
-
-    def _as_plain(self, tensor: Tensor) -> Tensor:
-        """The float form (or the tensor as it is), made by DEQUANTIZE if only integers exist."""
-        source = self._fed.get(tensor) or self._integer.get(tensor)
-        if tensor not in self._plain and source is not None:
-            new = self._plain_tensor(tensor)
-            self.result.operators.append(Operator("DEQUANTIZE", [source], [new]))
-        return self._plain_tensor(tensor)
-
-    def _as_integer(self, tensor: Tensor) -> Tensor:
-        """The integer form, made by QUANTIZE if only float exists."""
-        if tensor not in self._integer:
-            source = self._fed.get(tensor) or self._plain_tensor(tensor)
-            self.result.operators.append(Operator("QUANTIZE", [source], [self._integer_tensor(tensor)]))
-        return self._integer[tensor]
-
-    def _rounded(self, tensor: Tensor) -> Tensor:
-        """A tensor for the numbers as they come; the integer form is made of them, and floats of that."""
-        exact = replace(tensor, name=tensor.name if tensor in self.main.inputs else f"{tensor.name}/exact")
-        self.result.operators.append(Operator("QUANTIZE", [exact], [self._integer_tensor(tensor)]))
-        return exact
-
-    def _as_shared(self, tensor: Tensor) -> Tensor:
-        """The integer form with the scale that is shared with other tensors; QUANTIZE makes it if need be."""
-        parameters = self.assignment.shared_as.get(tensor)
-        if parameters is None:
-            return self._as_integer(tensor)
-        if tensor not in self._shared:
-            source = self._as_integer(tensor)
-            element, stored = self.arithmetic.activation, _stored(parameters)
-            new = Tensor(f"{tensor.name}/tied", tensor.shape, element, quantization=stored)
-            self._decide(new, parameters)
-            self.result.operators.append(Operator("QUANTIZE", [source], [new]))
-            self._shared[tensor] = new
-        return self._shared[tensor]
-
-    def _plain_tensor(self, tensor: Tensor) -> Tensor:
-        if tensor not in self._plain:
-            hidden = (tensor in self._integer or tensor in self._fed) and tensor not in self._visible
-            # Tensors of one file need names of their own, also where they are two forms of the same.
-            self._plain[tensor] = replace(tensor, name=f"{tensor.name}/float" if hidden else tensor.name)
-        return self._plain[tensor]
-
-    def _integer_tensor(self, tensor: Tensor) -> Tensor:
-        parameters = self.assignment.of[tensor]
-        hidden = tensor in self._visible or tensor in self._plain or tensor in self._unsigned
-        name = f"{tensor.name}/{self.kernels.name}" if hidden else tensor.name
-        element = self.arithmetic.activation
-        self._integer[tensor] = Tensor(name, tensor.shape, element, quantization=_stored(parameters))
-        self._decide(self._integer[tensor], parameters)
-        return self._integer[tensor]
-
-    def _decide(self, tensor: Tensor, parameters: Parameters) -> None:
-        self._record(tensor, parameters.range, parameters.range.observer, parameters.reason)
-
-    def _record(self, tensor: Tensor, wanted: Range, observer: str, reason: str) -> None:
-        q = tensor.quantization
-        assert q is not None, "only quantized tensors are recorded"
-        self.decisions.append(
-            Decision(tensor.name, q.scale, int(q.zero_point[0]), (wanted.low, wanted.high), observer, reason)
-        )
-
-
-def _stored(parameters: Parameters) -> Quantization:
-    return Quantization(np.array([parameters.scale], np.float32), np.array([parameters.zero_point], np.int64))
