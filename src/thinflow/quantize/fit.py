@@ -136,9 +136,11 @@ class Fit(Generic[P]):
                     program, whole, ranges, self.few, threads=self.threads, **self._choices
                 )
             return self._roundings[key]
-        key = (_rescaling_key(recipe), recipe.skip_ops, recipe.skip_nodes)
+        key = _rescaling_key(recipe)
         if key not in self._roundings:
-            self._roundings[key] = gptq_rounding(program, recipe, self.few, threads=self.threads)
+            # Layers are looked at in the float network, where it does not matter which of them stay float.
+            whole = replace(recipe, skip_ops=frozenset(), skip_nodes=())
+            self._roundings[key] = gptq_rounding(program, whole, self.few, threads=self.threads)
         return self._roundings[key]
 
     def quantized(self, recipe: Recipe, part: Callable[[P], P] | None = None) -> Quantized[P]:
