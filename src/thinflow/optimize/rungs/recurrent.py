@@ -18,7 +18,8 @@ from thinflow.quantize.recipe import names_of
 from thinflow.tflite.model import Program
 
 
-@rung(order=25, worth_db=1.0)
+# Trained unrolled networks gain 14 and 27 dB by it.
+@rung(order=25, worth_db=0.5, usual_db=5.0)
 def unrolled(best: Best) -> Iterator[Candidate]:
     """The products of unrolled cells with ranges of each run: as fast, and the gates are not rounded."""
     recipe, program = best.recipe, best.fit.program
@@ -41,7 +42,8 @@ _LARGEST_PART = 2.0
 """Of the multiplications in recurrent layers: what the layers beside them have at most."""
 
 
-@rung(order=62, worth_db=1.0)
+# Trained networks gain 1.2 to 13 dB by it.
+@rung(order=62, worth_db=0.5, usual_db=2.0)
 def beside_cells(best: Best) -> Iterator[Candidate]:
     """All layers outside of recurrent ones."""
     recipe = best.recipe
