@@ -129,6 +129,22 @@ def test_targets_make_up_for_inputs_that_are_half_as_large() -> None:
     np.testing.assert_array_equal(paired.target(w, 1e-6), w)
 
 
+def test_inputs_that_hardly_vary_change_no_weights() -> None:
+    b = Builder(1)
+    program = b.program(b.op("FULLY_CONNECTED", b.input(64, 8), b.normal(4, 8), b.normal(4)))
+    (layer,) = sequential.layers_of(sequential.products(program)).values()
+    paired = sequential.Paired(layer.products, 1, 8, layer.parts)
+    paired.begin()
+    rng = np.random.default_rng(0)
+    x = (1000 + 1e-3 * rng.normal(size=(1, 2000, 8))).astype(np.float32)
+    paired.add_pair(x, x + rng.normal(size=x.shape).astype(np.float32))
+    w = np.asarray(program.subgraphs[0].operators[0].inputs[1].data)
+    np.testing.assert_allclose(paired.target(w, 0.01), w, atol=0.1)
+    # Nor do numbers that no system has a solution for.
+    paired.grams[0][:] = np.nan
+    np.testing.assert_array_equal(paired.target(w, 0.01), w)
+
+
 def test_samples_that_do_not_fit_are_refused() -> None:
     program, _ = deep(1)
     with pytest.raises(FeedError, match="the model has no input 'x'"):

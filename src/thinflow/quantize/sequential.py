@@ -37,6 +37,9 @@ from thinflow.quantize.weights import memory_key
 from thinflow.tflite import model as tflite
 from thinflow.typing import Array, Progress
 
+# Of the power of inputs: variances below are rounding of their sums.
+_SUMS = 1e-3
+
 Key = tuple[Any, ...]
 
 
@@ -47,12 +50,15 @@ class Paired(Layer):
     Attributes:
         crosses: float32 [groups, inputs, inputs] for each part: sums of (x - xq)^T xq.
         lags: float64 [groups, inputs]: sums of x - xq, over all rows.
+        counted: float64 [2, groups, inputs]: sums of xq and of x - xq over the rows in `crosses`. Means of
+            other rows would leave a part of large means in what is to be centred.
         wanted: float32 [1, rows, inputs]: x of the rows in `held`.
         is_first: whether it makes up for what its inputs lost; see `steps`.
     """
 
     crosses: list[Array] = field(default_factory=list, repr=False)
     lags: Array = field(default_factory=lambda: np.zeros(0), repr=False)
+    counted: Array = field(default_factory=lambda: np.zeros(0), repr=False)
     wanted: list[Array] = field(default_factory=list, repr=False)
     is_first: bool = True
 
@@ -63,7 +69,7 @@ class Paired(Layer):
     def begin(self) -> None:
         super().begin()
         self.crosses = [np.zeros_like(gram) for gram in self.grams]
-        self.lags = np.zeros_like(self.sums)
+        self.lags, self.counted = np.zeros_like(self.sums), np.zeros((2, *self.sums.shape))
         self.wanted = []
 
     def drop(self) -> None:
@@ -77,6 +83,7 @@ class Paired(Layer):
         judges = self.judges(rows.shape[1])
         if judges.any():
             self.wanted.append(np.ascontiguousarray(wanted[:, judges]))
+        self.counted += [a[:, ~judges].sum(axis=1, dtype=np.float64) for a in (rows, lag)]
         for part, cross in zip(self.parts, self.crosses, strict=True):
             some = lag[:, ~judges][:, :, part].transpose(0, 2, 1)
             cross += some @ np.ascontiguousarray(rows[:, ~judges][:, :, part], np.float32)
@@ -104,14 +111,20 @@ class Paired(Layer):
         target = matrix.astype(np.float64)
         for part, gram, cross in zip(self.parts, self.grams, self.crosses, strict=True):
             h, c = (np.asarray(m, np.float64) / max(self.count, 1) for m in (gram, cross))
+            power = np.diagonal(h, axis1=1, axis2=2).mean(axis=1)
             if self.is_centred:
-                mean = self.means[:, part]
+                mean, lag = self.counted[:, :, part] / max(self.count, 1)
                 h = h - mean[:, :, None] * mean[:, None, :]
-                c = c - self.lag_means[:, part, None] * mean[:, None, :]
+                c = c - lag[:, :, None] * mean[:, None, :]
             size = np.diagonal(h, axis1=1, axis2=2).mean(axis=1)
+            # float32 sums of inputs whose mean is far larger than what they vary by hold little of that.
+            size = np.maximum(size, _SUMS * power)
             size = np.where(size > 0, size, 1.0) * damping
             h = h + size[:, None, None] * np.eye(h.shape[1])
-            made_up = np.linalg.solve(h, c.transpose(0, 2, 1)).transpose(0, 2, 1)
+            try:
+                made_up = np.linalg.solve(h, c.transpose(0, 2, 1)).transpose(0, 2, 1)
+            except np.linalg.LinAlgError:
+                return np.asarray(w)
             target[:, :, part] += matrix[:, :, part] @ made_up
         if not np.isfinite(target).all():
             return np.asarray(w)
