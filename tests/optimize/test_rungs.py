@@ -94,6 +94,9 @@ def test_three_layers_with_the_same_weights_are_no_recurrence() -> None:
     assert unrolled_recipes(unrolled_network(3), Recipe()) == []
 
 
-@pytest.mark.parametrize("recipe", [Recipe(input_type="int8", output_type="int8"), Recipe(scheme="dynamic")])
+@pytest.mark.parametrize(
+    "recipe",
+    [Recipe(input_type="int8", output_type="int8"), Recipe(scheme="dynamic"), Recipe(scheme="int16x8")],
+)
 def test_unrolled_cells_of_other_models_stay(recipe: Recipe) -> None:
     assert unrolled_recipes(unrolled_network(4), recipe) == []

@@ -25,7 +25,8 @@ def unrolled(best: Best) -> Iterator[Candidate]:
     recipe, program = best.recipe, best.fit.program
     if (
         isinstance(program, Program)
-        and recipe.needs_samples
+        # Sixteen bits hold a range of all samples well.
+        and recipe.scheme == "int8"
         and "float32" in (recipe.input_type, recipe.output_type)
     ):
         cells = [o for o in unrolled_cells(program) if not recipe.why_float(o) and names_of(o)]
