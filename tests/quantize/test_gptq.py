@@ -15,7 +15,8 @@ from tests.quantize.related_inputs import net, related
 from thinflow.errors import FeedError
 from thinflow.quantize import gptq, grams
 from thinflow.quantize.calibrate import calibrate
-from thinflow.quantize.gptq import gptq_rounding
+from thinflow.quantize.gptq import Solver, gptq_rounding
+from thinflow.quantize.grams import layers_of
 from thinflow.quantize.products import products
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.rounding import NEAREST, Grid
@@ -311,3 +312,17 @@ def test_gemm_in_both_forms() -> None:
         (expected,) = onnx_programs.run(net.program, feed)
         found = by_hand(layer, feed["x"], layer.weights.array(), np.arange(4)) + bias
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_large_means_of_rows_held_out_leave_nothing_in_what_is_centred() -> None:
+    """The means of all rows are others than those of the rows in the matrix: 1 % of 100 is as loud as x."""
+    b = Builder(1)
+    program = b.program(b.op("FULLY_CONNECTED", b.input(1, 12), b.normal(6, 12), b.normal(6)))
+    (layer,) = layers_of(products(program)).values()
+    rows = np.random.default_rng(0).normal(0, 1, (1, 300, 12)) + 100
+    layer.begin()
+    held = layer.judges(300)
+    rows[:, held] += 10
+    layer.add(rows.astype(np.float32))
+    gram = Solver(layer).gram(layer.parts[0])[0]
+    np.testing.assert_allclose(gram, np.cov(rows[0, ~held].T, bias=True), atol=0.05)

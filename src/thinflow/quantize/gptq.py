@@ -163,7 +163,7 @@ class Solver:
         layer = self.layer
         gram = layer.grams[layer.parts.index(part)].astype(np.float64) / layer.count
         if layer.is_centred:
-            mean = layer.means[:, part]
+            mean = layer.counted[:, part] / layer.count
             gram -= mean[:, :, None] * mean[:, None, :]
         return gram
 

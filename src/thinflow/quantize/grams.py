@@ -41,6 +41,8 @@ class Layer:
         parts: slices of the inputs with a Gram matrix each.
         grams: float32 [groups, inputs, inputs] for each part, sums over `count` rows; empty if not gathered.
         sums: float64 [groups, inputs], over all rows, those held out as well.
+        counted: the same over the rows in `grams`. Means of others would leave a part of large means in what
+            is to be centred.
         held: float32 [1, rows, inputs] pieces that are in no Gram matrix.
     """
 
@@ -50,6 +52,7 @@ class Layer:
     parts: list[slice] = field(default_factory=list)
     grams: list[Array] = field(default_factory=list, repr=False)
     sums: Array = field(default_factory=lambda: np.zeros(0), repr=False)
+    counted: Array = field(default_factory=lambda: np.zeros(0), repr=False)
     count: int = 0
     seen: int = 0
     held: list[Array] = field(default_factory=list, repr=False)
@@ -68,14 +71,14 @@ class Layer:
         """Memory of the statistics."""
         square = sum((p.stop - p.start) ** 2 for p in self.parts)
         held = _ENOUGH * self.inputs if self.groups == 1 else 0
-        return int(4 * (self.groups * square + held) + 8 * self.groups * self.inputs)
+        return int(4 * (self.groups * square + held) + 16 * self.groups * self.inputs)
 
     def begin(self) -> None:
         """Room for statistics; without `parts`, of the means alone."""
         self.grams = [
             np.zeros((self.groups, p.stop - p.start, p.stop - p.start), np.float32) for p in self.parts
         ]
-        self.sums = np.zeros((self.groups, self.inputs))
+        self.sums, self.counted = (np.zeros((self.groups, self.inputs)) for _ in range(2))
         self.count = self.seen = 0
         self.held = []
 
@@ -104,6 +107,7 @@ class Layer:
             self.held.append(np.ascontiguousarray(rows[:, judges]))
             rows = rows[:, ~judges]
         self.count += rows.shape[1]
+        self.counted += rows.sum(axis=1, dtype=np.float64)
         for part, gram in zip(self.parts, self.grams, strict=True):
             some = np.ascontiguousarray(rows[:, :, part], np.float32)
             gram += some.transpose(0, 2, 1) @ some

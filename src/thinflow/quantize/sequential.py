@@ -50,15 +50,14 @@ class Paired(Layer):
     Attributes:
         crosses: float32 [groups, inputs, inputs] for each part: sums of (x - xq)^T xq.
         lags: float64 [groups, inputs]: sums of x - xq, over all rows.
-        counted: float64 [2, groups, inputs]: sums of xq and of x - xq over the rows in `crosses`. Means of
-            other rows would leave a part of large means in what is to be centred.
+        counted_lags: the same over the rows in `crosses`.
         wanted: float32 [1, rows, inputs]: x of the rows in `held`.
         is_first: whether it makes up for what its inputs lost; see `steps`.
     """
 
     crosses: list[Array] = field(default_factory=list, repr=False)
     lags: Array = field(default_factory=lambda: np.zeros(0), repr=False)
-    counted: Array = field(default_factory=lambda: np.zeros(0), repr=False)
+    counted_lags: Array = field(default_factory=lambda: np.zeros(0), repr=False)
     wanted: list[Array] = field(default_factory=list, repr=False)
     is_first: bool = True
 
@@ -69,7 +68,7 @@ class Paired(Layer):
     def begin(self) -> None:
         super().begin()
         self.crosses = [np.zeros_like(gram) for gram in self.grams]
-        self.lags, self.counted = np.zeros_like(self.sums), np.zeros((2, *self.sums.shape))
+        self.lags, self.counted_lags = np.zeros_like(self.sums), np.zeros_like(self.sums)
         self.wanted = []
 
     def drop(self) -> None:
@@ -83,7 +82,7 @@ class Paired(Layer):
         judges = self.judges(rows.shape[1])
         if judges.any():
             self.wanted.append(np.ascontiguousarray(wanted[:, judges]))
-        self.counted += [a[:, ~judges].sum(axis=1, dtype=np.float64) for a in (rows, lag)]
+        self.counted_lags += lag[:, ~judges].sum(axis=1, dtype=np.float64)
         for part, cross in zip(self.parts, self.crosses, strict=True):
             some = lag[:, ~judges][:, :, part].transpose(0, 2, 1)
             cross += some @ np.ascontiguousarray(rows[:, ~judges][:, :, part], np.float32)
@@ -113,7 +112,7 @@ class Paired(Layer):
             h, c = (np.asarray(m, np.float64) / max(self.count, 1) for m in (gram, cross))
             power = np.diagonal(h, axis1=1, axis2=2).mean(axis=1)
             if self.is_centred:
-                mean, lag = self.counted[:, :, part] / max(self.count, 1)
+                mean, lag = (a[:, part] / max(self.count, 1) for a in (self.counted, self.counted_lags))
                 h = h - mean[:, :, None] * mean[:, None, :]
                 c = c - lag[:, :, None] * mean[:, None, :]
             size = np.diagonal(h, axis1=1, axis2=2).mean(axis=1)
