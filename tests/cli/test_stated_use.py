@@ -131,7 +131,7 @@ def test_inspect_tells_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_evaluate_takes_both(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(folder / "m.tflite"), str(folder / "photos")]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("accuracy 100.00%: 6 of 6 samples right\n")
+    assert out.startswith("accuracy 100.00%: 6 of 6 samples right (61.0% to 100.0%)\n")
     said = "pixels (x - 127.5) / 127.5 (TFLITE_METADATA)"
     assert f"from the model's file: 3 labels (labels.txt), {said}\n" in out
     found = thinflow.evaluate(thinflow.load(folder / "m.tflite"), folder / "photos")
@@ -153,7 +153,8 @@ def test_evaluate_feeds_codes(folder: Path, capsys: pytest.CaptureFixture[str]) 
         made = classifiers.program(dtype(element), (1 / 128, zero))
         classifiers.write(folder / "m.tflite", classifiers.tflite(made=made))
         assert main(["evaluate", str(folder / "m.tflite"), str(folder / "photos")]) == 0
-        assert capsys.readouterr().out.startswith("accuracy 100.00%: 6 of 6 samples right\n")
+        said = "accuracy 100.00%: 6 of 6 samples right (61.0% to 100.0%)\n"
+        assert capsys.readouterr().out.startswith(said)
 
 
 def test_calibration_scales_pictures_as_the_file_says(

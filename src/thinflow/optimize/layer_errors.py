@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from thinflow.errors.plain_text import markdown_code
+from thinflow.ir.brief import brief_repr
 from thinflow.optimize.quality import LOUDEST
 
 APART_DB = 20.0
@@ -46,6 +47,7 @@ class LayerError:
         return f"{before}{self.sqnr_db:.1f} dB"
 
 
+@brief_repr
 @dataclass
 class LayerErrors:
     """Of all layers, in running order.
