@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from tests.quantize.programs import Builder
+from thinflow.ir.types import INT32, INT64, STRING
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import float_model
 from thinflow.optimize.onnx import onnx_model
 from thinflow.optimize.samples import rebind, samples_for
-from thinflow.quantize.macs import multiplications
+from thinflow.quantize.kernels.litert import INT8_KERNELS
+from thinflow.quantize.macs import multiplications, multiplied
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 from thinflow.zoo import mobilenet_v1
 
 
@@ -32,3 +35,12 @@ def test_a_whole_network_on_both_runtimes() -> None:
         counts.append(sum(multiplications(model.program).values()))
     assert counts[0] == counts[1]
     assert 560e6 < counts[0] < 580e6
+
+
+def test_what_gives_nothing_multiplies_nothing() -> None:
+    """As the operator that fills a table does."""
+    keys, values = (Tensor(name, (2,), element) for name, element in (("k", INT64), ("v", STRING)))
+    fill = Operator("HASHTABLE_IMPORT", [Tensor("table", (1,), INT32), keys, values], [])
+    program = Program([Subgraph([], [], [fill])])
+    assert multiplications(program) == {}
+    assert multiplied(fill, INT8_KERNELS) == 0

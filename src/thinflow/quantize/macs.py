@@ -111,7 +111,8 @@ def multiplied(operator: Operator[Any], kernels: Kernels) -> int:
 def _layer(operator: Operator[Any], kernels: Kernels) -> int:
     w = kernels.weights(operator)
     axis = kernels.weight_axis(operator) if w is not None else None
-    y = operator.outputs[0].shape
+    # What fills a table or sets a variable gives nothing.
+    y = operator.outputs[0].shape if operator.outputs else None
     if w is None or axis is None or y is None:
         return 0
     # Each number of the output is a sum over the weights of its channel.
