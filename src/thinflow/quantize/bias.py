@@ -14,8 +14,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from thinflow.onnx import program as onnx
 from thinflow.quantize.grams import Layer, Some, gather, layers_of
 from thinflow.quantize.parts import part_making
@@ -55,11 +53,8 @@ class CorrectedBiases(Rounding):
         known = self.means.get(memory_key(w))
         if known is None:
             return self.rounding.bias(w, grid, bias)
-        product, mean, quantized = known
-        real = grid.real(self.codes(w, grid))
-        shift = product.mean(np.asarray(w), mean) - product.mean(real, quantized)
-        corrected: Array = bias + shift.reshape(bias.shape)
-        return corrected
+        product, mean, read = known
+        return product.corrected_bias(bias, w, mean, grid.real(self.codes(w, grid)), read)
 
 
 def corrected_biases(

@@ -99,9 +99,8 @@ class GptqRounding(Rounding):
         layer = self.layers.get(memory_key(w))
         if layer is None or not layer.is_centred:
             return bias
-        shift = layer.product.mean(w - grid.real(self.codes(w, grid)), layer.means)
-        corrected: Array = bias + shift.reshape(bias.shape)
-        return corrected
+        real = grid.real(self.codes(w, grid))
+        return layer.product.corrected_bias(bias, w, layer.means, real, layer.means)
 
     def clipped(self, w: Array, grid: Grid) -> Grid:
         layer = self.layers.get(memory_key(w))

@@ -53,6 +53,20 @@ class Product:
         """float64 [groups, outputs of each] of means [groups, inputs of each] of inputs; without bias."""
         return np.asarray(np.einsum("gok,gk->go", self.matrix(w), inputs))
 
+    def corrected_bias(self, bias: Array, w: Array, mean: Array, real: Array, read: Array) -> Array:
+        """The bias by which stored weights give the means of outputs that the layer has in float.
+
+        b + W E[x] - Wq E[xq]
+
+        Args:
+            bias: of the layer, in any shape.
+            w, mean: its weights, and the means [groups, inputs of each] of what it reads in float.
+            real, read: the numbers that stored weights stand for, and the means of what these read.
+        """
+        shift = self.mean(np.asarray(w), mean) - self.mean(real, read)
+        corrected: Array = bias + shift.reshape(bias.shape)
+        return corrected
+
     def fits(self, values: Array) -> bool:
         """True if an array is an input; those with values that are not finite come without their shape."""
         shape = self.x.shape

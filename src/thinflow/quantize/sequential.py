@@ -188,10 +188,8 @@ class SequentialRounding(Rounding):
         layer = self.layers.get(memory_key(w))
         if layer is None or not layer.count or not layer.is_centred:
             return bias
-        real, product = grid.real(self.codes(w, grid)), layer.product
-        shift = product.mean(np.asarray(w), layer.float_means) - product.mean(real, layer.means)
-        corrected: Array = bias + shift.reshape(bias.shape)
-        return corrected
+        real = grid.real(self.codes(w, grid))
+        return layer.product.corrected_bias(bias, w, layer.float_means, real, layer.means)
 
 
 def sequential_rounding(
