@@ -10,9 +10,8 @@ import numpy as np
 
 from thinflow.onnx import program as onnx
 from thinflow.quantize.calibrate import watch_program
-from thinflow.quantize.kernels import onnx as onnx_kernels
-from thinflow.quantize.kernels.litert import BY_SCHEME
-from thinflow.quantize.macs import main_block
+from thinflow.quantize.macs import kernels_of, main_block
+from thinflow.quantize.observers import Watcher
 from thinflow.quantize.placement import place
 from thinflow.quantize.ranges import Parameters, Range, assign
 from thinflow.quantize.recipe import Recipe
@@ -29,8 +28,7 @@ def activation_parameters(
 ) -> dict[Any, Parameters]:
     """Parameters of every activation that the scheme stores as integers, its constants left out."""
     main = main_block(program)
-    is_onnx = isinstance(program, onnx.Program)
-    kernels = onnx_kernels.INT8_KERNELS if is_onnx else BY_SCHEME[recipe.scheme]
+    kernels = kernels_of(program, recipe.scheme)
     return assign(main, place(main, kernels, recipe, ranges), ranges, kernels).of
 
 
@@ -61,21 +59,13 @@ def activation_noise(
     return {tensor: one.decibels for tensor, one in watched.items() if one.count}
 
 
-class _Rounded:
+class _Rounded(Watcher):
     """Sums over the values of a tensor, and over what rounding does to them."""
-
-    passes = 1
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
         self.count = 0
         self.total = self.squares = self.noise = 0.0
-
-    def begin(self, walk: int) -> None:
-        del walk  # one walk, nothing to reset
-
-    def range(self) -> tuple[float, float]:
-        return 1.0, -1.0  # nobody asks for it
 
     def observe(self, values: Array, low: float, high: float) -> None:
         p = self.parameters

@@ -18,7 +18,7 @@ from thinflow.onnx import program as onnx
 from thinflow.quantize.grams import Layer, Some, gather, layers_of
 from thinflow.quantize.parts import part_making
 from thinflow.quantize.products import Product, products
-from thinflow.quantize.recipe import Quantized, Recipe
+from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.rounding import Grid, Rounding
 from thinflow.quantize.runners import Feed
 from thinflow.quantize.schemes import quantize_program
@@ -95,26 +95,16 @@ def corrected_biases(
     steps = steps_of(program, layers, len(some), math.inf)
     for number, step in enumerate(steps):
         made = quantize_program(program, trial, ranges, rounding=result, **choices)
-        chosen = {key: _made(layers[key], made) for key in step.keys}
-        looked_at = [*filter(None, chosen.values())]
+        there = {key: layers[key].products_in(made) for key in step.keys}
+        chosen = {key: Layer(p, layers[key].groups, layers[key].inputs) for key, p in there.items() if p}
+        looked_at = [*chosen.values()]
         ends = [product.x for layer in looked_at for product in layer.products]
         gather(part_making(made.program, ends), looked_at, some, threads=threads)
         for key, found_there in chosen.items():
-            if found_there is not None and found_there.seen and layers[key].seen:
+            if found_there.seen and layers[key].seen:
                 quantized = found_there.means
                 mean = layers[key].means if key in step.first else quantized
                 result.means[key] = layers[key].product, mean, quantized
         if progress is not None:
             progress(number + 1, len(steps), "correcting biases")
     return result
-
-
-def _made(layer: Layer, made: Quantized[Any]) -> Layer | None:
-    """The layer in a quantized program; None if part of it stayed float."""
-    found: list[Product] = []
-    for product in layer.products:
-        new = made.made.get(product.operator)
-        if new is None:
-            return None
-        found.append(replace(product, x=new.inputs[product.operator.inputs.index(product.x)]))
-    return Layer(found, layer.groups, layer.inputs)

@@ -13,6 +13,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.onnx import program as onnx
 from thinflow.program import model
 from thinflow.quantize.calibrate import watch_program
+from thinflow.quantize.observers import Watcher
 from thinflow.quantize.runners import Feed
 from thinflow.tflite.model import Program
 from thinflow.typing import Array, Progress
@@ -34,15 +35,13 @@ class ChannelStatistics:
     mean: Array
 
 
-class _Observer:
+class _Observer(Watcher):
     """Sums up one tensor; a sample with values that are not finite is left out.
 
     Args:
         shape: of the tensor.
         axes: along which its channels lie.
     """
-
-    passes = 1
 
     def __init__(self, shape: Sequence[int | None], axes: Sequence[int]) -> None:
         self.rank, self.axes = len(shape), [a % len(shape) for a in axes]
@@ -51,9 +50,6 @@ class _Observer:
         self.largest = np.zeros(math.prod(self.sizes))
         self.sums = np.zeros(math.prod(self.sizes))
         self.count = 0
-
-    def begin(self, walk: int) -> None:
-        del walk  # one walk, nothing to reset
 
     def observe(self, values: Array, low: float, high: float) -> None:
         # Where some values are not finite, the others come as one flat array: nobody knows their channels
@@ -64,9 +60,6 @@ class _Observer:
         self.largest = np.maximum(self.largest, largest)
         self.sums += values.sum(axis=self.others, dtype=np.float64).ravel()
         self.count += values.size // len(self.sums)
-
-    def range(self) -> tuple[float, float]:
-        return 1.0, -1.0  # nobody asks for it
 
     def statistics(self) -> ChannelStatistics:
         # A tensor that no sample filled has mean 0, which corrects nothing.

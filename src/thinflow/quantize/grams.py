@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import Any
 
@@ -13,8 +13,9 @@ from thinflow.onnx import program as onnx
 from thinflow.program.model import Tensor
 from thinflow.quantize.calibrate import watch
 from thinflow.quantize.macs import multiplications
+from thinflow.quantize.observers import Watcher
 from thinflow.quantize.products import Product
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.recipe import Quantized, Recipe
 from thinflow.quantize.runners import Feed, runner_of
 from thinflow.quantize.weights import memory_key
 from thinflow.tflite import model as tflite
@@ -72,6 +73,16 @@ class Layer:
         square = sum((p.stop - p.start) ** 2 for p in self.parts)
         held = _ENOUGH * self.inputs if self.groups == 1 else 0
         return int(4 * (self.groups * square + held) + 16 * self.groups * self.inputs)
+
+    def products_in(self, made: Quantized[Any]) -> list[Product]:
+        """The products with what they read in a quantized program; empty if part of them stayed float."""
+        found: list[Product] = []
+        for product in self.products:
+            new = made.made.get(product.operator)
+            if new is None:
+                return []
+            found.append(replace(product, x=new.inputs[product.operator.inputs.index(product.x)]))
+        return found
 
     def begin(self) -> None:
         """Room for statistics; without `parts`, of the means alone."""
@@ -131,21 +142,13 @@ def layers_of(found: Iterable[Product]) -> dict[tuple[Any, ...], Layer]:
     return {key: layer for key, layer in layers.items() if key not in mixed}
 
 
-class Reader:
+class Reader(Watcher):
     """Shows layers some rows of one tensor."""
-
-    passes = 1
 
     def __init__(self, samples: int) -> None:
         self.readers: list[tuple[Layer, Product]] = []
         self.samples = samples
         self.number = 0
-
-    def begin(self, walk: int) -> None:
-        del walk  # one walk, nothing to reset
-
-    def range(self) -> tuple[float, float]:
-        return 1.0, -1.0  # nobody asks for it
 
     def observe(self, values: Array, low: float, high: float) -> None:
         # The same rows every time, of other places of every sample.

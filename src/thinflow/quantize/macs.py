@@ -77,9 +77,11 @@ def _turns(condition: tflite.Subgraph) -> int:
     return max(int(limit.array().reshape(())), 1) if limit is not None and is_number else 1
 
 
-def kernels_of(program: tflite.Program | onnx.Program) -> Kernels:
-    """The integer kernels of a program's runtime, of eight bits."""
-    return onnx_kernels.INT8_KERNELS if isinstance(program, onnx.Program) else litert_kernels.INT8_KERNELS
+def kernels_of(program: tflite.Program | onnx.Program, scheme: str = "int8") -> Kernels:
+    """The integer kernels of a program's runtime, in a scheme that computes in integers; ONNX has one."""
+    return (
+        onnx_kernels.INT8_KERNELS if isinstance(program, onnx.Program) else litert_kernels.BY_SCHEME[scheme]
+    )
 
 
 def main_block(program: tflite.Program | onnx.Program) -> Block[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -265,6 +266,11 @@ def _matches(pattern: str, names: Collection[str]) -> bool:
     """True if a pattern is one of some names, or fits one."""
     # Names may hold brackets, which in a pattern stand for one of several letters.
     return pattern in names or any(fnmatchcase(name, pattern) for name in names)
+
+
+def pattern_of(operator: Operator[Any]) -> str:
+    """The pattern that names an operator; "" if it has no name."""
+    return glob.escape(next(iter(names_of(operator)), ""))
 
 
 def names_of(operator: Operator[Any]) -> list[str]:

@@ -28,7 +28,7 @@ from thinflow.quantize.grams import (
     layers_of,
 )
 from thinflow.quantize.products import Product, products
-from thinflow.quantize.recipe import Quantized, Recipe
+from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.rounding import NEAREST, Grid, Rounding
 from thinflow.quantize.runners import Feed, Runner, runner_of
 from thinflow.quantize.schemes import quantize_program
@@ -224,8 +224,11 @@ def sequential_rounding(
         made = quantize_program(program, trial, ranges, rounding=result, **choices)
         for layer in result.layers.values():
             layer.drop()
-        found = {key: _paired(layers[key], made) for key in step.keys}
-        chosen = {key: layer for key, layer in found.items() if layer is not None}
+        chosen = {
+            key: Paired(there, layers[key].groups, layers[key].inputs, layers[key].parts)
+            for key in step.keys
+            if (there := layers[key].products_in(made))
+        }
         _gather(program, made.program, layers, chosen, some, threads)
         for key, layer in chosen.items():
             layer.is_first = key in step.first
@@ -237,17 +240,6 @@ def sequential_rounding(
     for layer in result.layers.values():
         layer.drop()
     return result
-
-
-def _paired(layer: Layer, made: Quantized[Any]) -> Paired | None:
-    """The layer in a quantized program; None if part of it stayed float."""
-    found: list[Product] = []
-    for product in layer.products:
-        new = made.made.get(product.operator)
-        if new is None:
-            return None
-        found.append(replace(product, x=new.inputs[product.operator.inputs.index(product.x)]))
-    return Paired(found, layer.groups, layer.inputs, layer.parts)
 
 
 class _PairReader(Reader):

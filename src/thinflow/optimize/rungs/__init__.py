@@ -6,7 +6,6 @@ recipes that might be better.
 
 from __future__ import annotations
 
-import glob
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 from thinflow.program.model import Operator
 from thinflow.quantize.fit import Fit
 from thinflow.quantize.macs import main_block
-from thinflow.quantize.recipe import Recipe, names_of
+from thinflow.quantize.recipe import Recipe, pattern_of
 
 
 class Candidate(NamedTuple):
@@ -101,7 +100,7 @@ add to the file is more than users give for a decibel."""
 
 def in_float(best: Best, what: str, layers: Sequence[Operator[Any]]) -> Iterator[Candidate]:
     """The best with more layers in float, and with weights of eight bits where they are large."""
-    names = [glob.escape(names_of(layer)[0]) for layer in layers if names_of(layer)]
+    names = [*filter(None, map(pattern_of, layers))]
     if not best.recipe.needs_samples or not names:
         return
     every = sum(t.array().nbytes for t in main_block(best.fit.program).constants()) or 1

@@ -8,13 +8,12 @@ step is rounded again in all that follow.
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterator
 from dataclasses import replace
 
 from thinflow.optimize.rungs import Best, Candidate, in_float, rung
 from thinflow.quantize.macs import main_block, multiplications, recurrent_multiplications, unrolled_cells
-from thinflow.quantize.recipe import names_of
+from thinflow.quantize.recipe import pattern_of
 from thinflow.tflite.model import Program
 
 
@@ -29,10 +28,9 @@ def unrolled(best: Best) -> Iterator[Candidate]:
         and recipe.scheme == "int8"
         and "float32" in (recipe.input_type, recipe.output_type)
     ):
-        cells = [o for o in unrolled_cells(program) if not recipe.why_float(o) and names_of(o)]
+        cells = [o for o in unrolled_cells(program) if not recipe.why_float(o) and pattern_of(o)]
         if cells:
-            names = [glob.escape(names_of(o)[0]) for o in cells]
-            kept = tuple(dict.fromkeys((*recipe.dynamic_nodes, *names)))
+            kept = tuple(dict.fromkeys((*recipe.dynamic_nodes, *map(pattern_of, cells))))
             yield Candidate("unrolled cells with ranges of each run", replace(recipe, dynamic_nodes=kept))
 
 

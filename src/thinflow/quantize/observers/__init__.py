@@ -35,6 +35,23 @@ class Observer(Protocol):
         """The proposed range; not yet widened to contain 0."""
 
 
+class Watcher:
+    """An observer of one walk that proposes no range: what it sees is asked for by whoever made it."""
+
+    passes = 1
+
+    def begin(self, walk: int) -> None:
+        del walk  # one walk, nothing to reset
+
+    def observe(self, values: Array, low: float, high: float) -> None:
+        """See `Observer`."""
+        raise NotImplementedError
+
+    def range(self) -> tuple[float, float]:
+        """An empty one, its low end above the high one."""
+        return 1.0, -1.0
+
+
 _REGISTRY: dict[str, Callable[..., Observer]] = {}
 _O = TypeVar("_O", bound=type)
 
