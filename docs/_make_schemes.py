@@ -77,7 +77,7 @@ def rows(graph: Graph) -> Iterator[str]:
     made = contents(model, half(moved, 0))
     qualities = compare_models(model, made, graph, half(moved, 1))
     with tempfile.TemporaryDirectory() as folder:
-        measured = times(made, next(model.feeds(moved)), Path(folder))
+        measured = times(made, next(iter(model.feeds(moved))), Path(folder))
     for row, quality in qualities.items():
         yield f"| {row} | {len(made[row]) / 1000:.1f} kB | {measured[row]:.3f} ms | {_cells(quality)} |"
 

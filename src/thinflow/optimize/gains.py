@@ -1,7 +1,7 @@
 """Gains of one program over another, sample by sample, and what is to be believed of them.
 
-The noise of a few samples is mostly that of the one whose values are cut off, and a gain of half a decibel is
-lost in it. Decibels of each sample, compared in pairs, tell four times as much of the same samples.
+The noise of a few samples together is mostly that of the one whose values are cut off, and small gains are
+lost in it. Of decibels compared in pairs that sample is one of many.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _QUIET = 1e-12
 # does; where it mends a collapse, 20 dB more.
 USUAL_SPREAD_DB = 0.6
 """How far what is usual on other networks is from the gain on this one."""
+# Less may be one sample more or less whose values are cut off.
 PAID_DB = 2.0
 """A loss of all samples together from which on single ones pay for what the mean sample gains."""
 
