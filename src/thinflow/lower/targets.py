@@ -26,12 +26,14 @@ class Target:
         suffixes: names of files that ask for it.
         write: lowers a graph with outputs and writes the file; the bytes written.
         has_runtime: whether a runtime runs its files here, so that `convert` runs them before it keeps them.
+        takes: vocabularies of files that it is given as they are, not in TensorFlow's ops.
     """
 
     name: str
     suffixes: tuple[str, ...]
     write: Writer
     has_runtime: bool = False
+    takes: tuple[str, ...] = ()
 
 
 @cache

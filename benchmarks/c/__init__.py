@@ -1,0 +1,1 @@
+"""Networks as C on processors that QEMU plays: instructions, flash, memory and stack."""

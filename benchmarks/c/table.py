@@ -1,0 +1,140 @@
+"""What networks take in C on processors that QEMU plays, beside TFLite Micro.
+
+    python -m benchmarks c [--cpu NAME ...] [--model NAME ...] [--samples 20] [--level=-O3]
+
+The networks are those of MLPerf Tiny, from ../shared/zoo. Answers are compared with LiteRT's reference
+kernels, on samples of random bytes. The figures of TFLite Micro (90b983c2b with CMSIS-NN 4ab83cc3, the same
+compiler, the same counts in QEMU 7.2) are quoted, not measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.c.boards import BOARDS, Run, missing, run_on
+from benchmarks.ptq.cases import shared
+from thinflow.lower.c.convert import network
+from thinflow.lower.c.options import Options
+from thinflow.lower.c.write import Writer
+from thinflow.tflite.reader import read_program
+from thinflow.tflite.runtime import interpreter
+from thinflow.typing import Array
+
+
+class Published(NamedTuple):
+    """TFLite Micro with CMSIS-NN: instructions, bytes of flash, of memory, of the stack."""
+
+    instructions: int
+    flash: int
+    ram: int
+    stack: int
+
+
+MODELS = {
+    "kws": "mlperf_kws_ref",
+    "ad": "mlperf_ad01_int8",
+    "resnet": "mlperf_resnet_quant",
+    "vww": "mlperf_vww_96_int8",
+    "sww": "mlperf_str_ww",
+}
+CMSIS = {
+    ("kws", "cortex-m4"): Published(7_698_400, 138_370, 23_376, 1_120),
+    ("ad", "cortex-m4"): Published(582_960, 309_016, 2_852, 624),
+    ("resnet", "cortex-m4"): Published(29_865_320, 177_772, 55_552, 1_120),
+    ("vww", "cortex-m4"): Published(24_101_960, 417_736, 101_264, 1_120),
+    ("sww", "cortex-m4"): Published(2_227_600, 155_856, 17_116, 900),
+    ("kws", "cortex-m55"): Published(1_814_250, 126_774, 27_900, 1_212),
+    ("ad", "cortex-m55"): Published(150_000, 301_604, 9_540, 772),
+    ("resnet", "cortex-m55"): Published(4_913_750, 165_316, 55_580, 1_212),
+    ("vww", "cortex-m55"): Published(6_558_343, 406_140, 101_324, 1_212),
+    ("sww", "cortex-m55"): Published(407_968, 143_644, 20_472, 1_200),
+}
+BUDGETS = {
+    "cortex-m4": {"kws": 3.1e6, "ad": 0.38e6, "resnet": 14e6, "vww": 8e6, "sww": 1.0e6},
+    "cortex-m55": {"kws": 1.4e6, "ad": 0.15e6, "resnet": 4.5e6, "vww": 4e6, "sww": 0.4e6},
+}
+"""Instructions a run may take."""
+HEADERS = (
+    *("model", "cpu", "instructions", "of TFLM + CMSIS-NN", "budget", "verdict"),
+    *("flash, of TFLM's", "memory and stack, of TFLM's", "exact"),
+)
+
+
+def samples(program_shape: Sequence[int | None], count: int) -> Array:
+    """int8 [count, ...] inputs for a network."""
+    shape = [n or 1 for n in program_shape]
+    return np.random.default_rng(0).integers(-128, 128, (count, *shape)).astype(np.int8)
+
+
+def references(content: bytes, feeds: Array) -> Array:
+    """int8 [count, bytes] what LiteRT's reference kernels answer."""
+    from ai_edge_litert.interpreter import OpResolverType
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        engine = interpreter(
+            model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1
+        )
+    engine.allocate_tensors()
+    found = []
+    for feed in feeds:
+        engine.set_tensor(engine.get_input_details()[0]["index"], feed)
+        engine.invoke()
+        found.append(engine.get_tensor(engine.get_output_details()[0]["index"]).reshape(-1))
+    return np.array(found)
+
+
+def measured(content: bytes, cpu: str, feeds: Array, level: str) -> Run:
+    """A network for a processor, on its board."""
+    made = network(read_program(content), Options(cpu=cpu))
+    files = Writer(made, "net").files()
+    with tempfile.TemporaryDirectory(prefix="thinflow-c-") as folder:
+        size = made.block.outputs[0].size_bytes or 0
+        flat = feeds.reshape(len(feeds), -1).view(np.uint8)
+        return run_on(BOARDS[cpu], files, "net", flat, size, Path(folder), level=level)
+
+
+def row(model: str, cpu: str, content: bytes, count: int, level: str) -> tuple[str, ...]:
+    """A line of the table."""
+    feeds = samples(read_program(content).subgraphs[0].inputs[0].shape or (), count)
+    run, wanted = measured(content, cpu, feeds, level), references(content, feeds)
+    wrong = int((run.answers.view(np.int8) != wanted).any(1).sum())
+    budget, published = BUDGETS.get(cpu, {}).get(model), CMSIS.get((model, cpu))
+    ram = run.ram_bytes + run.stack_bytes
+    return (
+        model,
+        cpu,
+        f"{run.instructions:,}",
+        f"{run.instructions / published.instructions:.2f}x" if published else "",
+        f"{budget:,.0f}" if budget else "",
+        "" if not budget else "pass" if run.instructions <= budget else "MISS",
+        f"{run.flash_bytes:,}" + (f", {run.flash_bytes / published.flash:.2f}x" if published else ""),
+        f"{ram:,}" + (f", {ram / (published.ram + published.stack):.2f}x" if published else ""),
+        f"{count} of {count}" if not wrong else f"{wrong} of {count} DIFFER",
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks c", description=__doc__.partition("\n")[0])
+    parser.add_argument("--cpu", nargs="*", choices=BOARDS, default=["cortex-m4", "cortex-m55"])
+    parser.add_argument("--model", nargs="*", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--samples", type=int, default=20, metavar="N", help="inputs of each (default 20)")
+    parser.add_argument("--level", default="-O2", metavar="-O2", help="of optimisation")
+    args = parser.parse_args(argv)
+    folder = shared() / "zoo" / "tflite"
+    if why := missing() or (None if folder.is_dir() else f"{folder} not found"):
+        print(f"skipped: {why}")
+        return 0
+    print("| " + " | ".join(HEADERS) + " |\n|" + "---|" * len(HEADERS))
+    for cpu in args.cpu:
+        for model in args.model:
+            content = (folder / f"{MODELS[model]}.tflite").read_bytes()
+            print("| " + " | ".join(row(model, cpu, content, args.samples, args.level)) + " |", flush=True)
+    return 0

@@ -1,0 +1,162 @@
+"""What a network in C takes: flash, memory, stack and instructions, as a whole and layer by layer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from thinflow.fit.cross import Compiled, compiled
+from thinflow.fit.instructions import KERNELS_OF, Costs, estimated
+from thinflow.fit.work import work_of
+from thinflow.ir.brief import brief_repr
+from thinflow.lower.c.convert import Network
+from thinflow.lower.c.layer import Layer, State
+from thinflow.lower.c.plan import Buffer
+from thinflow.lower.c.write import Writer
+from thinflow.tflite.model import Tensor
+
+_STATE_BYTES = {"float": 4, "int8_t": 1, "uint8_t": 1, "int16_t": 2, "int32_t": 4, "int64_t": 8}
+_DEFAULT_CODE, _DEFAULT_CALL, _DEFAULT_STACK = 900, 120, 400
+"""Bytes of a kernel, of a call and of stack where nothing was measured: the middle of those that were."""
+
+
+@brief_repr
+@dataclass(frozen=True)
+class LayerFit:
+    """A layer.
+
+    Attributes:
+        name: of what it computes, as the model says.
+        operator: LiteRT's name of it.
+        shape: of its output.
+        macs: products that are summed.
+        weights_bytes: of its constants.
+        ram_bytes: that are alive while it runs, those of the caller included.
+        instructions: estimated; None on a processor of which none were counted.
+        is_counted: whether its kernels were counted, and not taken for others of their kind.
+    """
+
+    name: str
+    operator: str
+    shape: tuple[int, ...]
+    macs: int
+    weights_bytes: int
+    ram_bytes: int
+    instructions: float | None
+    is_counted: bool
+
+
+@brief_repr
+@dataclass(frozen=True)
+class Footprint:
+    """A network.
+
+    Attributes:
+        flash_bytes: code and constants.
+        weights_bytes: of the constants.
+        ram_bytes: arena, inputs, outputs and state; without the stack.
+        arena_bytes: of it, the arena.
+        stack_bytes: of a run.
+        is_compiled: whether flash and stack are the compiler's, and not estimated.
+        layers: in the order they run.
+    """
+
+    flash_bytes: int
+    weights_bytes: int
+    ram_bytes: int
+    arena_bytes: int
+    stack_bytes: int
+    is_compiled: bool
+    layers: tuple[LayerFit, ...]
+
+    @property
+    def macs(self) -> int:
+        return sum(layer.macs for layer in self.layers)
+
+    @property
+    def instructions(self) -> float | None:
+        """Of a run; None on a processor of which none were counted."""
+        found = [layer.instructions for layer in self.layers]
+        return None if None in found else sum(i for i in found if i is not None)
+
+    @property
+    def peak(self) -> LayerFit | None:
+        """The layer that takes most memory."""
+        return max(self.layers, key=lambda layer: layer.ram_bytes, default=None)
+
+
+def footprint(network: Network, *, compile: bool = True) -> Footprint:
+    """What a network takes on its processor.
+
+    Args:
+        network: see there.
+        compile: whether to ask the processor's compiler, where it is here.
+    """
+    cpu = network.options.cpu
+    found = compiled(Writer(network, "network").files(), "network", cpu) if compile else None
+    size = found or _estimated(network, cpu)
+    outside = {b.owner for b in network.plan.buffers.values() if b.owner is not None}
+    ports = sum(t.size_bytes or 0 for t in outside if not t.is_constant)
+    states = [state for layer in network.layers for state in layer.states()]
+    lasting = sum(map(_state_bytes, dict.fromkeys(states)))
+    arena = network.plan.arena_bytes
+    layers = tuple(_layer(network, n, layer, lasting) for n, layer in enumerate(network.layers))
+    return Footprint(
+        size.flash_bytes,
+        network.weights_bytes,
+        arena + ports + lasting,
+        arena,
+        size.stack_bytes,
+        found is not None,
+        layers,
+    )
+
+
+def _estimated(network: Network, cpu: str) -> Compiled:
+    """Flash and stack by what kernels took in other networks."""
+    costs = Costs.of(cpu) or Costs.of("cortex-m4")
+    code = {} if costs is None else costs.code_bytes
+    kernels = {work_of(layer).kernels for layer in network.layers if layer.calls}
+    calls = sum(len(layer.calls) for layer in network.layers)
+    size = sum(code.get(name, _DEFAULT_CODE) for name in kernels)
+    size += calls * (_DEFAULT_CALL if costs is None else costs.call_bytes)
+    stack = _DEFAULT_STACK if costs is None else costs.stack_bytes
+    return Compiled(network.weights_bytes + size, stack)
+
+
+def _layer(network: Network, number: int, layer: Layer, lasting: int) -> LayerFit:
+    operator = layer.operator
+    y = operator.outputs[0]
+    work = work_of(layer)
+    cpu = network.options.cpu
+    cost = estimated(work, cpu)
+    arrays = [a for a in layer.arguments() if isinstance(a, Tensor) and a.is_constant]
+    weights = sum(c.data.nbytes for c in layer.constants()) + sum(t.size_bytes or 0 for t in arrays)
+    buffers = {id(b): b for b in network.plan.buffers.values() if _is_alive(b, number)}
+    alive = sum(b.size_bytes for b in buffers.values()) + sum(s.size_bytes for s in layer.scratches())
+    return LayerFit(
+        _short(y.name),
+        operator.code if operator.code != "CUSTOM" else operator.custom_code,
+        tuple(n or 1 for n in y.shape or ()),
+        layer.macs,
+        weights,
+        alive + lasting,
+        cost.instructions if cpu in KERNELS_OF else None,
+        cost.is_counted,
+    )
+
+
+def _is_alive(buffer: Buffer, number: int) -> bool:
+    """Whether memory is in use while a layer runs; constants lie in flash."""
+    if buffer.owner is not None and buffer.owner.is_constant:
+        return False
+    return buffer.owner is not None or buffer.span.start <= number <= buffer.span.end
+
+
+def _state_bytes(state: State) -> int:
+    return state.count * _STATE_BYTES.get(state.type, 4)
+
+
+def _short(name: str) -> str:
+    """The name of a value without what converters put around it."""
+    return re.sub(r"^(model|sequential|functional)(_\d+)?/", "", name.split(";")[0]).removesuffix(":0")

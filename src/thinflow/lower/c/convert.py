@@ -1,0 +1,145 @@
+"""A LiteRT program as a network in C: a layer for each operator, and places for what they compute."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from thinflow.errors import UnsupportedOp, closest
+from thinflow.ir.graph import Graph, Node
+from thinflow.lower.c.builder import LayerBuilder
+from thinflow.lower.c.constant_channels import drop_constant_channels
+from thinflow.lower.c.flow import flattened
+from thinflow.lower.c.forms import NotHere, codes, forms_of
+from thinflow.lower.c.layer import Constant, Layer
+from thinflow.lower.c.options import Options
+from thinflow.lower.c.plan import Plan, plan
+from thinflow.lower.c.processors import PROCESSORS
+from thinflow.lower.c.settle import C_TYPES, settle
+from thinflow.lower.c.sound import fuse_features, take_samples
+from thinflow.lower.c.streaming import stream
+from thinflow.lower.tflite.convert import lower_graph
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
+
+__all__ = ["C_TYPES", "Network", "layer_of", "network", "refused_nodes"]
+
+_SHOWN = 12
+
+
+@dataclass
+class Network:
+    """What is written: layers in the order they run, and where what they compute lies."""
+
+    block: Subgraph
+    layers: list[Layer]
+    plan: Plan
+    options: Options
+
+    @property
+    def macs(self) -> int:
+        """Products that are summed in a run."""
+        return sum(layer.macs for layer in self.layers)
+
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of the arrays in flash."""
+        arguments = [a for layer in self.layers for a in layer.arguments()]
+        tensors = {id(a): a.array() for a in arguments if isinstance(a, Tensor) and a.is_constant}
+        constants = {id(a): a.data for a in arguments if isinstance(a, Constant)}
+        # What is alike is written once: layers that run on parts of their rows have the same weights.
+        arrays = (*tensors.values(), *constants.values())
+        return sum({(array.dtype.str, array.tobytes()): array.nbytes for array in arrays}.values())
+
+
+def network(program: Program, options: Options) -> Network:
+    """The network that a program is.
+
+    Args:
+        program: its first subgraph is what runs; open batches become 1 in it.
+        options: see there.
+
+    Raises:
+        UnsupportedOp: operators without a form, all of them; or sizes that are open.
+    """
+    block = flattened(program)
+    settle(block)
+    fuse_features(block)
+    if options.sound == "int16":
+        take_samples(block)
+    if options.stream:
+        stream(block)
+    drop_constant_channels(block, options)
+    layers: list[Layer] = []
+    refused: list[tuple[Operator, UnsupportedOp]] = []
+    for operator in block.operators:
+        try:
+            layers.append(layer_of(operator, options))
+        except UnsupportedOp as error:
+            refused.append((operator, error))
+    # All at once: whoever mends a model wants to know everything there is to mend.
+    if refused:
+        raise _refusal(refused)
+    return Network(block, layers, plan(block, layers, keep_all=options.keep_all), options)
+
+
+def layer_of(operator: Operator, options: Options) -> Layer:
+    """The layer of an operator, by the form that needs most of what the processor has.
+
+    Raises:
+        UnsupportedOp: none fits.
+    """
+    # The first input says what is computed with; what has none, such as a range, its output.
+    features = PROCESSORS[options.cpu].features
+    types = [t.dtype.name for t in (*list(operator.reads())[:1], *operator.outputs)] or [""]
+    forms = forms_of(operator.code if operator.code != "CUSTOM" else operator.custom_code)
+    fitting = [f for f in forms if f.needs <= features and (not f.types or types[0] in f.types)]
+    for form in fitting:
+        builder = LayerBuilder(operator, options)
+        try:
+            form.rule(builder, operator)
+        except NotHere:
+            continue
+        return builder.layer
+    # What C has of it says whether another scheme of quantization would help.
+    if forms:
+        known = sorted({name for f in forms for name in f.types})
+        raise UnsupportedOp(f"it is of {types[0]}; C has it of {', '.join(known)}")
+    raise UnsupportedOp("C has no such operator")
+
+
+def refused_nodes(graph: Graph, nodes: Iterable[Node]) -> dict[Node, str]:
+    """Nodes that LiteRT's ops express, but C does not; each is tried by itself, and why. O(nodes)."""
+    found = {}
+    for node in nodes:
+        # Constants are part of what is lowered: weights have to be constant in C.
+        read = [v for v in node.inputs if v.node.tensor is None]
+        # What is computed from constants alone is a constant, and no layer.
+        if not read or node.op == "NoOp":
+            continue
+        try:
+            program = lower_graph(graph, read, node.outputs, specs={}).program
+            network(program, Options())
+        except UnsupportedOp as error:
+            found[node] = error.problem
+    return found
+
+
+def _refusal(refused: list[tuple[Operator, UnsupportedOp]]) -> UnsupportedOp:
+    """One error for all operators without a form, those of a kind and for one reason together."""
+    kinds = Counter((o.code if o.code != "CUSTOM" else o.custom_code, e.problem) for o, e in refused)
+    first = {(o.code if o.code != "CUSTOM" else o.custom_code, e.problem): o for o, e in reversed(refused)}
+    told = [
+        f"{count} x {code} ('{first[code, why].outputs[0].name if first[code, why].outputs else ''}'): {why}"
+        for (code, why), count in list(kinds.items())[:_SHOWN]
+    ]
+    more = f"; and {len(kinds) - _SHOWN} more kinds" if len(kinds) > _SHOWN else ""
+    # The nearest that there are: often one is the other without an option.
+    near = " ".join(filter(None, (closest(code, codes(), 1) for code, _ in kinds if code not in codes())))
+    count = len(refused)
+    what = "1 operator has" if count == 1 else f"{count} operators have"
+    return UnsupportedOp(
+        f"{what} no form in C: {'; '.join(told)}{more}",
+        hint=(f"{near} " if near else "")
+        + "cut them off with --inputs or --outputs, or run the model with LiteRT",
+    )

@@ -1,0 +1,71 @@
+"""Copies of elements between arrays of any sizes, as runs of bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from thinflow.errors import UnsupportedOp
+from thinflow.lower.c.builder import LayerBuilder
+from thinflow.tflite.model import Tensor
+
+_DIMENSIONS = 5
+
+
+def row_major(shape: Sequence[int]) -> list[int]:
+    """Elements from one to the next along each dimension."""
+    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+
+
+def copy(
+    b: LayerBuilder,
+    x: Tensor,
+    y: Tensor,
+    count: Sequence[int],
+    x_step: Sequence[int],
+    y_step: Sequence[int],
+    x_start: int = 0,
+    y_start: int = 0,
+) -> None:
+    """Call a kernel that copies elements of x to y.
+
+    Args:
+        b: of the layer.
+        x, y: from where, to where.
+        count: elements along each dimension.
+        x_step, y_step: elements from one to the next along each.
+        x_start, y_start: where the first are.
+
+    Raises:
+        UnsupportedOp: there are too many dimensions, after those that belong together are one.
+    """
+    # In bytes from here on: what is moved has no type.
+    size = x.dtype.itemsize
+    run = size
+    left: list[tuple[int, int, int]] = []
+    # From the last dimension on: what lies side by side in both is a run, what is evenly spaced one
+    # dimension.
+    for n, step, other in reversed(list(zip(count, x_step, y_step, strict=True))):
+        if n == 1:
+            continue
+        if not left and step * size == run == other * size:
+            run *= n
+        elif left and all(s == left[-1][0] * left[-1][i] for i, s in ((1, step), (2, other))):
+            left[-1] = (left[-1][0] * n, *left[-1][1:])
+        else:
+            left.append((n, step, other))
+    if len(left) > _DIMENSIONS:
+        raise UnsupportedOp(f"it moves along {len(left)} dimensions, more than {_DIMENSIONS}")
+    # Outer dimensions first, as the kernel has its loops.
+    left = [*left[::-1]]
+    left = [(1, 0, 0)] * (_DIMENSIONS - len(left)) + left
+    settings = b.struct(
+        "",
+        count=tuple(n for n, _, _ in left),
+        x_step=tuple(step * size for _, step, _ in left),
+        y_step=tuple(step * size for _, _, step in left),
+        x_start=x_start * size,
+        y_start=y_start * size,
+        run_bytes=run,
+    )
+    b.call("strided_copy", x, y, settings)

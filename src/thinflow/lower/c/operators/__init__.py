@@ -1,0 +1,1 @@
+"""Forms of operators, by family."""

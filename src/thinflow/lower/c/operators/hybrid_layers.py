@@ -1,0 +1,92 @@
+"""Layers whose weights have eight bits and whose inputs are reals, rounded to bytes while they run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.errors import UnsupportedOp
+from thinflow.lower.c.builder import LayerBuilder
+from thinflow.lower.c.forms import NotHere, form
+from thinflow.lower.c.layer import Argument, Constant
+from thinflow.lower.c.operators.float_layers import float_limits
+from thinflow.lower.c.windows import window
+from thinflow.tflite.model import Operator, Tensor
+from thinflow.typing import Array
+
+
+@form("FULLY_CONNECTED", types="float")
+def fully_connected(b: LayerBuilder, op: Operator) -> None:
+    """x [..., depth], weights [units, depth] -> y [..., units]."""
+    x, y, w = b.input(0), b.output(), _weights(b)
+    units, depth = w.shape
+    rows = b.size(x) // depth
+    b.macs(rows * units * depth)
+    is_symmetric = not op.options.get("asymmetric_quantize_inputs")
+    read = _rounded(b, x, rows, depth, is_symmetric)
+    sums = b.constant("sums", w.astype(np.int32).sum(1).astype(np.int32))
+    settings = b.struct(
+        "", rows=rows, depth=depth, filters=units, sums=sums, **_ends(b, units), **float_limits(b)
+    )
+    b.call("fully_connected_hybrid", *read, y, b.constant("weights", w), settings)
+
+
+@form("CONV_2D", "DEPTHWISE_CONV_2D", types="float")
+def conv_2d(b: LayerBuilder, op: Operator) -> None:
+    """x [n,h,w,c] -> y [n,oh,ow,k], filters of a convolution or a depthwise one."""
+    x, y, w = b.input(0), b.output(), _weights(b)
+    is_depthwise = op.code == "DEPTHWISE_CONV_2D"
+    channels = 1 if is_depthwise else w.shape[3]
+    b.macs(b.size(y) * w.shape[1] * w.shape[2] * channels)
+    batches = b.shape(x)[0]
+    # LiteRT takes the kernel for whole tensors where all filters have one scale, and that is symmetric.
+    scales = b.scales(b.input(1)).scale
+    is_symmetric = not is_depthwise and bool((scales == scales[0]).all())
+    read = _rounded(b, x, batches, b.size(x) // batches, is_symmetric)
+    settings = b.struct(
+        "",
+        window=window(b, (w.shape[1], w.shape[2])),
+        filter_channels=channels,
+        depthwise=w.shape[3] // b.shape(x)[3] if is_depthwise else 0,
+        **_ends(b, b.shape(y)[3]),
+        **float_limits(b),
+    )
+    b.call("conv_2d_hybrid", *read, y, b.constant("filter", w), settings)
+
+
+def _weights(b: LayerBuilder) -> Array:
+    """Weights of bytes.
+
+    Raises:
+        NotHere: they are reals, too.
+        UnsupportedOp: they are of another type, or XNNPACK's way is asked for.
+    """
+    kind = b.input(1).dtype.name
+    if kind == "float":
+        raise NotHere
+    if kind != "int8":
+        raise UnsupportedOp(f"its weights are {kind} and its input is float, a hybrid that C does not have")
+    if b.rounding != "litert":
+        raise UnsupportedOp(
+            "XNNPACK's way of rounding inputs while it runs has no form in C; --rounding litert has one"
+        )
+    return b.array(1)
+
+
+def _rounded(b: LayerBuilder, x: Tensor, rows: int, depth: int, is_symmetric: bool) -> list[Argument]:
+    """Call the kernel that rounds an input; bytes, scales and zero points."""
+    found: list[Argument] = [b.scratch(rows * depth), b.scratch(4 * rows), b.scratch(4 * rows)]
+    b.call("quantize_rows", x, *found, rows, depth, int(is_symmetric))
+    return found
+
+
+def _ends(b: LayerBuilder, filters: int) -> dict[str, Constant | int]:
+    """Scales and bias."""
+    scales = b.scales(b.input(1))
+    if scales.zero_point.any():
+        raise UnsupportedOp("its weights have a zero point")
+    bias = np.zeros(filters, np.float32) if b.optional(2) is None else b.array(2)
+    return {
+        "scales": b.constant("scales", scales.scale, "float32"),
+        "step": int(scales.is_per_channel),
+        "bias": b.constant("bias", bias),
+    }

@@ -1,0 +1,219 @@
+"""Layers with activations of 16 bits and weights of eight: sums have 64 bits, and multipliers 16."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.errors import UnsupportedOp
+from thinflow.lower.c.broadcasting import broadcast
+from thinflow.lower.c.builder import LayerBuilder
+from thinflow.lower.c.forms import form
+from thinflow.lower.c.layer import Struct
+from thinflow.lower.c.requantize import LIMITS, activation_limits, requantization, sum_factors
+from thinflow.lower.c.settle import C_TYPES
+from thinflow.lower.c.tables import sigmoid_entries
+from thinflow.lower.c.windows import window
+from thinflow.ops._fixed_point import quantized_multiplier
+from thinflow.tflite.model import Operator, Tensor
+
+_LARGEST = 0x7FFF
+_ADDED_BITS = 15
+"""Behind the point of inputs while they are added."""
+
+
+@form("CONV_2D", types="int16")
+def conv_2d(b: LayerBuilder, op: Operator) -> None:
+    """x [n,h,w,c], filters [k,kh,kw,c/groups] -> y [n,oh,ow,k]."""
+    filters, height, width, depth = b.shape(b.input(1))
+    patch = height * width * depth
+    b.macs(b.size(b.output()) * patch)
+    settings = b.struct(
+        "",
+        window=window(b, (height, width)),
+        filter_channels=depth,
+        output=wide_output(b, b.input(0), filters, 2),
+    )
+    weights = b.constant("filter", b.array(1))
+    b.call("conv_2d_wide", b.input(0), b.output(), weights, b.scratch(2 * patch), settings, type="int16")
+
+
+@form("DEPTHWISE_CONV_2D", types="int16")
+def depthwise_conv_2d(b: LayerBuilder, op: Operator) -> None:
+    """x [n,h,w,c], filters [1,kh,kw,c*multiplier] -> y [n,oh,ow,c*multiplier]."""
+    x, y = b.input(0), b.output()
+    _, height, width, channels = b.shape(b.input(1))
+    b.macs(b.size(y) * height * width)
+    settings = b.struct(
+        "",
+        window=window(b, (height, width)),
+        multiplier=channels // b.shape(x)[3],
+        output=wide_output(b, x, channels, 2),
+    )
+    b.call("depthwise_wide", x, y, b.constant("filter", b.array(1)), settings)
+
+
+@form("FULLY_CONNECTED", types="int16")
+def fully_connected(b: LayerBuilder, op: Operator) -> None:
+    """x [..., depth], weights [units, depth] -> y [..., units]."""
+    x, y, w = b.input(0), b.output(), b.array(1)
+    units, depth = w.shape
+    rows = b.size(x) // depth
+    b.macs(rows * units * depth)
+    # LiteRT keeps all of the multiplier here, other than for convolutions.
+    output = wide_output(b, x, units, 2, rounding="long")
+    settings = b.struct("", rows=rows, depth=depth, filters=units, output=output)
+    b.call("fully_connected_wide", x, y, b.constant("weights", w), settings)
+
+
+def wide_output(
+    b: LayerBuilder, x: Tensor, channels: int, bias_number: int, rounding: str = "wide"
+) -> Struct:
+    """The struct `requantize_ROUNDING_t` of a layer.
+
+    Args:
+        b: of the layer; its weights are input 1.
+        x: what is multiplied with them.
+        channels: of the output.
+        bias_number: of the input that holds the bias.
+        rounding: "wide", with the upper half of multipliers, or "long", with all of them.
+
+    Raises:
+        UnsupportedOp: types are others.
+    """
+    y, w = b.output(), b.input(1)
+    if w.dtype.name != "int8" or y.dtype.name != "int16":
+        raise UnsupportedOp(f"its weights are {w.dtype} and it makes {y.dtype} of {x.dtype}")
+    bias = np.zeros(channels, np.int64)
+    if b.optional(bias_number) is not None:
+        bias = b.array(bias_number)
+        if bias.dtype != np.int64:
+            raise UnsupportedOp(f"its bias is {b.input(bias_number).dtype}; with 16 bits C has it of int64")
+    factors = sum_factors(b, x, w, y, "wide")
+    pairs = [quantized_multiplier(float(f)) for f in factors]
+    # Of a multiplier of 31 bits the upper 15, to the nearest.
+    multipliers = [min((m + (1 << 15)) >> 16, _LARGEST) if rounding == "wide" else m for m, _ in pairs]
+    least, most = activation_limits(b, y)
+    return b.struct(
+        f"requantize_{rounding}_t",
+        bias=b.constant("bias", bias),
+        multiplier=b.constant("multiplier", np.array(multipliers, np.int32)),
+        shift=b.constant("shift", np.array([s for _, s in pairs], np.int8)),
+        step=int(len(pairs) > 1),
+        zero_point=b.scale(y)[1],
+        min=least,
+        max=most,
+    )
+
+
+@form("ADD", "SUB", types="int16")
+def sums(b: LayerBuilder, op: Operator) -> None:
+    """Both inputs at one scale, their sum at that of the output."""
+    x, other, y = b.input(0), b.input(1), b.output()
+    (a_scale, a_zero), (b_scale, b_zero), (y_scale, y_zero) = (b.scale(t) for t in (x, other, y))
+    if a_zero or b_zero or y_zero:
+        raise UnsupportedOp("it is of 16 bits with a zero point")
+    if all(np.log2(float(s)).is_integer() for s in (a_scale, b_scale, y_scale)):
+        raise UnsupportedOp("its scales are powers of two, for which LiteRT has another kernel")
+    # Twice the larger scale is 1, so that both factors are at most a half.
+    whole = 2.0 * float(max(a_scale, b_scale))
+    pairs = {
+        "a": quantized_multiplier(float(a_scale) / whole),
+        "b": quantized_multiplier(float(b_scale) / whole),
+        "y": quantized_multiplier(whole / ((1 << _ADDED_BITS) * float(y_scale))),
+    }
+    numbers = {f"{n}_multiplier": m for n, (m, _) in pairs.items()}
+    numbers |= {f"{n}_shift": shift for n, (_, shift) in pairs.items()}
+    least, most = activation_limits(b, y)
+    settings = b.struct("", shape=broadcast(b), **numbers, min=least, max=most)
+    if b.shape(x) == b.shape(y):
+        b.in_place()
+    b.call("add_int16", x, other, y, settings, op=op.code.lower(), sign="-" if op.code == "SUB" else "+")
+
+
+@form("MUL", types="int16")
+def products(b: LayerBuilder, op: Operator) -> None:
+    """Products at the scale of the output."""
+    x, other, y = b.input(0), b.input(1), b.output()
+    (a_scale, a_zero), (b_scale, b_zero), (y_scale, y_zero) = (b.scale(t) for t in (x, other, y))
+    # In float first, as LiteRT's kernel has it.
+    factor = np.atleast_1d(a_scale * b_scale / y_scale)
+    limits = activation_limits(b, y)
+    output = requantization(b, "twice", factor, np.zeros(1, np.int32), limits, y_zero)
+    settings = b.struct("", shape=broadcast(b), a_zero_point=a_zero, b_zero_point=b_zero, output=output)
+    if b.shape(x) == b.shape(y):
+        b.in_place()
+    b.call("multiply", x, other, y, settings, type="int16", rounding="twice")
+
+
+_CURVES = {
+    "LOGISTIC": {
+        "what": "The sigmoid",
+        "bits": "9",
+        "largest": "0x7fff << 10",
+        "above": "value + 512",
+        "below": "(1 << 25) - value + 511",
+        "back": "10",
+    },
+    "TANH": {
+        "what": "The hyperbolic tangent, 2 sigmoid(2x) - 1,",
+        "bits": "8",
+        "largest": "0xffff << 8",
+        "above": "value - (1 << 23) + 128",
+        "below": "(1 << 23) - value + 127",
+        "back": "8",
+    },
+}
+
+
+@form(*_CURVES, types="int16")
+def curves(b: LayerBuilder, op: Operator) -> None:
+    """Of 16 bits, by a table with 24 entries for a unit, and straight lines between."""
+    x, y = b.input(0), b.output()
+    if y.dtype.name != "int16":
+        raise UnsupportedOp(f"it makes {y.dtype} of int16")
+    scale = float(b.scale(x)[0])
+    shift = np.log2(scale) + 12
+    if shift in (0, 1):
+        # Scales that are these powers of two need no rounding.
+        multiplier, left = 3 << int(shift), 0
+    else:
+        real, left = scale * 4096.0 * 3.0, 0
+        while real <= 32767.0 / 2.0 and left <= 30:
+            real, left = real * 2.0, left + 1
+        multiplier = int(real)
+    table = b.constant("sigmoid", sigmoid_entries())
+    settings = b.struct("", count=b.size(y), multiplier=multiplier, shift=left, table=table)
+    b.in_place()
+    b.call("sigmoid_int16", x, y, settings, op=op.code.lower(), **_CURVES[op.code])
+
+
+@form("QUANTIZE", types="int16")
+def requantize(b: LayerBuilder, op: Operator) -> None:
+    """Numbers of 16 bits at another scale, or as bytes."""
+    rescale(b, LIMITS[b.output().dtype.name])
+
+
+@form("RELU", "RELU6", "RELU_N1_TO_1", types="int16")
+def rectified(b: LayerBuilder, op: Operator) -> None:
+    """At another scale, between limits."""
+    op.options["fused_activation_function"] = op.code
+    rescale(b, activation_limits(b, b.output()))
+
+
+def rescale(b: LayerBuilder, limits: tuple[int, int]) -> None:
+    """Call the kernel that brings numbers to the scale of the output."""
+    x, y = b.input(0), b.output()
+    (x_scale, x_zero), (y_scale, y_zero) = b.scale(x), b.scale(y)
+    multiplier, shift = quantized_multiplier(float(np.float64(x_scale) / np.float64(y_scale)))
+    settings = b.struct(
+        "",
+        count=b.size(y),
+        x_zero_point=x_zero,
+        multiplier=multiplier,
+        shift=shift,
+        y_zero_point=y_zero,
+        min=limits[0],
+        max=limits[1],
+    )
+    kinds = {"type": x.dtype.name, "op": y.dtype.name, "y_type": C_TYPES[y.dtype.name]}
+    b.call("rescale", x, y, settings, **kinds)

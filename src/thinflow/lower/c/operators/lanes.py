@@ -1,0 +1,296 @@
+"""Eight bits on processors with wide registers: a sum in each lane, several products at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from thinflow.lower.c.builder import LayerBuilder
+from thinflow.lower.c.forms import NotHere, form
+from thinflow.lower.c.layer import Struct
+from thinflow.lower.c.lines import lines
+from thinflow.lower.c.operators.dsp import factors
+from thinflow.lower.c.operators.dsp_depthwise import Side
+from thinflow.lower.c.requantize import activation_limits, byte_weights, folded_bias, sum_factors
+from thinflow.tflite.model import Operator
+from thinflow.typing import Array
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Registers of a processor; kernels/lanes_NAME.c is written for them.
+
+    Attributes:
+        name: of the file.
+        lanes: sums in a register.
+        group: products summed at once.
+        element: bytes of an element of a panel.
+        moved: what panels add to a byte.
+        sums: registers that can hold sums.
+        side_by_side: of them, for filters.
+    """
+
+    name: str
+    lanes: int
+    group: int
+    element: int
+    moved: int
+    sums: int
+    side_by_side: int
+
+
+V4 = Lanes("v4", 16, 4, 1, 128, 24, 5)
+V3 = Lanes("v3", 8, 2, 2, 0, 12, 3)
+
+
+@form("CONV_2D", types="int8", needs="avx2 avx512 vnni")
+def conv_2d_v4(b: LayerBuilder, op: Operator) -> None:
+    """AVX-512 with VNNI: four products in each of sixteen lanes."""
+    _conv_2d(b, V4)
+
+
+@form("FULLY_CONNECTED", types="int8", needs="avx2 avx512 vnni")
+def fully_connected_v4(b: LayerBuilder, op: Operator) -> None:
+    """AVX-512 with VNNI."""
+    _fully_connected(b, V4)
+
+
+@form("DEPTHWISE_CONV_2D", types="int8", needs="avx2 avx512 vnni")
+def depthwise_v4(b: LayerBuilder, op: Operator) -> None:
+    """AVX-512 with VNNI: four rows at once."""
+    _depthwise(b, V4)
+
+
+@form("CONV_2D", types="int8", needs="avx2")
+def conv_2d_v3(b: LayerBuilder, op: Operator) -> None:
+    """AVX2: two products in each of eight lanes."""
+    _conv_2d(b, V3)
+
+
+@form("FULLY_CONNECTED", types="int8", needs="avx2")
+def fully_connected_v3(b: LayerBuilder, op: Operator) -> None:
+    """AVX2."""
+    _fully_connected(b, V3)
+
+
+@form("DEPTHWISE_CONV_2D", types="int8", needs="avx2")
+def depthwise_v3(b: LayerBuilder, op: Operator) -> None:
+    """AVX2: two rows at once."""
+    _depthwise(b, V3)
+
+
+def _conv_2d(b: LayerBuilder, isa: Lanes) -> None:
+    x, y, w = b.shape(b.input(0)), b.shape(b.output()), b.shape(b.input(1))
+    if w[3] != x[3]:
+        raise NotHere
+    down, across = _sides(b)
+    taps = _weights(b)
+    if (down.taps, across.taps, down.stride, across.stride) == (1, 1, 1, 1):
+        _product(b, isa, taps, _in_a_row(math.prod(y[:3]), x[3], y[3]))
+    else:
+        _product(b, isa, taps, (down, across), x[0])
+    if b.size(b.output()) <= b.size(b.input(0)):
+        b.in_place(0)
+
+
+def _fully_connected(b: LayerBuilder, isa: Lanes) -> None:
+    w = _weights(b)
+    depth = w.shape[-1]
+    sides = _in_a_row(b.size(b.input(0)) // depth, depth, len(w))
+    _product(b, isa, w.reshape(len(w), 1, 1, depth), sides)
+
+
+def _sides(b: LayerBuilder) -> tuple[Side, Side]:
+    """Height and width of a layer; a dilated window has taps as far as it reaches."""
+    x, y, w = (b.shape(t) for t in (b.input(0), b.output(), b.input(1)))
+    is_same = b.operator.options.get("padding", "SAME") == "SAME"
+    strides = [max(b.option(f"stride_{s}", 1), 1) for s in "hw"]
+    taps = [(w[i] - 1) * n + 1 for i, n in zip((1, 2), _dilations(b), strict=True)]
+    height = Side(x[1], y[1], taps[0], strides[0], x[2] * x[3], y[2] * y[3], is_same)
+    return height, Side(x[2], y[2], taps[1], strides[1], x[3], y[3], is_same)
+
+
+def _dilations(b: LayerBuilder) -> list[int]:
+    return [max(b.option(f"dilation_{s}_factor", 1), 1) for s in "hw"]
+
+
+def _weights(b: LayerBuilder) -> Array:
+    w, zero_point = byte_weights(b, 1)
+    if zero_point:
+        raise NotHere
+    return w
+
+
+def _product(b: LayerBuilder, isa: Lanes, w: Array, sides: tuple[Side, Side], batches: int = 1) -> None:
+    """Windows of a panel times filters [filters, height, width, channels]."""
+    filters, height, width, channels = w.shape
+    blocks, rest = _tile(isa, -(-filters // isa.lanes), sides[1].out)
+    pitch, dilations = _pitch(sides[1], channels), _dilations(b)
+    # Taps side by side are one piece of a line.
+    pieces = width if dilations[1] > 1 else 1
+    piece = width * channels // pieces
+    packed = _packed(w.reshape(filters, height * pieces, piece), isa, blocks)
+    how, output = _output(b, isa, w.reshape(filters, -1))
+    product = b.struct(
+        "product_lanes_t",
+        lines=height,
+        line_step=dilations[0] * pitch,
+        pieces=pieces,
+        piece_step=dilations[1] * channels,
+        groups=-(-piece // isa.group),
+        filters=filters,
+        output=output,
+    )
+    at = _panel(b, sides, channels, batches)
+    layer = b.struct("", **at, window_bytes=packed.shape[1], product=product)
+    b.macs(b.size(b.output()) * height * width * channels)
+    panel = b.scratch((sides[0].reach * pitch + 64) * isa.element)
+    words = {"isa": isa.name, "halves": how, "step": str(sides[1].stride * channels)}
+    words |= {"blocks": str(blocks), "rest": str(rest)}
+    filter = b.constant("filter", packed.reshape(-1))
+    b.call("conv_2d_lanes", b.input(0), b.output(), filter, panel, layer, **words)
+
+
+def _panel(b: LayerBuilder, sides: tuple[Side, Side], channels: int, batches: int) -> dict[str, int]:
+    """Where a picture and its windows lie in a panel."""
+    down, across = sides
+    pitch = _pitch(across, channels)
+    is_whole = across.inside * channels == pitch and down.inside == down.reach
+    return {
+        "batches": batches,
+        "rows": down.out,
+        "columns": across.out,
+        "in_rows": down.inside,
+        "in_row": across.inside * channels,
+        "in_step": down.x_step,
+        "in_bytes": b.size(b.input(0)) // batches,
+        "border": down.before * pitch + across.before * channels,
+        "pitch": pitch,
+        "filled": 0 if is_whole else down.reach * pitch,
+        "outside": b.scale(b.input(0))[1],
+        "row_step": down.stride * pitch,
+    }
+
+
+def _pitch(across: Side, channels: int) -> int:
+    return max(across.reach, across.before + across.inside) * channels
+
+
+def _in_a_row(pixels: int, channels: int, filters: int) -> tuple[Side, Side]:
+    """The sides of pixels that are windows by themselves."""
+    across = Side(pixels, pixels, 1, 1, channels, filters, False)
+    return Side(1, 1, 1, 1, pixels * channels, pixels * filters, False), across
+
+
+def _tile(isa: Lanes, registers: int, columns: int) -> tuple[int, int]:
+    """Registers of filters side by side, and windows at a time."""
+    # One row alone is bound by the weights it reads: as many sums as there can be hide their latency.
+    most = isa.side_by_side if columns > 2 else 8
+    whole = [n for n in range(1, most + 1) if registers % n == 0]
+    # A prime number of them would go one by one.
+    blocks = whole[-1] if whole[-1] > 1 or registers == 1 else min(most, 4)
+    windows = min(max(isa.sums // blocks, 1), 12, columns)
+    return blocks, -(-columns // -(-columns // windows))
+
+
+def _packed(w: Array, isa: Lanes, blocks: int) -> Array:
+    """Weights [filters, lines, piece] as [blocks, -1] of [lines, groups, registers, lanes, group]."""
+    filters, rows, piece = w.shape
+    together = blocks * isa.lanes
+    padded = np.pad(w, ((0, -filters % together), (0, 0), (0, -piece % isa.group)))
+    split = padded.reshape(-1, blocks, isa.lanes, rows, padded.shape[2] // isa.group, isa.group)
+    order: Array = np.ascontiguousarray(split.transpose(0, 3, 4, 1, 2, 5))
+    return order.reshape(len(order), -1)
+
+
+def _depthwise(b: LayerBuilder, isa: Lanes) -> None:
+    x, y = b.shape(b.input(0)), b.shape(b.output())
+    if x[3] == 1:
+        # One channel is a convolution, whose filters lie along the last axis here.
+        _product(b, isa, _weights(b).transpose(3, 1, 2, 0), _sides(b), x[0])
+        return
+    if b.shape(b.input(1))[3] != x[3]:
+        raise NotHere
+    (down, across), dilations = _sides(b), _dilations(b)
+    w = _weights(b)[0]
+    height, width, channels = w.shape
+    # Few channels: neighbours fill the register.
+    times = isa.lanes // channels if across.stride == 1 and isa.lanes % channels == 0 else 1
+    if times > 1 and across.out % times:
+        times = 1
+    groups = -(-height // isa.group)
+    if groups * width > 32:
+        raise NotHere
+    wide = channels * times
+    halves, output = _output(b, isa, np.moveaxis(w, -1, 0).reshape(channels, -1), times)
+    padded = np.pad(np.tile(w, (1, 1, times)), ((0, -height % isa.group), (0, 0), (0, -wide % isa.lanes)))
+    taps = padded.reshape(groups, isa.group, width, -1).transpose(0, 2, 3, 1)
+    pitch = _pitch(across, channels) + isa.lanes
+    layer = b.struct(
+        "",
+        batches=x[0],
+        rows=y[1],
+        columns=y[2] // times,
+        channels=wide,
+        in_rows=x[1],
+        in_row=across.inside * channels,
+        in_step=down.x_step,
+        in_bytes=b.size(b.input(0)) // x[0],
+        stride_y=down.stride,
+        dilation_y=dilations[0],
+        pad_top=down.before,
+        height=height,
+        border=across.before * channels,
+        pitch=pitch,
+        column_step=across.stride * channels * times,
+        tap_step=dilations[1] * channels,
+        outside=b.scale(b.input(0))[1],
+        output=output,
+    )
+    b.macs(b.size(b.output()) * height * width)
+    panel = b.scratch((groups * pitch * isa.group + 64) * isa.element)
+    edge = b.scratch(across.inside * channels + 64)
+    words = {"isa": isa.name, "halves": halves, "blocks": str(groups), "rest": str(width)}
+    filter = b.constant("filter", np.ascontiguousarray(taps).reshape(-1))
+    b.call("depthwise_lanes", b.input(0), b.output(), filter, panel, edge, layer, **words)
+
+
+def _output(b: LayerBuilder, isa: Lanes, w: Array, times: int = 1) -> tuple[str, Struct]:
+    """How sums of weights [channels, depth] become outputs: the kernel's name, and its numbers."""
+    rounding = "once" if b.operator.code == "FULLY_CONNECTED" else "twice"
+    if b.rounding != "litert":
+        how, bias, numbers = _floats(b, w)
+    else:
+        try:
+            how, bias, numbers = _lines(b, w, rounding)
+        except NotHere:
+            how, bias, numbers = _integers(b, w, rounding)
+    zero_point, (least, most) = b.scale(b.output())[1], activation_limits(b, b.output())
+    # What panels add to each byte comes off again.
+    started = bias.astype(np.int64) - isa.moved * w.astype(np.int64).sum(1)
+    fit = (0, -(len(w) * times) % isa.lanes + 5 * isa.lanes)
+    members = {"bias": b.constant("bias", np.pad(np.tile(started, times), fit).astype(np.int32))}
+    for word, data in zip(("first", "second", "third"), numbers, strict=False):
+        members[word] = b.constant(word, np.pad(np.tile(data, times), fit))
+    struct = b.struct("output_t", **members, zero_point=zero_point, min=least, max=most)
+    return how, struct
+
+
+def _lines(b: LayerBuilder, w: Array, rounding: str) -> tuple[str, Array, list[Array]]:
+    found = lines(b, w, rounding)
+    if found.halves == "up":
+        return "line", found.bias, [found.scale, found.offset]
+    return "lines", found.bias, [found.scale, found.offset, found.below]
+
+
+def _integers(b: LayerBuilder, w: Array, rounding: str) -> tuple[str, Array, list[Array]]:
+    made = factors(b, w, rounding, moved=False)
+    return made.halves, made.plain, [n.astype(np.int32) for n in made.triples.T]
+
+
+def _floats(b: LayerBuilder, w: Array) -> tuple[str, Array, list[Array]]:
+    scale = sum_factors(b, b.input(0), b.input(1), b.output(), "float")
+    bias = folded_bias(b, 2, w, b.scale(b.input(0))[1], 0)
+    return "float", bias, [np.broadcast_to(scale, bias.shape).astype(np.float32)]

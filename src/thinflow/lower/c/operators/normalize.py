@@ -1,0 +1,82 @@
+"""Rows brought to one length or sum, and slopes of what is negative."""
+
+from __future__ import annotations
+
+from thinflow.errors import UnsupportedOp
+from thinflow.lower.c.broadcasting import broadcast
+from thinflow.lower.c.builder import LayerBuilder
+from thinflow.lower.c.forms import form
+from thinflow.lower.c.operators.float_layers import float_limits
+from thinflow.lower.c.requantize import LIMITS
+from thinflow.lower.c.windows import window
+from thinflow.ops._fixed_point import quantized_multiplier
+from thinflow.tflite.model import Operator
+
+
+@form("LOG_SOFTMAX", types="float")
+def log_softmax(b: LayerBuilder, op: Operator) -> None:
+    """Over the last dimension."""
+    depth = b.shape(b.input(0))[-1]
+    b.in_place()
+    b.call("softmax_log_float", b.input(0), b.output(), b.size(b.output()) // depth, depth)
+
+
+@form("L2_NORMALIZATION", types="float")
+def l2_normalization(b: LayerBuilder, op: Operator) -> None:
+    """Over the last dimension."""
+    depth = b.shape(b.input(0))[-1]
+    b.in_place()
+    b.call("l2_normalize_float", b.input(0), b.output(), b.size(b.output()) // depth, depth)
+
+
+@form("LOCAL_RESPONSE_NORMALIZATION", types="float")
+def local_response(b: LayerBuilder, op: Operator) -> None:
+    """Over neighbours in the last dimension."""
+    depth = b.shape(b.input(0))[-1]
+    numbers = {name: float(op.options.get(name, 0.0)) for name in ("bias", "alpha", "beta")}
+    rows = b.size(b.output()) // depth
+    before = b.option("radius")
+    # LiteRT's reference kernel leaves out the last neighbour.
+    behind = before - 1 if b.rounding == "litert" else before
+    settings = b.struct("", rows=rows, depth=depth, before=before, behind=behind, **numbers)
+    b.call("local_response_float", b.input(0), b.output(), settings)
+
+
+@form("L2_POOL_2D", types="float")
+def l2_pool(b: LayerBuilder, op: Operator) -> None:
+    """x [n,h,w,c] -> y [n,oh,ow,c]."""
+    at = window(b, (b.option("filter_height"), b.option("filter_width")))
+    b.call("l2_pool_2d", b.input(0), b.output(), b.struct("", window=at, **float_limits(b)))
+
+
+@form("PRELU", types="float")
+def prelu_floats(b: LayerBuilder, op: Operator) -> None:
+    """A slope for what is negative, for each channel."""
+    words = {"type": "float", "op": "prelu", "expression": "a >= 0 ? a : a * b"}
+    settings = b.struct("", shape=broadcast(b), **float_limits(b))
+    b.call("combine", b.input(0), b.input(1), b.output(), settings, **words)
+
+
+@form("PRELU", types="int8 uint8")
+def prelu(b: LayerBuilder, op: Operator) -> None:
+    """As of floats."""
+    x, slopes, y = b.input(0), b.input(1), b.output()
+    if b.rounding != "litert" and x.dtype.name == "int8":
+        raise UnsupportedOp("XNNPACK's way of it has no form in C; --rounding litert has one")
+    (x_scale, x_zero), (slope_scale, slope_zero), (y_scale, y_zero) = (b.scale(t) for t in (x, slopes, y))
+    # In float, as the kernel prepares them.
+    plain = quantized_multiplier(float(x_scale / y_scale))
+    sloped = quantized_multiplier(float(x_scale * slope_scale / y_scale))
+    least, most = LIMITS[y.dtype.name]
+    settings = b.struct(
+        "",
+        shape=broadcast(b),
+        x_zero_point=x_zero,
+        slope_zero_point=slope_zero,
+        y_zero_point=y_zero,
+        multiplier=plain[0],
+        shift=plain[1],
+        slope_multiplier=sloped[0],
+        slope_shift=sloped[1],
+    )
+    b.call("prelu", x, slopes, y, settings, type=y.dtype.name, least=f"({least})", most=str(most))

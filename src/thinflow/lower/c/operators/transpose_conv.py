@@ -1,0 +1,87 @@
+"""Convolutions the other way round: each pixel of the input adds a window to the output."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.errors import UnsupportedOp
+from thinflow.lower.c.builder import LayerBuilder
+from thinflow.lower.c.forms import form
+from thinflow.lower.c.layer import Struct
+from thinflow.lower.c.operators.float_layers import float_limits
+from thinflow.lower.c.operators.int16_layers import wide_output
+from thinflow.lower.c.requantize import (
+    activation_limits,
+    byte_weights,
+    folded_bias,
+    requantization,
+    sum_factors,
+)
+from thinflow.tflite.model import Operator
+
+
+@form("TRANSPOSE_CONV", types="float")
+def transpose_conv_floats(b: LayerBuilder, op: Operator) -> None:
+    """Filters [k,kh,kw,c], x [n,h,w,c] -> y [n,oh,ow,k]."""
+    x, y, w = b.input(2), b.output(), b.array(1)
+    bias = np.zeros(len(w), np.float32) if b.optional(3) is None else b.array(3)
+    b.macs(b.size(x) * w.size // w.shape[3])
+    settings = b.struct("", window=_window(b), **float_limits(b))
+    # All filters of a tap side by side: compilers add them up in one instruction where there is one for that.
+    weights = b.constant("filter", np.moveaxis(w, 0, 3))
+    b.call("transpose_conv_float", x, y, weights, b.constant("bias", bias), settings)
+
+
+@form("TRANSPOSE_CONV", types="int8 uint8")
+def transpose_conv(b: LayerBuilder, op: Operator) -> None:
+    """As of floats."""
+    x, y = b.input(2), b.output()
+    kind = x.dtype.name
+    b.macs(b.size(x) * b.size(b.input(1)) // b.shape(b.input(1))[3])
+    if kind == "int16":
+        output = wide_output(b, x, b.shape(y)[3], 3)
+        settings = b.struct("", window=_window(b), x_zero_point=0, w_zero_point=0, output=output)
+        weights = b.constant("filter", b.array(1))
+        words = {"type": kind, "rounding": "wide", "sum_type": "int64_t"}
+        b.call("transpose_conv", x, y, weights, settings, **words)
+        return
+    if kind not in ("int8", "uint8"):
+        raise UnsupportedOp(f"its weights are {b.input(1).dtype} and its input is {kind}")
+    w, w_zero_point = byte_weights(b, 1)
+    rounding = "twice" if b.rounding == "litert" else "float"
+    factors = sum_factors(b, x, b.input(1), y, rounding)
+    bias = folded_bias(b, 3, w, 0, w_zero_point)
+    limits = activation_limits(b, y)
+    output = requantization(b, rounding, factors, bias, limits, b.scale(y)[1])
+    settings = b.struct(
+        "", window=_window(b), x_zero_point=b.scale(x)[1], w_zero_point=w_zero_point, output=output
+    )
+    b.call("transpose_conv", x, y, b.constant("filter", w), settings, type=kind, rounding=rounding)
+
+
+def _window(b: LayerBuilder) -> Struct:
+    """The struct `window_t`: how the windows of the input lie in the output."""
+    (_, height, width, _), x, y = b.shape(b.input(1)), b.shape(b.input(2)), b.shape(b.output())
+    steps = [max(b.option(f"stride_{side}", 1), 1) for side in "hw"]
+    is_same = b.operator.options.get("padding", "SAME") == "SAME"
+    pads = []
+    for out, size, step in zip(y[1:3], (height, width), steps, strict=True):
+        # As of the convolution that would lead back.
+        before = (-(-out // step) - 1) * step + size - out
+        pads.append(max(before, 0) // 2 if is_same else 0)
+    names = ("batches", "in_height", "in_width", "in_channels")
+    return b.struct(
+        "window_t",
+        **dict(zip(names, x, strict=True)),
+        out_height=y[1],
+        out_width=y[2],
+        out_channels=y[3],
+        height=height,
+        width=width,
+        stride_y=steps[0],
+        stride_x=steps[1],
+        dilation_y=1,
+        dilation_x=1,
+        pad_top=pads[0],
+        pad_left=pads[1],
+    )

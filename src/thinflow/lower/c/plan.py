@@ -1,0 +1,136 @@
+"""Where the values of a network lie: with the caller, among the constants, or at a place in the arena."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from thinflow.lower.c.layer import Call, Layer, Scratch, Verbatim
+from thinflow.program.arena import place
+from thinflow.program.model import Span
+from thinflow.tflite.model import Operator, Subgraph, Tensor
+
+ALIGNMENT = 8
+"""Bytes: the largest type that is read from the arena. Places are multiples of it."""
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory of one or more tensors, one after the other, or the same in other sizes.
+
+    Attributes:
+        size_bytes: of the largest.
+        span: from the first that is written to the last that is read.
+        owner: the input, output or constant of the network whose memory it is; None for the arena.
+        offset: in the arena.
+    """
+
+    size_bytes: int
+    span: Span
+    owner: Tensor | None = None
+    offset: int = -1
+
+    def join(self, other: Buffer) -> None:
+        """Take in another one, which must not be used any more."""
+        self.size_bytes = max(self.size_bytes, other.size_bytes)
+        self.span = Span(min(self.span.start, other.span.start), max(self.span.end, other.span.end))
+        self.owner = self.owner or other.owner
+
+
+@dataclass
+class Plan:
+    """Places of everything.
+
+    Attributes:
+        buffers: of each tensor.
+        scratches: offsets in the arena.
+        arena_bytes: its size.
+    """
+
+    buffers: dict[Tensor, Buffer]
+    scratches: dict[Scratch, int] = field(default_factory=dict)
+    arena_bytes: int = 0
+
+
+def plan(block: Subgraph, layers: Sequence[Layer], *, keep_all: bool = False) -> Plan:
+    """Places for the values of a block; a layer whose output should be its input but cannot gets a copy.
+
+    Args:
+        block: all sizes known.
+        layers: of its operators, in order.
+        keep_all: whether everything computed is to be there after a run.
+    """
+    buffers = _separate(block)
+    # Nothing ends before the run does, so that nothing is written over.
+    if keep_all:
+        for buffer in buffers.values():
+            buffer.span = Span(-1, len(layers))
+    for number, layer in enumerate(layers):
+        if layer.same is not None:
+            _alias(buffers, layer, block)
+        elif layer.in_place is not None and not keep_all:
+            _overlay(buffers, layer, number)
+    # Tensors that share memory have one buffer between them.
+    planned = Plan(buffers)
+    inside = list({id(b): b for b in buffers.values() if b.owner is None}.values())
+    scratches = [(s, number) for number, layer in enumerate(layers) for s in layer.scratches()]
+    sized = [(_rounded(b.size_bytes), b.span) for b in inside]
+    # Scratch memory is needed by its layer alone, and lies where others have theirs before and after.
+    sized += [(_rounded(s.size_bytes), Span(number, number)) for s, number in scratches]
+    offsets, planned.arena_bytes = place(sized)
+    for buffer, offset in zip(inside, offsets, strict=False):
+        buffer.offset = offset
+    planned.scratches = {s: at for (s, _), at in zip(scratches, offsets[len(inside) :], strict=True)}
+    return planned
+
+
+def _rounded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _separate(block: Subgraph) -> dict[Tensor, Buffer]:
+    """Memory for each tensor by itself; those of the interface are the caller's."""
+    spans = block.lifetimes()
+    outside = {*block.inputs, *block.outputs, *block.constants()}
+    return {
+        t: Buffer(t.size_bytes or 0, spans.get(t, Span(-1, -1)), t if t in outside else None)
+        for t in block.tensors()
+        if not t.is_variable  # layers keep their states themselves
+    }
+
+
+def _alias(buffers: dict[Tensor, Buffer], layer: Layer, block: Subgraph) -> None:
+    """Let the output be the input, or copy it if both have memory that is not the network's to choose."""
+    operator = layer.operator
+    x, y = _input(operator, layer.same), operator.outputs[0]
+    source, target = buffers[x], buffers[y]
+    if source.owner is not None and target.owner is not None:
+        size = Verbatim(str(y.size_bytes))
+        layer.calls.append(Call("copy", {}, [y, x, size]))
+        return
+    # An output of the network that takes in what is computed before: its memory is used from there on.
+    source.join(target)
+    _replace(buffers, target, source)
+
+
+def _overlay(buffers: dict[Tensor, Buffer], layer: Layer, number: int) -> None:
+    """Let the output lie on the input if nothing reads that afterwards."""
+    x, y = _input(layer.operator, layer.in_place), layer.operator.outputs[0]
+    source, target = buffers[x], buffers[y]
+    # What the caller gave is not the network's to write to, and constants lie in flash.
+    is_free = source.owner is None and target.owner is None and source.span.end == number
+    if is_free and (y.size_bytes or 0) <= source.size_bytes:
+        source.join(target)
+        _replace(buffers, target, source)
+
+
+def _input(operator: Operator, number: int | None) -> Tensor:
+    tensor = operator.inputs[number or 0]
+    assert tensor is not None
+    return tensor
+
+
+def _replace(buffers: dict[Tensor, Buffer], old: Buffer, new: Buffer) -> None:
+    for tensor, buffer in buffers.items():
+        if buffer is old:
+            buffers[tensor] = new

@@ -1,0 +1,156 @@
+"""Sizes of everything, and what is known before a network runs: computed once, here."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from thinflow.errors import UnsupportedOp
+from thinflow.lower.c import flow
+from thinflow.lower.c.litert import answers, shapes
+from thinflow.tflite.model import Operator, Subgraph, Tensor
+from thinflow.typing import Array
+
+C_TYPES = {
+    "float": "float",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "int16": "int16_t",
+    "uint16": "uint16_t",
+    "int32": "int32_t",
+    "uint32": "uint32_t",
+    "int64": "int64_t",
+    "bool": "bool",
+}
+"""Element types that C has, by thinflow's name."""
+
+SIZED = {"RESHAPE": (1,), "FILL": (0,), "BROADCAST_TO": (1,), "EXPAND_DIMS": (1,), "TRANSPOSE_CONV": (0,)}
+"""Inputs of operators that tell the sizes of what they make."""
+_MOST_FOLDED = 4096
+"""Bytes of a constant that takes more flash than what it is made of: small ones are sizes and ranges."""
+_UNREPEATABLE = frozenset(("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"))
+
+
+def settle(block: Subgraph) -> None:
+    """Make open batches 1, find all sizes, and compute what is made of constants alone.
+
+    Raises:
+        UnsupportedOp: other sizes are open; or a tensor is of a type that C does not have.
+    """
+    for tensor in block.inputs:
+        tensor.shape = _fed(tensor)
+    for tensor in (t for o in block.operators for t in o.outputs):
+        # A state that is written anew in each run is a value like others.
+        tensor.is_variable = False
+    kept = []
+    # In running order, so that what is made of a folded constant is one, too.
+    for operator in block.operators:
+        if operator.code in flow.EFFECTS:
+            _pass_sizes(operator)
+            kept.append(operator)
+        elif not _is_folded(operator):
+            kept.append(operator)
+    block.operators = kept
+    for operator in kept:
+        for number in SIZED.get(operator.code, ()):
+            # The sizes are those of the output; whatever computed them is not read any more.
+            if number < len(operator.inputs):
+                operator.inputs[number] = None
+    flow.remove_unused(block)
+    _check_types(block)
+
+
+def _fed(tensor: Tensor) -> tuple[int, ...]:
+    shape = tensor.shape
+    if shape is None or None in shape[1:]:
+        sizes = "?" if shape is None else ",".join("?" if n is None else str(n) for n in shape)
+        example = ",".join("1" if n is None else str(n) for n in shape or (1,))
+        raise UnsupportedOp(
+            f"the sizes of the input '{tensor.name}' are open, [{sizes}], and C needs them all",
+            hint=f"give them: --shape {tensor.name}={example}",
+        )
+    return tuple(n or (0 if n == 0 else 1) for n in shape)
+
+
+def _pass_sizes(operator: Operator) -> None:
+    """Let the values of loops and branches have the sizes of what is copied to them."""
+    count = int(operator.options.get("count", 0))
+    pairs: list[tuple[Tensor | None, Tensor | None]] = []
+    if operator.code in (flow.LOOP, flow.COPY) and operator.outputs:
+        pairs = list(zip(operator.inputs, operator.outputs, strict=True))
+    elif operator.code == flow.COPY:
+        pairs = [(operator.inputs[0], operator.inputs[1])]
+    elif operator.code == flow.LOOP_NEXT:
+        pairs = list(zip(operator.inputs[:count], operator.inputs[count : 2 * count], strict=True))
+    for x, y in pairs:
+        if x is None or y is None or x.shape is None or None in x.shape:
+            continue
+        # A copy into memory of another size would leave something out, or write beyond its end.
+        if y.shape is None or None in y.shape or operator.code == flow.LOOP:
+            y.shape = x.shape
+        elif math.prod(n or 0 for n in y.shape) != math.prod(n or 0 for n in x.shape):
+            raise UnsupportedOp(f"the sizes of '{y.name}' change while it runs, {y.shape} and {x.shape}")
+
+
+def _is_folded(operator: Operator) -> bool:
+    """Find the sizes of what an operator makes; whether its results are constants now."""
+    inputs = list(operator.reads())
+    if operator.code in ("SHAPE", "RANK") and inputs and _is_known(inputs[0]):
+        _make_constant(operator, [_size_answer(operator, inputs[0])])
+        return True
+    is_constant = bool(inputs or operator.code == "RANGE") and all(t.is_constant for t in inputs)
+    is_constant = is_constant and operator.code not in _UNREPEATABLE and bool(operator.outputs)
+    if is_constant and (found := answers(operator)) is not None:
+        size = sum(array.nbytes for array in found)
+        least = sum(t.size_bytes or 0 for t in inputs)
+        if size <= max(_MOST_FOLDED, least) or operator.code in ("DEQUANTIZE", "CAST"):
+            _make_constant(operator, found)
+            return True
+    if not all(map(_is_known, operator.outputs)):
+        _find_sizes(operator)
+    return False
+
+
+def _size_answer(operator: Operator, x: Tensor) -> Array:
+    kind = operator.outputs[0].dtype.numpy()
+    sizes = [n or 0 for n in x.shape or ()]
+    return np.array(sizes if operator.code == "SHAPE" else len(sizes), kind)
+
+
+def _make_constant(operator: Operator, found: list[Array]) -> None:
+    for tensor, array in zip(operator.outputs, found, strict=True):
+        tensor.data, tensor.shape = array, array.shape
+
+
+def _find_sizes(operator: Operator) -> None:
+    """Ask LiteRT, which knows how every operator's sizes follow from those of its inputs.
+
+    Raises:
+        UnsupportedOp: they depend on the numbers that are computed.
+    """
+    found = shapes(operator)
+    for number, tensor in enumerate(operator.outputs):
+        if _is_known(tensor):
+            continue
+        if found is None or found[number] is None:
+            # As it stands in the file, with a batch of 1: an operator that LiteRT does not have here.
+            if tensor.shape is not None and None not in tensor.shape[1:] and found is None:
+                tensor.shape = (1, *tensor.shape[1:])
+                continue
+            raise UnsupportedOp(
+                f"the sizes of '{tensor.name}' ({operator.code}) follow from what is computed, and C needs"
+                " them all",
+                hint="give the sizes of the inputs with --shape",
+            )
+        tensor.shape = found[number]
+
+
+def _is_known(tensor: Tensor) -> bool:
+    return tensor.shape is not None and None not in tensor.shape
+
+
+def _check_types(block: Subgraph) -> None:
+    for tensor in block.tensors():
+        if tensor.dtype.name not in C_TYPES and not tensor.is_constant:
+            raise UnsupportedOp(f"'{tensor.name}' is {tensor.dtype}, which C does not have")

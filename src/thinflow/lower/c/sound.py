@@ -1,0 +1,95 @@
+"""The front end of networks of sound: spectrum and coefficients in one layer, and a rate that is known."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from thinflow.errors import FormatError, UnsupportedOp
+from thinflow.ir.types import dtype
+from thinflow.tflite.flexbuffer import decode
+from thinflow.tflite.model import Operator, Quantization, Subgraph, Tensor
+
+FEATURES = "AudioFeatures"
+"""A spectrogram and its coefficients as one operator, which only C has."""
+SAMPLE_RATE = 16_000
+"""Hertz, where a model takes the rate beside the samples: what models of speech are trained at."""
+_SPECTROGRAM = "AudioSpectrogram"
+_COEFFICIENTS = "Mfcc"
+
+
+def options_of(operator: Operator) -> dict[str, Any]:
+    """The options of a custom operator, a map in FlexBuffers.
+
+    Raises:
+        UnsupportedOp: they are something else.
+    """
+    try:
+        found = decode(operator.custom_options)
+    except FormatError as error:
+        raise UnsupportedOp(f"its options cannot be read: {error.problem}") from error
+    if not isinstance(found, dict):
+        raise UnsupportedOp("its options are no map")
+    return found
+
+
+def know_rate(block: Subgraph, rate: int = SAMPLE_RATE) -> None:
+    """Make a rate that is an input a constant: filters are built for it when the C is written.
+
+    Args:
+        block: changed.
+        rate: in hertz.
+    """
+    for operator in block.operators:
+        if operator.custom_code != _COEFFICIENTS or len(operator.inputs) < 2:
+            continue
+        tensor = operator.inputs[1]
+        if tensor is not None and tensor in block.inputs:
+            tensor.data = np.full([n or 1 for n in tensor.shape or ()], rate, np.int32)
+            block.inputs.remove(tensor)
+
+
+def fuse_features(block: Subgraph) -> None:
+    """Make one operator of a spectrogram and the coefficients made of it: it is the largest of all values,
+    and nothing else reads it.
+
+    Args:
+        block: changed.
+    """
+    readers: dict[Tensor, list[Operator]] = defaultdict(list)
+    for operator in block.operators:
+        for tensor in operator.reads():
+            readers[tensor].append(operator)
+    for first in list(block.operators):
+        y = first.outputs[0] if first.outputs else None
+        if first.custom_code != _SPECTROGRAM or y is None or y in block.outputs or len(readers[y]) != 1:
+            continue
+        second = readers[y][0]
+        # Coefficients are those of powers: of sizes they would be others.
+        if second.custom_code == _COEFFICIENTS and options_of(first).get("magnitude_squared"):
+            fused = Operator(
+                "CUSTOM", [*first.inputs, second.inputs[1]], second.outputs, custom_code=FEATURES
+            )
+            fused.options = {"first": first, "second": second}
+            block.operators[block.operators.index(second)] = fused
+            block.operators.remove(first)
+
+
+def take_samples(block: Subgraph) -> None:
+    """Let the sound come in as microphones give it: int16, 32768 for 1.
+
+    Raises:
+        UnsupportedOp: the network has no sound among its inputs.
+    """
+    for tensor in block.inputs:
+        read_by = [o for o in block.operators if tensor in o.reads()]
+        if read_by and all(o.custom_code in (_SPECTROGRAM, FEATURES) for o in read_by):
+            tensor.dtype = dtype("int16")
+            tensor.quantization = Quantization(np.array([1 / 32768], np.float32), np.array([0]))
+            return
+    raise UnsupportedOp(
+        "no input goes into a spectrogram, so that there are no samples to take as int16",
+        hint="leave out --sound",
+    )

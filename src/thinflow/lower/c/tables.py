@@ -1,0 +1,126 @@
+"""Functions of bytes as tables of what LiteRT answers."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from functools import cache
+
+import numpy as np
+
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.types import dtype
+from thinflow.lower.c.builder import LayerBuilder
+from thinflow.lower.c.litert import answers
+from thinflow.ops._fixed_point import doubling_high, quantized_multiplier, saturated, shifted
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.runtime import interpreter
+from thinflow.tflite.writer import to_bytes
+from thinflow.typing import Array
+
+
+def unary_table(b: LayerBuilder) -> Array:
+    """uint8 [256]: the bits of the answer for the bits of a byte, computed by LiteRT itself.
+
+    Its kernels for one function differ, and so do their bits; none of them is as short as asking it.
+
+    Raises:
+        UnsupportedOp: LiteRT refuses the operator.
+    """
+    from ai_edge_litert.interpreter import OpResolverType
+
+    op, x, y = b.operator, b.input(0), b.output()
+    fed = Tensor("x", (256,), x.dtype, None, x.quantization)
+    made = Tensor("y", (256,), y.dtype, None, y.quantization)
+    program = Program([Subgraph([fed], [made], [Operator(op.code, [fed], [made], dict(op.options))])])
+    kinds = {"litert": OpResolverType.BUILTIN_REF, "xnnpack": OpResolverType.BUILTIN}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            engine = interpreter(
+                model_content=to_bytes(program),
+                experimental_op_resolver_type=kinds[b.rounding],
+                num_threads=1,
+            )
+    except (ValueError, RuntimeError) as error:
+        raise UnsupportedOp(f"LiteRT refuses it: {error}") from error
+    # By bits, from 0 to 255: the table is read with the bits of a byte.
+    engine.set_tensor(
+        engine.get_input_details()[0]["index"], np.arange(256, dtype=np.uint8).view(x.dtype.numpy())
+    )
+    engine.invoke()
+    table: Array = engine.get_tensor(engine.get_output_details()[0]["index"]).view(np.uint8)
+    return table
+
+
+@cache
+def sigmoid_entries() -> Array:
+    """uint16 [256]: the sigmoid at 0, 1/24, 2/24, ..., 16 bits behind the point, as LiteRT's kernels have it.
+
+    Some of its entries are a unit above the nearest: they are asked for. At this scale the kernel of the
+    tangent stands on an entry with every 128th number, and tells it.
+    """
+    kind, size = dtype("int16"), (256,)
+    fed = Tensor("x", size, kind, np.arange(0, 1 << 15, 128, dtype=np.int16), _grid(2 / (3 << 12)))
+    found = answers(Operator("TANH", [fed], [Tensor("y", size, kind, None, _grid(1 / (1 << 15)))]))
+    if found is None:
+        raise UnsupportedOp("LiteRT does not run it here")
+    table: Array = (found[0].astype(np.int32) + (1 << 15)).astype(np.uint16)
+    return table
+
+
+def _grid(scale: float) -> Quantization:
+    return Quantization(np.array([scale], np.float32), np.zeros(1, np.int64))
+
+
+# --- exponentials of 32 bits in fixed point, as gemmlowp has them -------------------------------------------
+
+_INTEGER_BITS = 5
+_ONE = (1 << 31) - 1
+_POWERS = (
+    (-2, 1672461947),
+    (-1, 1302514674),
+    (0, 790015084),
+    (1, 290630308),
+    (2, 39332535),
+    (3, 720401),
+    (4, 242),
+)
+"""n and exp(-2^n), without integer bits."""
+
+
+def softmax_exponentials(scale: float, beta: float) -> Array:
+    """int32 [256]: exp(-difference * scale * beta) without integer bits; 0 for what LiteRT leaves out."""
+    # A difference of 1 in fixed point; beyond 31 bits the kernel would not go.
+    real = min(float(beta) * float(scale) * (1 << (31 - _INTEGER_BITS)), 2.0**31 - 1)
+    multiplier, left = quantized_multiplier(real)
+    most = math.floor(((1 << _INTEGER_BITS) - 1) * 2.0 ** (31 - _INTEGER_BITS) / 2.0**left)
+    differences = np.arange(256, dtype=np.int64)
+    scaled = doubling_high(-differences * (1 << max(left, 0)), multiplier, 32)
+    table = np.where(differences <= most, _exponential(scaled), 0)
+    return table.astype(np.int32)
+
+
+def _exponential(a: Array) -> Array:
+    """exp(a) of a <= 0 with five integer bits."""
+    # The part below 1/4 goes into a polynomial, each bit above it is a factor.
+    fraction = 31 - _INTEGER_BITS
+    quarter = 1 << (fraction - 2)
+    rest = (a & (quarter - 1)) - quarter
+    result = _near_zero(saturated(rest << _INTEGER_BITS, 32))
+    remainder = rest - a
+    for exponent, factor in _POWERS:
+        has = remainder & (1 << (fraction + exponent))
+        result = np.where(has != 0, doubling_high(result, factor, 32), result)
+    return np.where(a == 0, _ONE, result)
+
+
+def _near_zero(a: Array) -> Array:
+    """exp(a) of -1/4 <= a < 0, by Taylor's series around -1/8."""
+    # exp(-1/8) and 1/3.
+    constant, third = 1895147668, 715827883
+    x = a + (1 << 28)
+    square = doubling_high(x, x, 32)
+    cube, fourth = doubling_high(square, x, 32), doubling_high(square, square, 32)
+    tail = doubling_high(shifted(fourth, 2) + cube, third, 32) + square
+    return saturated(constant + doubling_high(constant, x + shifted(tail, 1), 32), 32)

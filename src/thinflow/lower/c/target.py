@@ -1,0 +1,81 @@
+"""Plain C as a target."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from thinflow.errors import WriteError
+from thinflow.ir.graph import Graph
+from thinflow.ir.vocabulary import LITERT
+from thinflow.lower.targets import Target
+from thinflow.typing import FilePath
+
+if TYPE_CHECKING:
+    from thinflow.tflite.model import Program
+
+
+def program_of(graph: Graph) -> Program:
+    """The LiteRT program that becomes C: a .tflite file's own, or what a graph is lowered to.
+
+    Raises:
+        UnsupportedOp: a node has no form in LiteRT's ops.
+    """
+    # Imported only when a file is written: targets are listed without loading their rules.
+    if graph.vocabulary == LITERT.name:
+        from thinflow.formats.packed_bytes import bytes_of
+        from thinflow.tflite.reader import read_program
+
+        program = read_program(bytes_of(graph.path), losses=[])
+        number = int(graph.facts.get("subgraph", 0))
+        program.subgraphs = [program.subgraphs[number], *program.subgraphs]
+        return program
+    from thinflow.lower.c.sound import know_rate
+    from thinflow.lower.tflite.convert import lower_graph
+
+    program = lower_graph(graph, graph.inputs, graph.outputs).program
+    know_rate(program.subgraphs[0])
+    return program
+
+
+def write(graph: Graph, path: FilePath) -> int:
+    """A graph as C: NAME.c, NAME.h and NAME_weights.c; the bytes written."""
+    from thinflow.lower.c.convert import network
+    from thinflow.lower.c.options import Options
+    from thinflow.lower.c.write import Writer, stem
+
+    return write_files(Writer(network(program_of(graph), Options()), stem(path)).files(), path)
+
+
+def write_files(files: Mapping[str, str], path: FilePath) -> int:
+    """Write the files of a network, where their layout has them; the bytes written. All of them, or none.
+
+    Args:
+        files: path from the folder of `path` on -> text.
+        path: where to.
+
+    Raises:
+        WriteError: they cannot be written.
+    """
+    target = Path(os.fspath(path))
+    # The one that was asked for comes last: where it is, the others are.
+    order: Sequence[str] = sorted(files, key=lambda name: name == target.name)
+    return sum(_write_one(target.parent, name, files[name]) for name in order)
+
+
+def _write_one(parent: Path, name: str, text: str) -> int:
+    from thinflow.formats.files import write_file
+
+    path = parent / name
+    # The folder that was named has to be there; those of the layout are made.
+    if parent.is_dir() and path.parent != parent:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WriteError(f"its folder cannot be made: {error.strerror}", str(path.parent)) from error
+    return write_file(path, [text.encode()])
+
+
+TARGET = Target("c", (".c",), write, takes=(LITERT.name,))

@@ -1,0 +1,218 @@
+"""What a network takes on a microcontroller."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import thinflow
+from tests.lower.c.c_networks import Layers, mixed
+from thinflow.errors import ParameterError
+from thinflow.fit.chips import chip_of, chips
+from thinflow.fit.cross import compiled, compiler_of
+from thinflow.fit.footprint import footprint
+from thinflow.fit.instructions import KERNELS_OF, Costs, estimated
+from thinflow.fit.judge import judge, place_of
+from thinflow.fit.latency import clock_mhz, latency, pace_of
+from thinflow.fit.micro import micro_fit
+from thinflow.fit.report import Fit
+from thinflow.fit.work import QUANTITIES, Work, work_of
+from thinflow.lower.c.convert import Network, network
+from thinflow.lower.c.options import Options
+from thinflow.lower.c.processors import PROCESSORS
+from thinflow.lower.c.write import Writer
+from thinflow.tflite.model import Program
+from thinflow.tflite.reader import read_program
+
+needs_arm = pytest.mark.skipif(compiler_of("cortex-m4") is None, reason="no arm-none-eabi-gcc")
+
+
+def make(options: Options, kind: str = "int8") -> Network:
+    return network(read_program(mixed(kind)), options)
+
+
+def judged(**given: Any) -> Fit:
+    return judge(make, place_of(**given), model="net.tflite", compile=False)
+
+
+def test_memory_and_weights_are_those_of_the_c() -> None:
+    made = make(Options(cpu="cortex-m4"))
+    it = footprint(made, compile=False)
+    ports = made.block.inputs[0].size_bytes, made.block.outputs[0].size_bytes
+    assert it.arena_bytes == made.plan.arena_bytes
+    assert it.ram_bytes == made.plan.arena_bytes + sum(n or 0 for n in ports)
+    assert it.weights_bytes == made.weights_bytes < it.flash_bytes
+    assert it.macs == made.macs
+    assert max(layer.ram_bytes for layer in it.layers) <= it.ram_bytes
+    assert it.peak in it.layers
+
+
+@needs_arm
+@pytest.mark.parametrize("cpu", ["cortex-m0", "cortex-m4", "cortex-m55"])
+def test_estimated_flash_is_close_to_the_compilers(cpu: str) -> None:
+    made = make(Options(cpu=cpu))
+    exact, guess = footprint(made), footprint(made, compile=False)
+    assert exact.is_compiled
+    assert not guess.is_compiled
+    code = exact.flash_bytes - exact.weights_bytes
+    assert 0.5 * code < guess.flash_bytes - guess.weights_bytes < 1.6 * code
+    assert 50 < exact.stack_bytes < 2000
+
+
+@needs_arm
+def test_what_no_compiler_takes_is_no_figure() -> None:
+    files = Writer(make(Options()), "network").files()
+    assert compiled({**files, "network.c": "no C"}, "network", "cortex-m4") is None
+    assert compiled(files, "network", "x86-64") is None
+
+
+def test_more_work_takes_more_instructions() -> None:
+    small, large = Layers(1, 8, 8, 4), Layers(1, 16, 16, 4)
+    counts = []
+    for net in (small, large):
+        net.conv(8)
+        made = network(read_program(net.content()), Options(cpu="cortex-m4"))
+        (layer,) = made.layers
+        work = work_of(layer)
+        assert dict(zip(QUANTITIES, work.quantities, strict=True))["macs"] == layer.macs
+        counts.append(estimated(work, "cortex-m4").instructions)
+    assert 3 < counts[1] / counts[0] < 5
+
+
+def test_unknown_kernels_go_by_their_kind_and_are_told() -> None:
+    known = work_of(make(Options(cpu="cortex-m4")).layers[0])
+    other = replace(known, kernels="a kernel of tomorrow")
+    assert estimated(known, "cortex-m4").is_counted
+    assert not estimated(other, "cortex-m4").is_counted
+    assert estimated(other, "cortex-m4").instructions > 0
+    never = Work("tomorrow", "NEVER int3", tuple(1.0 for _ in QUANTITIES))
+    assert estimated(never, "cortex-m4").instructions > 0
+
+
+def test_every_processor_with_counts_has_a_pace() -> None:
+    assert KERNELS_OF.keys() <= PROCESSORS.keys()
+    for cpu in KERNELS_OF:
+        costs, pace = Costs.of(cpu), pace_of(cpu)
+        assert costs is not None
+        assert pace is not None
+        assert pace.cycles == tuple(sorted(pace.cycles))
+    assert Costs.of("x86-64") is None
+
+
+def test_time_of_a_run() -> None:
+    found = latency(1_200_000, 0.1, "cortex-m4", 120)
+    assert found is not None
+    assert found.low_ms < found.ms < found.high_ms
+    # 1.6 cycles each: what an STM32L4R5 took of MLPerf's networks.
+    assert found.ms == pytest.approx(16)
+    assert latency(1e6, 0.1, "riscv32imc", 160) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "mhz"), [("120MHz", 120), (64, 64), ("1.2 GHz", 1200), ("32768hz", 0.032768)]
+)
+def test_clocks(given: str | int, mhz: float) -> None:
+    assert clock_mhz(given) == pytest.approx(mhz)
+
+
+@pytest.mark.parametrize("given", ["fast", "-3MHz", "0", "120 m", "1e9GHz"])
+def test_no_clocks(given: str) -> None:
+    with pytest.raises(ParameterError, match="is no clock"):
+        clock_mhz(given)
+
+
+def test_the_table_of_chips() -> None:
+    found = chips()
+    assert len({chip.name for chip in found}) == len(found) > 40
+    for chip in found:
+        assert chip.cpu in PROCESSORS, chip.name
+        assert chip.source.startswith("https://"), chip.name
+        assert 0 < chip.ram_bytes < 2**25
+        assert 0 < chip.clock_mhz <= 1000
+    assert chip_of("nrf52840").ram_bytes == 256 * 1024
+    with pytest.raises(ParameterError, match="no chip 'nRF52841'") as error:
+        chip_of("nRF52841")
+    assert "nRF52840" in error.value.hint
+
+
+def test_a_place_is_what_is_given_and_else_the_chips() -> None:
+    place = place_of(chip="STM32L4R5ZI", ram_bytes=1000)
+    assert (place.cpu, place.clock_mhz, place.ram_bytes) == ("cortex-m4", 120, 1000)
+    assert place.flash_bytes == 2048 * 1024
+    assert place_of().cpu == "cortex-m4"
+    with pytest.raises(ParameterError, match="has a cortex-m4, not a cortex-m7"):
+        place_of("cortex-m7", chip="STM32L4R5ZI")
+    with pytest.raises(ParameterError, match="no processor 'cortex-m99'"):
+        place_of("cortex-m99")
+
+
+def test_limits_are_judged() -> None:
+    free = judged()
+    assert free.fits
+    assert free.verdict.startswith(f"fits {len(free.holding)} of {len(free.chips)} chips; cortex-m4: ")
+    roomy = judged(ram_bytes=free.ram_bytes, flash_bytes=free.flash_bytes)
+    assert roomy.fits
+    tight = judged(ram_bytes=free.ram_bytes - 1, flash_bytes=free.flash_bytes - 1)
+    assert not tight.fits
+    assert [miss.split()[0] for miss in tight.misses] == ["flash", "RAM"]
+    tiny = judged(flash_bytes=100)
+    assert tiny.misses[0].startswith("weights alone ")
+    assert tiny.verdict.startswith("does not fit cortex-m4: weights alone ")
+
+
+def test_chips_hold_what_fits() -> None:
+    net = Layers(1, 40, 40, 8)
+    net.conv(48, 1)
+    net.conv(4, 1)
+    large = judge(lambda o: network(read_program(net.content()), o), place_of(), compile=False)
+    for one in large.chips:
+        assert one.misses == ["RAM"] * (one.ram_bytes > one.chip.ram_bytes)
+    assert 0 < len(large.holding) < len(large.chips)
+    assert next(c for c in large.chips if c.chip.cpu == "riscv32imc").latency is None
+
+
+def test_text_fits_a_terminal_and_begins_with_the_verdict() -> None:
+    found = judged(chip="STM32L053R8")
+    lines = found.lines(everything=True)
+    assert lines[0].startswith("net.tflite: ")
+    assert max(map(len, lines)) <= 80
+    assert sum(line.split()[:1] == [chip.name.split()[0]] for line in lines for chip in chips()) >= len(
+        chips()
+    )
+    assert len(repr(found)) < 600
+    assert "<b>net.tflite" in found._repr_html_()
+    assert found.data()["fits"] is found.fits
+
+
+@pytest.mark.parametrize("kind", ["int8", "float"])
+def test_micro_takes_more(kind: str) -> None:
+    content = mixed(kind)
+    plain = network(read_program(content), Options(rounding="xnnpack"))
+    macs = {layer.operator: layer.macs for layer in plain.layers}
+    other = micro_fit(Program([plain.block]), len(content), macs, "cortex-m4")
+    own = footprint(make(Options(cpu="cortex-m4"), kind), compile=False)
+    assert other.flash_bytes > own.flash_bytes
+    assert other.ram_bytes > own.ram_bytes
+    assert (other.instructions is None) == (kind == "float")
+    assert "CONCATENATION" in other.unknown
+
+
+def test_a_model_of_floats_is_offered_eight_bits() -> None:
+    graph = thinflow.load(_digits())
+    found = thinflow.fit(graph, chip="STM32L053R8", compile=False)
+    assert not found.fits
+    assert found.kind == "float"
+    remedy = found.remedies[0]
+    assert remedy.what == "int8"
+    assert remedy.flash_bytes is not None
+    assert remedy.flash_bytes < 0.4 * found.flash_bytes
+    assert (remedy.ram_bytes or 0) < found.ram_bytes
+    assert max(map(len, found.lines())) <= 80
+
+
+def _digits() -> thinflow.Graph:
+    from thinflow import zoo
+
+    return zoo.build("digits")

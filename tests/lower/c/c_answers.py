@@ -1,0 +1,101 @@
+"""What a network in C answers beside LiteRT, value by value of every layer."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from thinflow.engines._c_library import Library
+from thinflow.lower.c.convert import network
+from thinflow.lower.c.options import Options
+from thinflow.lower.c.write import Writer
+from thinflow.tflite.model import Tensor
+from thinflow.tflite.reader import read_program
+from thinflow.tflite.runtime import interpreter
+
+STRICT = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
+"""What no line of the C may be warned of for."""
+
+
+# Compiled quickly: the tests make hundreds of networks.
+_FLAGS = ("-std=c99", "-O1", "-fPIC", "-shared", "-ffp-contract=off", *STRICT)
+
+
+def made_up(tensor: Tensor, rng: np.random.Generator) -> Any:
+    """Values for an input: all that its integers can be, or reals around zero."""
+    shape = tuple(n or 1 for n in tensor.shape or ())
+    dtype = tensor.dtype.numpy()
+    if dtype.kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    if dtype.itemsize == 1:
+        return rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, shape).astype(dtype)
+    return rng.integers(0, 100, shape).astype(dtype)
+
+
+def litert(content: bytes, rounding: str) -> Any:
+    """LiteRT's interpreter with the kernels that a rounding means, all values kept."""
+    from ai_edge_litert.interpreter import OpResolverType
+
+    kinds = {"litert": OpResolverType.BUILTIN_REF, "xnnpack": OpResolverType.BUILTIN}
+    options = {"model_content": content, "experimental_preserve_all_tensors": True, "num_threads": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of the memory that kept values take
+        try:
+            return interpreter(experimental_op_resolver_type=kinds[rounding], **options)
+        except ValueError as error:
+            # The reference kernels lack some that round nothing.
+            if "Didn't find op" not in str(error):
+                raise
+            plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+            return interpreter(experimental_op_resolver_type=plain, **options)
+
+
+def differences(
+    content: bytes, rounding: str = "litert", runs: int = 3, seed: int = 0, cpu: str = "generic"
+) -> list[str]:
+    """A line for each operator of a .tflite file whose answer in C is not LiteRT's; they run one by one.
+
+    Each is fed what LiteRT computed before it. Integers have to be equal, floats within 1e-5 of the largest.
+    """
+    engine, program = litert(content, rounding), read_program(content)
+    block, rng = program.subgraphs[0], np.random.default_rng(seed)
+    index: dict[Tensor, int] = {}
+    for operator, details in zip(block.operators, engine._get_ops_details(), strict=False):
+        read = zip(operator.inputs, details["inputs"], strict=True)
+        written = zip(operator.outputs, details["outputs"], strict=True)
+        index.update((t, n) for t, n in (*read, *written) if t is not None and not t.is_constant)
+    made = network(program, Options(rounding, cpu, keep_all=True))
+    compiled = Library(made, Writer(made, "net").files(), "net", _FLAGS)
+    tight = network(read_program(content), Options(rounding, cpu))
+    packed = Library(tight, Writer(tight, "net").files(), "net", _FLAGS)
+    found: list[str] = []
+    for _ in range(runs):
+        feeds = [made_up(t, rng) for t in block.inputs]
+        for tensor, value in zip(block.inputs, feeds, strict=True):
+            engine.set_tensor(index[tensor], value)
+        engine.invoke()
+        answers = compiled.run(feeds)
+        outputs = dict(zip(block.outputs, answers, strict=True))
+        # Where values share memory the answer has to be the same, to the last bit.
+        found += ["it answers otherwise in less memory"] * any(
+            (a != b).any() for a, b in zip(answers, packed.run(feeds), strict=True)
+        )
+        for operator in made.block.operators:
+            for tensor in (t for t in operator.outputs if t in index):
+                got = outputs.get(tensor)
+                got = compiled.computed(tensor) if got is None else got
+                if got is not None and (told := _difference(got, engine.get_tensor(index[tensor]))):
+                    found.append(f"{operator!r}: {told}")
+    return found
+
+
+def _difference(got: Any, wanted: Any) -> str:
+    """What is wrong with an array; "" if nothing is."""
+    if wanted.dtype.kind != "f":
+        wrong = int((got != wanted).sum())
+        return f"{wrong} of {wanted.size} differ" if wrong else ""
+    largest = max(float(np.abs(wanted).max(initial=0)), 1e-6)
+    error = float(np.abs(got - wanted).max(initial=0)) / largest
+    return f"off by {error:.2g} of the largest" if not error <= 1e-5 else ""

@@ -1,0 +1,145 @@
+"""Networks of 16 bits, and networks whose weights alone have eight, answer as LiteRT's own kernels do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.lower.c.c_answers import differences
+from tests.lower.c.c_networks import Layers
+from thinflow.api import convert_verified
+from thinflow.engines._c_library import compiler
+from thinflow.errors import UnsupportedOp
+from thinflow.lower.c.convert import network
+from thinflow.lower.c.options import Options
+from thinflow.tflite.model import Operator, Tensor
+from thinflow.tflite.reader import read_program
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
+RELU = {"fused_activation_function": "RELU"}
+
+
+class Wide(Layers):
+    """Activations of 16 bits without zero points, weights of eight, biases of 64."""
+
+    def __init__(self, *shape: int, seed: int = 0) -> None:
+        super().__init__(*shape, kind="int16", seed=seed)
+
+    def tensor(self, name: str, shape: Any, scale: float | None = None, zero: int | None = None) -> Tensor:
+        return super().tensor(name, shape, 0.0003 if scale is None else scale, 0)
+
+    def weighted(
+        self, code: str, shape: tuple[int, ...], axis: int, out: tuple[int, ...], **options: Any
+    ) -> Tensor:
+        x, filters = self.last, shape[axis]
+        scales = self.rng.uniform(0.002, 0.02, filters).astype(np.float32)
+        w = self.constant("w", self.rng.integers(-127, 128, shape).astype(np.int8), scales, 0, axis)
+        assert x.quantization is not None
+        bias = self.rng.integers(-(1 << 20), 1 << 20, filters)
+        depth = int(np.prod(shape)) // filters
+        y = self.tensor(code.lower(), out, float(x.quantization.scale[0] * 0.5 * np.sqrt(depth)))
+        bias_scales = x.quantization.scale * scales
+        return self.emit(code, [x, w, self.constant("b", bias, bias_scales)], y, **options)
+
+    def curve(self, code: str) -> None:
+        self.emit(code, [self.last], self.tensor(code.lower(), self.sizes(), 1 / 32768))
+
+
+def test_sixteen_bits() -> None:
+    net = Wide(1, 9, 7, 3)
+    net.conv(6, 3, 2, **RELU)
+    first = net.depthwise(2)
+    net.pool("MAX_POOL_2D")
+    net.curve("LOGISTIC")
+    gate = net.last
+    net.binary("MUL", gate, gate)
+    net.binary("ADD", net.last, gate, **RELU)
+    net.binary("SUB", net.last, gate)
+    net.pool("AVERAGE_POOL_2D", padding="SAME")
+    net.mean()
+    net.dense(9)
+    net.curve("TANH")
+    net.block.outputs.append(first)
+    assert differences(net.content(), runs=2) == []
+
+
+def test_sums_of_more_than_32_bits() -> None:
+    net = Wide(1, 1500)
+    net.dense(5)
+    w = net.block.operators[0].inputs[1]
+    assert w is not None
+    w.data = np.full((5, 1500), 127, np.int8)
+    assert differences(net.content(), runs=2) == []
+
+
+@pytest.mark.parametrize("is_even", [True, False])
+def test_a_curve_is_exact_everywhere(is_even: bool) -> None:
+    net = Wide(1, 1 << 12)
+    assert net.last.quantization is not None
+    net.last.quantization.scale[:] = 2**-12 if is_even else 0.0004
+    x = net.last
+    net.curve("LOGISTIC")
+    net.last = x
+    net.curve("TANH")
+    net.block.outputs[:] = [o.outputs[0] for o in net.block.operators]
+    assert differences(net.content()) == []
+
+
+@pytest.mark.parametrize("code", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
+def test_weights_of_eight_bits_for_reals(code: str) -> None:
+    for even in (False, True):
+        net = Layers(2, 5, 4, 3, kind="float")
+        if code == "CONV_2D":
+            net.conv(4, **RELU)
+        elif code == "DEPTHWISE_CONV_2D":
+            net.depthwise(2)
+        else:
+            net.reshaped(2, 60)
+            net.dense(7, asymmetric_quantize_inputs=not even)
+        _round_weights(net.block.operators[-1], net)
+        assert differences(net.content()) == []
+
+
+def _round_weights(operator: Operator, net: Layers) -> None:
+    w = operator.inputs[1]
+    assert w is not None
+    axis = 3 if operator.code == "DEPTHWISE_CONV_2D" else 0
+    scales = net.rng.uniform(0.01, 0.02, w.array().shape[axis]).astype(np.float32)
+    operator.inputs[1] = net.constant(
+        "w8", net.rng.integers(-127, 128, w.array().shape).astype(np.int8), scales, 0, axis
+    )
+
+
+def test_networks_that_round_midway_are_proven_layer_by_layer(tmp_path: Path) -> None:
+    net = Layers(1, 5, 4, 3, kind="float")
+    net.conv(4, **RELU)
+    _round_weights(net.block.operators[-1], net)
+    net.emit("RESHAPE", [net.last], net.alike("flat", (1, 80)), new_shape=[1, 80])
+    net.dense(7)
+    _round_weights(net.block.operators[-1], net)
+    (tmp_path / "net.tflite").write_bytes(net.content())
+    made = convert_verified(tmp_path / "net.tflite", tmp_path / "net.c")
+    assert made.proof.startswith(
+        "layer by layer, as reals are rounded to integers on the way: compiled and run"
+    )
+
+
+def test_xnnpacks_way_of_such_weights_is_refused() -> None:
+    net = Layers(1, 60, kind="float")
+    net.dense(7)
+    _round_weights(net.block.operators[-1], net)
+    with pytest.raises(UnsupportedOp, match="XNNPACK's way of rounding inputs"):
+        network(read_program(net.content()), Options("xnnpack"))
+
+
+def test_powers_of_two_are_refused_by_name() -> None:
+    net = Wide(1, 8)
+    assert net.last.quantization is not None
+    net.last.quantization.scale[:] = 2**-12
+    x = net.last
+    net.emit("ADD", [x, x], net.tensor("y", (1, 8), 2**-11))
+    with pytest.raises(UnsupportedOp, match="powers of two"):
+        network(read_program(net.content()), Options())

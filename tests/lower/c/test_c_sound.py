@@ -1,0 +1,156 @@
+"""Spectrograms and coefficients in C, beside TensorFlow's definition of them and LiteRT's kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thinflow
+from tests.lower.c.c_answers import STRICT
+from thinflow.engines._c_library import Library
+from thinflow.errors import ParameterError, UnsupportedOp
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.types import FLOAT, INT32, STRING
+from thinflow.lower.c.convert import network
+from thinflow.lower.c.options import Options
+from thinflow.lower.c.target import program_of
+from thinflow.lower.c.write import Writer
+from thinflow.typing import Array
+
+FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-ffp-contract=off", *STRICT)
+
+
+def sound(
+    samples: int, *, window: int, stride: int, channels: int = 1, squared: bool = True, **mfcc: int
+) -> thinflow.Graph:
+    """A graph of samples; with options of Mfcc also its coefficients."""
+    graph = thinflow.Graph()
+    shape = ShapeAttr((samples, channels))
+    x = graph.add("Placeholder", name="samples", attrs={"dtype": FLOAT, "shape": shape}).output()
+    options = {"window_size": window, "stride": stride, "magnitude_squared": squared}
+    y = graph.add("AudioSpectrogram", [x], "spectrogram", attrs=options).output()
+    graph.inputs = [x]
+    if mfcc:
+        rate = graph.add("Placeholder", name="rate", attrs={"dtype": INT32, "shape": ShapeAttr(())}).output()
+        graph.inputs = [x, rate]
+        y = graph.add("Mfcc", [y, rate], "mfcc", attrs=dict(mfcc)).output()
+    graph.outputs = [y]
+    return graph
+
+
+def answer(graph: thinflow.Graph, x: Array, options: Options) -> Array:
+    made = network(program_of(graph), options)
+    library = Library(made, Writer(made, "net").files(), "net", FLAGS)
+    (y,) = library.run([x])
+    return y
+
+
+def wanted(graph: thinflow.Graph, x: Array) -> Array:
+    feed = {"samples": x} | ({"rate": np.int32(16000)} if len(graph.inputs) > 1 else {})
+    (y,) = thinflow.Session(graph, engine="reference").run([graph.outputs[0].name], feed)
+    return y
+
+
+def heard(samples: int, channels: int = 1, seed: int = 0) -> Array:
+    """Tones in noise, 16 bits."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(samples)[:, None]
+    tones = sum(np.sin(time * f) for f in rng.uniform(0.05, 2.5, 3)) / 4
+    noise = rng.standard_normal((samples, channels)) / 20
+    return np.clip((tones + noise) * 12000, -32768, 32767).astype(np.int16)
+
+
+@pytest.mark.parametrize(
+    ("window", "stride", "channels", "squared"),
+    [(480, 320, 1, True), (256, 256, 2, False), (5, 3, 1, True), (2, 1, 1, True), (640, 100, 1, False)],
+)
+def test_spectrograms(window: int, stride: int, channels: int, squared: bool) -> None:
+    graph = sound(2000, window=window, stride=stride, channels=channels, squared=squared)
+    x = heard(2000, channels)
+    real = x.astype(np.float32) / 32768
+    y, right = answer(graph, real, Options()), wanted(graph, real)
+    assert np.abs(y - right).max() <= 2e-6 * np.abs(right).max()
+    # A power of two scales no digit away.
+    assert (answer(graph, x, Options(sound="int16")) == y).all()
+
+
+MFCC = {"dct_coefficient_count": 10, "filterbank_channel_count": 40}
+
+
+@pytest.mark.parametrize("more", [{}, {"upper_frequency_limit": 7000, "lower_frequency_limit": 300}])
+def test_coefficients_frame_by_frame(more: dict[str, int]) -> None:
+    limits = {name: float(value) for name, value in more.items()}
+    graph = sound(4000, window=480, stride=320, **{**MFCC, **limits})
+    x = heard(4000)
+    real = x.astype(np.float32) / 32768
+    made = network(program_of(graph), Options())
+    # One layer, and no memory for a spectrogram of all frames.
+    assert len(made.layers) == 1
+    assert made.plan.arena_bytes < 4 * 257 * 3
+    y, right = answer(graph, real, Options()), wanted(graph, real)
+    assert np.abs(y - right).max() <= 1e-5 * np.abs(right).max()
+    assert (answer(graph, x, Options(sound="int16")) == y).all()
+
+
+def test_a_spectrogram_that_is_read_twice_stays() -> None:
+    graph = sound(2000, window=480, stride=320, **MFCC)
+    graph.outputs = [graph.node("mfcc").output(), graph.node("spectrogram").output()]
+    made = network(program_of(graph), Options())
+    assert [layer.operator.custom_code for layer in made.layers] == ["AudioSpectrogram", "Mfcc"]
+    library = Library(made, Writer(made, "net").files(), "net", FLAGS)
+    real = heard(2000).astype(np.float32) / 32768
+    y, _ = library.run([real])
+    assert np.abs(y - wanted(replace_outputs(graph), real)).max() <= 1e-5 * np.abs(y).max()
+
+
+def replace_outputs(graph: thinflow.Graph) -> thinflow.Graph:
+    found = graph.clone()
+    found.outputs = [found.node("mfcc").output()]
+    return found
+
+
+def test_silence_is_the_floor_of_the_filters() -> None:
+    graph = sound(1000, window=480, stride=320, **MFCC)
+    x = np.zeros((1000, 1), np.float32)
+    right = wanted(graph, x)
+    assert np.abs(answer(graph, x, Options()) - right).max() <= 1e-5 * np.abs(right).max()
+
+
+def test_what_is_no_sound_takes_no_samples() -> None:
+    graph = thinflow.Graph()
+    x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((1, 4))}).output()
+    graph.inputs, graph.outputs = [x], [graph.add("Relu", [x], "y", attrs={"T": FLOAT}).output()]
+    with pytest.raises(UnsupportedOp, match="no input goes into a spectrogram"):
+        network(program_of(graph), replace(Options(), sound="int16"))
+
+
+def test_a_model_that_decodes_a_file_begins_with_samples(tmp_path: Path) -> None:
+    graph = thinflow.Graph()
+    data = graph.add("Placeholder", name="wav", attrs={"dtype": STRING, "shape": ShapeAttr(())}).output()
+    decoder = graph.add(
+        "DecodeWav", [data], "decoder", attrs={"desired_samples": 4000, "desired_channels": 1}
+    )
+    options = {"window_size": 480, "stride": 320, "magnitude_squared": True}
+    power = graph.add("AudioSpectrogram", [decoder.output(0)], "spectrogram", attrs=options).output()
+    y = graph.add("Mfcc", [power, decoder.output(1)], "mfcc", attrs=dict(MFCC)).output()
+    graph.inputs, graph.outputs = [data], [y]
+    made = thinflow.convert_verified(graph, tmp_path / "ears.c", sound="int16")
+    assert "beside LiteRT on 3 made-up inputs" in made.proof
+    assert any(note.startswith("samples come in, 16,000 a second") for note in made.notes)
+    header = (tmp_path / "ears.h").read_text()
+    assert "#define EARS_INPUT_SIZE 4000" in header
+    assert "void ears_run(const int16_t *input, float *output);" in header
+    assert "AudioFeatures" in (tmp_path / "ears.c").read_text()
+    found = thinflow.fit(graph, compile=False, remedies=False)
+    assert any("samples come in" in note for note in found.notes)
+
+
+def test_sound_goes_with_c_only(tmp_path: Path) -> None:
+    graph = sound(1000, window=480, stride=320)
+    with pytest.raises(ParameterError, match=r"a kind of sound goes with \.c files only"):
+        thinflow.convert_verified(graph, tmp_path / "ears.tflite", sound="int16")
+    with pytest.raises(ParameterError, match="there is no kind of sound 'int8'"):
+        thinflow.convert_verified(graph, tmp_path / "ears.c", sound="int8")
