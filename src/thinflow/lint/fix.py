@@ -1,0 +1,110 @@
+"""Mends what transforms can mend, each step proven."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from thinflow.analysis.shapes import infer_shapes, port_count
+from thinflow.compare.output_comparer import OutputComparer
+from thinflow.formats.graphdef import serialized_size
+from thinflow.ir.graph import Graph
+from thinflow.lint.report import LintReport
+from thinflow.program.amounts import bytes_text
+from thinflow.rewrite.runner import Step, run
+from thinflow.transforms import resolve
+from thinflow.typing import Progress
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A graph with findings mended.
+
+    Attributes:
+        notes: sentences on steps that were undone.
+        proof: what became smaller, and how far the outputs are from those before, in words.
+    """
+
+    graph: Graph
+    notes: list[str]
+    proof: str
+
+
+_PREPARES = ("remove_nodes", "fold_constants")
+"""What a transform further down in the order "float" may need to see what it mends: rates of dropout, factors
+and orders of axes are often computed, and stand behind Identities. Neither changes a number."""
+
+
+def fixing_steps(report: LintReport, without: Collection[str] = ()) -> list[Step]:
+    """The transforms that mend findings: those of the order "float" as it has them, behind others."""
+    wanted = {str(s.transform): s for f in report.fixable for s in resolve(f.fix)}
+    order = resolve("float")
+    names = {str(step.transform) for step in order}
+    last = max((place for place, step in enumerate(order) if str(step.transform) in wanted), default=-1)
+    known = [
+        step
+        for place, step in enumerate(order)
+        if str(step.transform) in wanted
+        or (place < last and str(step.transform).partition("(")[0] in _PREPARES)
+    ]
+    others = [step for text, step in wanted.items() if text not in names]
+    # What is not proven is undone, and its finding stays.
+    steps = [replace(step, ignore_errors=True) for step in [*others, *known]]
+    return [step for step in steps if str(step.transform) not in without]
+
+
+def fixed_graph(
+    graph: Graph, report: LintReport, *, seed: int = 0, progress: Progress | None = None
+) -> Fixed:
+    """A graph with findings mended; the one given stays. What changes the outputs is undone, and so is what
+    could not be compared.
+    """
+    undone: dict[str, str] = {}
+    while True:
+        comparer = OutputComparer(None, seed=seed)
+        result = run(
+            graph,
+            fixing_steps(report, undone),
+            comparer=comparer,
+            port_count=port_count,
+            size_of=serialized_size,
+            progress=progress,
+        )
+        unproven = {s.transform for s in result.steps if s.changes and s.difference is None}
+        if not unproven:
+            break
+        # Each time fewer steps are left.
+        undone |= dict.fromkeys(unproven, f"not compared: {comparer.skipped or 'nothing could run it'}")
+    infer_shapes(result.graph)
+    undone |= {s.transform: s.error for s in result.steps if s.error}
+    notes = [f"{name} was undone: {why}" for name, why in undone.items()]
+    worst = max((s.difference for s in result.steps if s.changes and s.difference is not None), default=0.0)
+    return Fixed(result.graph, notes, f"{_smaller(graph, result.graph)}; {_proven(worst)}")
+
+
+def _smaller(before: Graph, after: Graph) -> str:
+    nodes = f"{len(before):,} nodes became {len(after):,}"
+    # The graph of another file's ops is not what that file takes.
+    if before.source is not None:
+        return nodes
+    sizes = (bytes_text(serialized_size(graph)) for graph in (before, after))
+    return f"{nodes}, {' became '.join(sizes)}"
+
+
+def _proven(worst: float) -> str:
+    if not worst:
+        return "no output moved by a bit"
+    return f"compared after each step, no output moved by more than {worst:.1g} of its largest number"
+
+
+def mended_codes(before: LintReport, after: LintReport) -> tuple[list[str], list[str]]:
+    """Codes of findings that are gone, and of those that are left at fewer nodes than before."""
+    codes = dict.fromkeys(f.code for f in before.fixable)
+    nodes = [Counter[str](), Counter[str]()]
+    for counted, report in zip(nodes, (before, after), strict=True):
+        for finding in report.findings:
+            counted[finding.code] += len(finding.nodes)
+    left = {finding.code for finding in after.findings}
+    partly = [code for code in codes if code in left and nodes[1][code] < nodes[0][code]]
+    return [code for code in codes if code not in left], partly
