@@ -1,1 +1,1 @@
-"""Pictures of graphs: DOT text for Graphviz, and SVG and HTML of our own where that is not installed."""
+"""Pictures of graphs: DOT text for Graphviz, and SVG of our own where that is not installed."""

@@ -15,7 +15,7 @@ from thinflow.errors import ParameterError, closest
 from thinflow.ir.brief import brief_repr
 from thinflow.load.graphs import Source
 
-PICTURES = ("svg", "png", "dot", "html")
+PICTURES = ("svg", "png", "dot")
 
 
 @brief_repr
@@ -49,7 +49,7 @@ def draw(
     tags: str | None = None,
     engine: str | None = None,
 ) -> Drawn:
-    """Draw a graph as it stands in its file: SVG, PNG, DOT or an HTML page, by the suffix.
+    """Draw a graph as it stands in its file: SVG, PNG or DOT, by the suffix; `view` writes pages.
 
     Args:
         source: path of a model of any kind, or a Graph.
@@ -81,10 +81,10 @@ def draw(
 
 def _kind(path: str | os.PathLike[str]) -> str:
     suffix = Path(path).suffix.lower().lstrip(".")
-    if suffix == "htm":
-        return "html"
     if suffix not in PICTURES:
-        hint = closest(suffix, PICTURES) or f"end the name in {', '.join('.' + p for p in PICTURES)}"
+        hint = (
+            closest(suffix, PICTURES) or f"end the name in {', '.join('.' + p for p in (*PICTURES, 'html'))}"
+        )
         raise ParameterError(f"{os.fspath(path)}: this suffix names no kind of picture", hint=hint)
     return suffix
 
@@ -93,13 +93,12 @@ def _written(drawn: object, kind: str, engine: str | None) -> tuple[bytes, str]:
     """The file, and who laid it out."""
     from thinflow.api.pictures.dot import dot
     from thinflow.api.pictures.picture import Picture
-    from thinflow.api.pictures.svg import page, svg
+    from thinflow.api.pictures.svg import svg
 
     assert isinstance(drawn, Picture)
     if kind == "dot":
         return dot(drawn).encode(), "thinflow"
-    # HTML is a page of thinflow's own.
-    wants_graphviz = engine == "graphviz" or (engine is None and kind != "html" and available())
+    wants_graphviz = engine == "graphviz" or (engine is None and available())
     if wants_graphviz or kind == "png":
         # Graphviz may be there and fail; svg is then drawn here, unless it was asked for by name.
         made = render(dot(drawn), kind) if kind in ("svg", "png") else None
@@ -110,9 +109,9 @@ def _written(drawn: object, kind: str, engine: str | None) -> tuple[bytes, str]:
             problem = "Graphviz cannot draw this" if has_it else "Graphviz is not installed"
             raise ParameterError(
                 f"{problem}, which {'a PNG' if kind == 'png' else 'engine=graphviz'} needs",
-                hint="write .svg or .html, which thinflow draws itself",
+                hint="write .svg, which thinflow draws itself, or .html: its page saves the drawing as PNG",
             )
-    return (page(drawn) if kind == "html" else svg(drawn)).encode(), "thinflow"
+    return svg(drawn).encode(), "thinflow"
 
 
 def write_dot(source: Source, path: str | os.PathLike[str]) -> int:

@@ -1,4 +1,4 @@
-"""Pictures as SVG, and as a page that can be searched, dragged and zoomed."""
+"""Pictures as SVG."""
 
 from __future__ import annotations
 
@@ -97,53 +97,3 @@ def _curve(points: list[Point]) -> str:
         way.append(f"C{x:.1f} {half:.1f} {x1:.1f} {half:.1f} {x1:.1f} {y1:.1f}")
         x, y = x1, y1
     return "".join(way)
-
-
-def page(picture: Picture) -> str:
-    """An HTML page with the picture in it; it needs no network."""
-    notes = " · ".join(picture.notes)
-    return _PAGE.format(title=_text(picture.title), notes=_text(notes), svg=svg(picture))
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-body{{margin:0;font:13px Helvetica,Arial,sans-serif;overflow:hidden}}
-header{{padding:6px 12px;background:#eee;border-bottom:1px solid #ccc}}
-#view{{position:absolute;top:34px;bottom:0;left:0;right:0;overflow:hidden;cursor:grab}}
-#view svg{{transform-origin:0 0}}
-.found rect{{stroke:#d50000;stroke-width:3}}
-</style></head><body>
-<header><input id="search" type="search" placeholder="name of a node"> <span id="count"></span> {notes}
-</header>
-<div id="view">{svg}</div>
-<script>
-const view = document.getElementById("view"), drawing = view.querySelector("svg");
-let x = 0, y = 0, scale = 1, held = null;
-const show = () => drawing.style.transform = `translate(${{x}}px,${{y}}px) scale(${{scale}})`;
-view.addEventListener("wheel", e => {{
-  e.preventDefault();
-  const factor = Math.exp(-e.deltaY / 500), top = view.getBoundingClientRect().top;
-  x = e.clientX - (e.clientX - x) * factor;
-  y = e.clientY - top - (e.clientY - top - y) * factor;
-  scale *= factor; show();
-}}, {{passive: false}});
-view.addEventListener("pointerdown", e => held = [e.clientX - x, e.clientY - y]);
-window.addEventListener("pointermove", e => {{
-  if (held) {{ x = e.clientX - held[0]; y = e.clientY - held[1]; show(); }}
-}});
-window.addEventListener("pointerup", () => held = null);
-document.getElementById("search").addEventListener("input", e => {{
-  const wanted = e.target.value.toLowerCase();
-  const nodes = [...document.querySelectorAll(".node")];
-  const found = nodes.filter(n => wanted && n.dataset.name.toLowerCase().includes(wanted));
-  nodes.forEach(n => n.classList.toggle("found", found.includes(n)));
-  document.getElementById("count").textContent = wanted ? `${{found.length}} found` : "";
-  if (found.length) {{
-    const box = found[0].getBoundingClientRect(), room = view.getBoundingClientRect();
-    x += room.width / 2 - box.left - box.width / 2;
-    y += room.top + room.height / 2 - box.top - box.height / 2;
-    show();
-  }}
-}});
-</script></body></html>
-"""

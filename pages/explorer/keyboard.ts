@@ -1,0 +1,109 @@
+/** Keys: along edges, into scopes, and to the tools. */
+
+import type { App } from "./app.ts";
+import type { Chrome } from "./chrome.ts";
+import type { Item } from "./model.ts";
+import type { Placing } from "./scene.ts";
+
+export function listenToKeys(app: App, chrome: Chrome): void {
+  document.addEventListener("keydown", (event) => {
+    const target = event.target as HTMLElement;
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || document.querySelector("dialog[open]") !== null) return;
+    if (event.altKey) return alternative(app, event);
+    if (target.closest("input, select, textarea") !== null) return;
+    const pressable = target.closest("button, a, summary, [role=treeitem]") !== null;
+    if (pressable && (event.key === "Enter" || event.key === " ")) return;
+    if (act(app, chrome, event.key)) event.preventDefault();
+  });
+}
+
+function alternative(app: App, event: KeyboardEvent): void {
+  if (event.key === "ArrowLeft") app.past.back();
+  else if (event.key === "ArrowRight") app.past.forward();
+  else return;
+  event.preventDefault();
+}
+
+/** Does what a key stands for; whether it stands for anything. */
+function act(app: App, chrome: Chrome, key: string): boolean {
+  const { pane, model } = app;
+  if (key === "/") chrome.search.focus();
+  else if (key === "?") chrome.toggleHelp();
+  else if (pane === undefined || model === undefined) return false;
+  else if (key === "f") pane.fit();
+  else if (key === "+" || key === "=") pane.viewport.zoomIn();
+  else if (key === "-" || key === "_") pane.viewport.zoomOut();
+  else if (key === "Escape") escape(app, chrome);
+  else if (key === "Enter" || key === " ") open(app);
+  else if (key === "n" || key === "p") void app.nextDifference(key === "n" ? 1 : -1);
+  else if (key.startsWith("Arrow")) move(app, key.slice(5));
+  else return false;
+  return true;
+}
+
+function escape(app: App, chrome: Chrome): void {
+  if (document.body.classList.contains("drawer-open")) chrome.toggleDrawer(false);
+  else void app.up();
+}
+
+function open(app: App): void {
+  const { selected } = app.place;
+  if (selected !== null && app.model!.isScope(selected)) void app.toggle(selected);
+}
+
+function move(app: App, way: string): void {
+  const scene = app.pane?.scene;
+  if (scene === undefined) return;
+  const { selected } = app.place;
+  const from = selected === null ? undefined : scene.byItem.get(selected);
+  const next = from === undefined ? scene.places[0] : way === "Up" || way === "Down" ? along(app, from, way) : beside(app, from, way);
+  if (next !== undefined) void app.select(next.item);
+}
+
+/** Over an edge: the nearest box that a value goes to, or comes from. An open scope is entered. */
+function along(app: App, from: Placing, way: "Up" | "Down"): Placing | undefined {
+  const { model } = app.pane!;
+  const down = way === "Down";
+  const within = new Set<number>(model.nodesOf(from.item));
+  const seen = new Map<Item, Placing>();
+  const { edges } = model.graph;
+  for (const node of within) {
+    for (const edge of down ? model.edgesOutOf(node) : model.edgesInto(node)) {
+      const other = down ? edges.to[edge]! : edges.from[edge]!;
+      if (within.has(other) || (edges.port[edge]! < 0 && !app.switches.control)) continue;
+      const place = boxOf(app, other);
+      if (place !== undefined) seen.set(place.item, place);
+    }
+  }
+  seen.delete(from.item);
+  if (from.expanded && down && seen.size === 0) return childOf(app, from);
+  const middle = from.x + from.width / 2;
+  const distance = (place: Placing) => Math.abs(place.y - from.y) + Math.abs(place.x + place.width / 2 - middle);
+  return [...seen.values()].sort((a, b) => distance(a) - distance(b))[0];
+}
+
+function childOf(app: App, from: Placing): Placing | undefined {
+  return app.pane!.scene!.places.find((place) => app.model!.parent(place.item) === from.item);
+}
+
+/** The box that stands for a node: itself, or the closed scope around it. */
+function boxOf(app: App, node: Item): Placing | undefined {
+  const { scene, model } = app.pane!;
+  for (let item = node; item >= 0; item = model.parent(item)) {
+    const place = scene?.byItem.get(item);
+    if (place !== undefined) return place;
+  }
+  return undefined;
+}
+
+/** The nearest box to the left or right in the same scope, at about the same height; else the next in running order. */
+function beside(app: App, from: Placing, way: string): Placing | undefined {
+  const scene = app.pane!.scene!;
+  const parent = app.model!.parent(from.item);
+  const sign = way === "Right" ? 1 : -1;
+  const siblings = scene.places.filter((place) => app.model!.parent(place.item) === parent);
+  const near = siblings
+    .filter((place) => sign * (place.x - from.x) > 0 && place.y < from.y + from.height && place.y + place.height > from.y)
+    .sort((a, b) => sign * (a.x - b.x));
+  return near[0] ?? siblings[siblings.indexOf(from) + sign];
+}

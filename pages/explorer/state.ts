@@ -1,0 +1,23 @@
+/** What the reader chose: everything else on the screen follows from it. */
+
+import type { Item } from "./model.ts";
+
+export interface Switches {
+  /** Draw control edges. */
+  control: boolean;
+  /** Draw constants as boxes of their own. */
+  constants: boolean;
+}
+
+/** Of one graph. */
+export interface Place {
+  expanded: ReadonlySet<Item>;
+  selected: Item | null;
+}
+
+/** One entry of the history. */
+export interface Snapshot {
+  graph: number;
+  places: Place[];
+  overlay: string | null;
+}
