@@ -1,0 +1,165 @@
+"""A client of Dask, of workers that would compute the same as this process."""
+
+from __future__ import annotations
+
+import logging
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any
+
+from thinflow._version import __version__
+from thinflow.errors import EngineUnavailable, ParameterError
+
+logger = logging.getLogger(__name__)
+
+_CONNECT_SECONDS = 15
+_WORKERS_SECONDS = 60
+# Packages whose versions change results, or what can be sent.
+# Dask sends functions by their names and arguments as bytes of Python: another minor version of either
+# may read them as something else, and another runtime rounds otherwise.
+_COMPARED = ("numpy", "distributed", "ai-edge-litert", "onnxruntime")
+# These read the same from one version to the next, but have to be there: the extra may be forgotten.
+_NEEDED = ("fsspec", "pyarrow")
+
+
+def dask() -> Any:
+    """The package `distributed`.
+
+    Raises:
+        EngineUnavailable: it is not installed.
+    """
+    try:
+        import distributed
+    except ImportError as e:
+        raise EngineUnavailable(
+            "a cluster needs Dask's distributed", hint="pip install 'thinflow[cluster]'"
+        ) from e
+    return distributed
+
+
+@contextmanager
+def connected(cluster: Any) -> Iterator[Any]:
+    """A client of a cluster; what was started here is stopped at the end.
+
+    Raises:
+        EngineUnavailable: nobody answers, or there are no workers.
+        ParameterError: the text is no cluster.
+    """
+    distributed = dask()
+    if isinstance(cluster, distributed.Client):
+        if cluster.status != "running":
+            raise EngineUnavailable(f"the client of Dask is {cluster.status}", hint="connect it again")
+        yield cluster
+        return
+    address = cluster if isinstance(cluster, str) else getattr(cluster, "scheduler_address", None)
+    if address is None:
+        raise ParameterError(f"a {type(cluster).__name__} is no cluster", hint="give a client of Dask")
+    if address.partition(":")[0] == "local":
+        with _local(distributed, _local_workers(address)) as client:
+            yield client
+        return
+    if "://" not in address:
+        raise ParameterError(f"'{address}' is no cluster", hint="give local, local:4 or tcp://HOST:PORT")
+    try:
+        # Not the default of this process, which may have one of its own.
+        client = distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as e:
+        raise EngineUnavailable(
+            "no scheduler answers there",
+            address,
+            hint="start one: dask scheduler; and workers: dask worker ADDRESS",
+        ) from e
+    with client:
+        logger.info("dashboard: %s", client.dashboard_link)
+        # A scheduler is there at once; workers that a queue of jobs starts may take a while, and the
+        # first one is enough to begin with.
+        try:
+            client.wait_for_workers(1, timeout=_WORKERS_SECONDS)
+        except TimeoutError as e:
+            raise EngineUnavailable(
+                "the scheduler has no workers", address, hint=f"start some: dask worker {address}"
+            ) from e
+        yield client
+
+
+def _local_workers(text: str) -> int | None:
+    """The number behind `local:`; None for one worker for each processor."""
+    _, colon, number = text.partition(":")
+    if colon and not (number.isdecimal() and int(number)):
+        raise ParameterError(f"'{text}' is no cluster", hint="give local, or local:4 for four workers")
+    return int(number) if colon else None
+
+
+@contextmanager
+def _local(distributed: Any, workers: int | None) -> Iterator[Any]:
+    # Processes and not threads: a crash of a runtime takes one shard with it, and not the client.
+    with (
+        distributed.LocalCluster(
+            n_workers=workers,
+            # Engines have threads of their own, and the interpreter holds Python's lock.
+            threads_per_worker=1,
+            # Any free port: a second run beside this one has its own.
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.ERROR,
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        logger.info("dashboard: %s", client.dashboard_link)
+        yield client
+
+
+def versions_here() -> dict[str, str]:
+    """What has to be the same on all machines, by its name; runs on workers, too."""
+    found = {"thinflow": __version__, "Python": ".".join(platform.python_version_tuple()[:2])}
+    for package in _COMPARED:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "missing"
+    return found | {package: _there(package) for package in _NEEDED}
+
+
+def _there(package: str) -> str:
+    return "missing" if find_spec(package) is None else "installed"
+
+
+def require_same_versions(client: Any) -> None:
+    """Refuse workers that would compute something else.
+
+    Raises:
+        EngineUnavailable: names the worker, and what differs.
+    """
+    here = versions_here()
+    # A worker without thinflow answers with the error of its import.
+    # On every worker: one of forty may have been forgotten.
+    for address, there in client.run(versions_here, on_error="return").items():
+        if isinstance(there, BaseException):
+            raise EngineUnavailable(
+                f"the worker cannot run thinflow: {type(there).__name__}: {there}",
+                address,
+                hint=f"pip install 'thinflow[cluster]=={__version__}' there",
+            )
+        differ(address, here, there)
+
+
+def differ(address: str, here: Mapping[str, str], there: Mapping[str, str]) -> None:
+    """Refuse a worker whose versions are others.
+
+    Raises:
+        EngineUnavailable: names what differs.
+    """
+    # What is missing here was not needed here.
+    odd = [
+        f"{name} {there.get(name, 'missing')}, and here {own}"
+        for name, own in here.items()
+        if there.get(name) != own and not (name in _NEEDED and own == "missing")
+    ]
+    if odd:
+        raise EngineUnavailable(
+            f"the worker has other versions: {'; '.join(odd)}",
+            address,
+            hint="install the same on all machines",
+        )

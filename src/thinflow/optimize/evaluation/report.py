@@ -1,0 +1,214 @@
+"""What an evaluation found: of one model, and of several side by side."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, overload
+
+from thinflow.errors import ParameterError
+from thinflow.ir.brief import brief_repr
+from thinflow.ir.notebook import table_html
+from thinflow.optimize.evaluation.measured import Measured, SampleAnswer
+from thinflow.optimize.evaluation.page import document_of
+from thinflow.optimize.quality import finite_decibels
+from thinflow.pages.report import ReportDocument, title_of
+from thinflow.pages.shell import Paged, save_document
+from thinflow.typing import FilePath
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+
+@brief_repr
+@dataclass
+class Evaluation(Measured, Paged):
+    """The quality of one model: how often it is right, and beside the first of several models.
+
+    A model that is evaluated alone is the first, and compared with itself. Its attributes are those of
+    `Quality` and these: `source`, the path of the model; `engine`, that ran it; `figures`, what the metrics
+    found; `confusion`, (label, answer) -> how many samples; `classes`, their names; `preprocessing` of
+    pictures; `left_out`, what could not be read; `wrong()` walks over all samples that it got wrong.
+    """
+
+    def document(self, next_steps: Sequence[str] = ()) -> ReportDocument:
+        """What the page shows, block by block; with commands to try."""
+        return document_of(title_of(self.source, "the model"), self.verdict, [self], self.data(), next_steps)
+
+    def save_html(self, path: FilePath, next_steps: Sequence[str] = ()) -> int:
+        """Write the page, with commands to try; the bytes written.
+
+        Raises:
+            PagesUnavailable: the package was installed without the scripts of its pages.
+            WriteError: it cannot be written.
+        """
+        return save_document(self.document(next_steps), path)
+
+
+@brief_repr
+@dataclass
+class Evaluations(Sequence[Evaluation]):
+    """Several models on the same samples, each beside the first; a sequence of `Evaluation`.
+
+    Attributes:
+        models: one for each, in their order.
+        answers: walks over all samples with what every model answered; see `SampleAnswer`.
+    """
+
+    models: list[Evaluation]
+    answers: Callable[[], Iterator[SampleAnswer]] = field(default=lambda: iter(()), repr=False, compare=False)
+
+    @overload
+    def __getitem__(self, index: int) -> Evaluation: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Evaluation]: ...
+    def __getitem__(self, index: int | slice) -> Evaluation | list[Evaluation]:
+        return self.models[index]
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    @property
+    def names(self) -> list[str]:
+        """What the models are called: their files, with folders where files have the same name."""
+        # Two folders may each have a model.tflite; then only the paths tell them apart.
+        short = [title_of(one.source, f"model {n}") for n, one in enumerate(self.models, 1)]
+        return [
+            name if short.count(name) == 1 else one.source or f"model {n}"
+            for n, (name, one) in enumerate(zip(short, self.models, strict=True), 1)
+        ]
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: which is best, and whether more than chance says so."""
+        names, first = self.names, self.models[0]
+        if first.accuracy is None:
+            told = [f"{name} {one.sentence()}" for name, one in zip(names[1:], self.models[1:], strict=True)]
+            return f"beside {names[0]}: {'; '.join(told)}"
+        # The first of equals: no model is called better for being named later.
+        best = max(range(len(self)), key=lambda n: self.models[n].accuracy or 0.0)
+        if best == 0:
+            return (
+                f"none is better than {names[0]}: accuracy {first.accuracy:.2f}% on {first.samples} samples"
+            )
+        gain = (self.models[best].accuracy or 0.0) - first.accuracy
+        doubt = "which chance does as well" if self.models[best].may_be_chance else "more than chance does"
+        return (
+            f"{names[best]} is {gain:.2f} points better than {names[0]} on {first.samples} samples: {doubt}"
+            f" (McNemar's exact test, p = {self.models[best].chance or 0.0:.2g})"
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat row for each model: name -> text or number, None where something is not known."""
+        return [
+            _row(name, one, n > 0) for n, (name, one) in enumerate(zip(self.names, self.models, strict=True))
+        ]
+
+    def data(self) -> dict[str, Any]:
+        """For machines: `models` with what each has alone, and `beside_first` of those behind the first."""
+        beside = [{"model": row["model"], **{name: row[name] for name in _BESIDE}} for row in self.rows()[1:]]
+        return {
+            "verdict": self.verdict,
+            "models": [{"name": n, **one.data()} for n, one in zip(self.names, self.models, strict=True)],
+            "beside_first": beside,
+        }
+
+    def csv(self) -> str:
+        """The rows as CSV, with the names of the columns in the first line."""
+        rows = self.rows()
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([{k: _cell(v) for k, v in row.items()} for row in rows])
+        return text.getvalue()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a DataFrame.
+
+        Raises:
+            ParameterError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as e:
+            raise ParameterError("pandas is not installed", hint="pip install pandas; or use rows()") from e
+        return pandas.DataFrame(self.rows())
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The rows as a table of Arrow.
+
+        Raises:
+            ParameterError: pyarrow is not installed.
+        """
+        try:
+            import pyarrow
+        except ImportError as e:
+            raise ParameterError("pyarrow is not installed", hint="pip install 'thinflow[data]'") from e
+        return pyarrow.Table.from_pylist(self.rows())
+
+    def document(self, next_steps: Sequence[str] = ()) -> ReportDocument:
+        """What the page shows, block by block; with commands to try."""
+        title = " and ".join(self.names) if len(self) < 3 else f"{len(self)} models"
+        return document_of(title, self.verdict, self.models, self.data(), next_steps, self.names)
+
+    def save_html(self, path: FilePath, next_steps: Sequence[str] = ()) -> int:
+        """Write the page, with commands to try; the bytes written.
+
+        Raises:
+            PagesUnavailable: the package was installed without the scripts of its pages.
+            WriteError: it cannot be written.
+        """
+        return save_document(self.document(next_steps), path)
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        shown = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+        cells = [[_short(row[name]) for name in shown] for row in rows]
+        return table_html(self.verdict, cells, shown)
+
+
+_BESIDE = (
+    *("same_answer", "lost", "gained", "points", "points_low", "points_high", "p", "may_be_chance"),
+    *("sqnr_db", "largest"),
+)
+
+
+def _row(name: str, one: Evaluation, is_beside: bool) -> dict[str, Any]:
+    ends = one.intervals
+    drop = one.drop_interval if one.accuracy is not None else None
+    row: dict[str, Any] = {
+        "model": name,
+        "engine": one.engine,
+        "samples": one.samples,
+        "correct": one.correct,
+        "accuracy": one.accuracy,
+        "accuracy_low": ends["accuracy"][0] if "accuracy" in ends else None,
+        "accuracy_high": ends["accuracy"][1] if "accuracy" in ends else None,
+    }
+    # Metrics stand beside what is always counted, one column each: a table that people sort.
+    row |= {f.name: f.value for f in one.figures}
+    beside: dict[str, Any] = {
+        "same_answer": one.same_answer,
+        "lost": one.lost,
+        "gained": one.gained,
+        "points": None if one.drop is None or one.accuracy is None else -one.drop + 0.0,
+        "points_low": None if drop is None else -drop[1],
+        "points_high": None if drop is None else -drop[0],
+        "p": one.chance,
+        "may_be_chance": None if one.chance is None else one.may_be_chance,
+        "sqnr_db": finite_decibels(one.sqnr_db),
+        "largest": one.largest,
+    }
+    return row | (beside if is_beside else dict.fromkeys(beside))
+
+
+def _cell(value: Any) -> Any:
+    # A spreadsheet takes a text that begins so for a formula.
+    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@" else value
+
+
+def _short(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,145 @@
+"""Several models on the same samples: tables, tests of a difference, metrics, and the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thinflow
+from tests.optimize.evaluation.digit_files import digits, tfrecord_bytes
+from thinflow import zoo
+from thinflow.cli import main
+from thinflow.errors import ParameterError
+from thinflow.optimize.evaluation.metric import Answered, metric_spec
+from thinflow.optimize.evaluation.metrics.detection import overlaps
+from thinflow.optimize.evaluation.metrics.words import distance
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
+    """A model, one with coarser weights, and samples for both."""
+    folder = tmp_path_factory.mktemp("side")
+    zoo.write("digits", folder / "good.pb")
+    coarse = thinflow.transform(folder / "good.pb", "round_weights(num_steps=3)", verify=False)
+    thinflow.convert(folder / "good.pb", folder / "good.tflite")
+    thinflow.convert(coarse, folder / "coarse.tflite")
+    (folder / "test.tfrecord").write_bytes(tfrecord_bytes(*digits(300)))
+    return str(folder / "good.tflite"), str(folder / "coarse.tflite"), str(folder / "test.tfrecord")
+
+
+def test_what_parts_two_models(models: tuple[str, str, str]) -> None:
+    good, coarse, data = models
+    both = thinflow.evaluate([good, coarse], data, shard_samples=70)
+    alone = [thinflow.evaluate(model, data) for model in (good, coarse)]
+    assert [one.correct for one in both] == [one.correct for one in alone]
+    second = both[1]
+    assert second.correct_before == both[0].correct
+    assert second.lost - second.gained == (both[0].correct or 0) - (second.correct or 0)
+    assert second.lost > 0
+    wrong = list(both.answers())
+    assert len({one.number for one in wrong}) == len(wrong)
+    mine = list(second.wrong())
+    assert len(mine) == 300 - (second.correct or 0)
+    assert all(one.label != one.answers[0] for one in mine)
+    assert sum(c.samples for c in second.per_class) == 300
+    assert sum(second.confusion.values()) == 300
+    assert (second.figure("top 5") or 0) >= (second.accuracy or 0)
+    assert 0 < (second.figure("cosine") or 0) < 1 == both[0].figure("cosine")
+
+
+def test_the_command(
+    models: tuple[str, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, coarse, data = models
+    table = tmp_path / "table.csv"
+    assert main(["evaluate", coarse, good, "--data", data, "--wrong", "--csv", str(table)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("good.tflite is ")
+    assert "McNemar's exact test, p = " in printed[0]
+    assert any(line.startswith("coarse.tflite") for line in printed)
+    assert sum("test.tfrecord, record" in line for line in printed) >= 3
+    with table.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["model"] for row in rows] == ["coarse.tflite", "good.tflite"]
+    assert main(["evaluate", coarse, good, "--data", data, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["models"][1]["accuracy"] == float(rows[1]["accuracy"])
+    assert found["beside_first"][0]["p"] == float(rows[1]["p"])
+    assert main(["evaluate", good]) == 1
+    assert "it is not said which samples" in capsys.readouterr().err
+
+
+def test_a_store_is_gone_on_from(models: tuple[str, str, str], tmp_path: Path) -> None:
+    good, coarse, data = models
+    store = tmp_path / "store"
+    first = thinflow.evaluate([good, coarse], data, shard_samples=50, store=store)
+    files = sorted(store.iterdir())
+    assert len(files) == 6
+    before = [file.stat().st_mtime_ns for file in files]
+    # One is lost, one was cut: both are made again, and the others are not touched.
+    files[0].unlink()
+    files[1].write_bytes(files[1].read_bytes()[:100])
+    again = thinflow.evaluate([good, coarse], data, shard_samples=50, store=store)
+    assert again.rows() == first.rows()
+    assert [file.stat().st_mtime_ns for file in files][2:] == before[2:]
+    # Other options are other results, beside those.
+    thinflow.evaluate([coarse, good], data, shard_samples=50, store=store)
+    assert len(list(store.iterdir())) == 12
+
+
+def test_a_metric_of_ones_own(models: tuple[str, str, str], tmp_path: Path) -> None:
+    good, _, data = models
+    (tmp_path / "mine.py").write_text(
+        "def sure(sample):\n    return float(next(iter(sample.outputs.values())).max())\n"
+        "def broken(sample):\n    return 1 / 0\n"
+    )
+    found = thinflow.evaluate(good, data, metrics=[f"{tmp_path}/mine.py:sure"], shard_samples=40)
+    value = found.figure("sure")
+    assert value is not None
+    assert value > 0.5
+    whole = thinflow.evaluate(good, data, metrics=[f"{tmp_path}/mine.py:sure"]).figure("sure")
+    assert whole == value
+    with pytest.raises(ParameterError, match="the metric failed: ZeroDivisionError"):
+        thinflow.evaluate(good, data, metrics=[f"{tmp_path}/mine.py:broken"])
+    for text, told in (
+        (f"{tmp_path}/mine.py:shure", "no function or class 'shure'"),
+        ("mapp", "there is no metric 'mapp'"),
+        ("top(n=3)", r"metric 'top\(n=3\)' has no option 'n'"),
+        ("top(k=0)", "the best 0 cannot be looked at"),
+        ("none.py:f", "the file of the metric cannot be read"),
+    ):
+        with pytest.raises(ParameterError, match=told):
+            thinflow.evaluate(good, data, metrics=[text])
+
+
+def test_word_errors() -> None:
+    assert distance(["the", "cat", "sat"], ["the", "cat", "sat"]) == 0
+    assert distance(["the", "cat", "sat"], ["a", "cat", "sat", "down"]) == 2
+    metric = metric_spec("wer(blank=0)").make()
+    scores = np.eye(4, dtype=np.float32)[[1, 1, 0, 1, 2, 3, 0]][None]
+    metric.add(Answered({"y": scores}, {}, given_label="aa b", names=("-", "a", " ", "b")))
+    rate, whole = metric.figures()
+    assert (rate.value, whole.value) == (0.0, 100.0)
+
+
+def test_mean_average_precision() -> None:
+    def judged(boxes: list[list[float]], scores: list[float]) -> float | None:
+        metric = metric_spec("map").make()
+        outputs = {
+            "boxes": np.array([boxes], np.float32),
+            "classes": np.ones((1, len(boxes)), np.float32),
+            "scores": np.array([scores], np.float32),
+        }
+        truth = {"boxes": np.array([[0, 0, 1, 1], [2, 2, 3, 3]]), "classes": np.array([1, 1])}
+        metric.add(Answered(outputs, outputs, fields=truth))
+        return metric.figures()[0].value
+
+    right = [[0, 0, 1, 1], [2, 2, 3, 3]]
+    assert judged([*map(list, right)], [0.9, 0.8]) == pytest.approx(100)
+    # The second of two is missed: 51 of 101 points of recall are reached.
+    assert judged([[0, 0, 1, 1], [8, 8, 9, 9]], [0.9, 0.8]) == pytest.approx(100 * 51 / 101)
+    assert overlaps(np.array([[0.0, 0, 2, 2]]), np.array([[1.0, 1, 3, 3]])).tolist() == [[1 / 7]]

@@ -1,0 +1,270 @@
+"""The same samples from every kind of source, in shards of any size: the same figures, bit for bit."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thinflow
+from tests.optimize.evaluation.digit_files import digits, tfrecord_bytes, write_all, write_table
+from thinflow import zoo
+from thinflow.datasets import places
+from thinflow.datasets.opening import open_dataset
+from thinflow.errors import FeedError, FormatError, ParameterError
+
+COUNT = 50
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("digits")
+    zoo.write("digits", path / "digits.pb")
+    thinflow.convert(path / "digits.pb", path / "digits.tflite")
+    thinflow.quantize(path / "digits.pb", calibration={"image": digits(40)[0]}, scheme="int8").save(
+        path / "int8.tflite"
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(folder: Path) -> dict[str, str]:
+    return write_all(folder, COUNT)
+
+
+KINDS = (
+    *("plain.tfrecord", "gzip.tfrecord", "zlib.tfrecord", "snappy.tfrecord", "plain.npz", "packed.npz"),
+    *("data.tar", "part-*.tar", "part-{0..1}.tar", "classes", "numbers.csv", "paths.csv", "bare.csv"),
+)
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path) -> Any:
+    images, labels = digits(COUNT)
+    models = [folder / "digits.tflite", folder / "int8.tflite"]
+    return thinflow.evaluate(models, {"image": images, "labels": labels}, shard_samples=COUNT).rows()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shard_samples", [7, 1000])
+def test_every_source_gives_the_same(
+    kind: str, shard_samples: int, folder: Path, files: dict[str, str], expected: Any
+) -> None:
+    models = [folder / "digits.tflite", folder / "int8.tflite"]
+    found = thinflow.evaluate(models, files[kind], shard_samples=shard_samples)
+    # Sums are exact: neither the order of the samples nor where they are cut changes a bit.
+    assert found.rows() == expected
+    assert found[0].samples == COUNT
+
+
+def test_arrays_and_python_objects(folder: Path, expected: Any) -> None:
+    images, labels = digits(COUNT)
+    models = [folder / "digits.tflite", folder / "int8.tflite"]
+
+    class Dataset:
+        """As PyTorch has them."""
+
+        def __len__(self) -> int:
+            return COUNT
+
+        def __getitem__(self, index: int) -> tuple[Any, int]:
+            return images[index], int(labels[index])
+
+    pairs = [(image, label) for image, label in zip(images, labels, strict=True)]
+    dicts = [{"image": image, "label": label} for image, label in pairs]
+    for data in (Dataset(), pairs, iter(dicts), lambda: iter(dicts)):
+        assert thinflow.evaluate(models, data, shard_samples=9).rows() == expected
+
+
+def test_shards_are_the_same_each_time_and_say_when_files_change(tmp_path: Path) -> None:
+    images, labels = digits(10)
+    file = tmp_path / "a.tfrecord"
+    file.write_bytes(tfrecord_bytes(images, labels))
+    data = open_dataset(str(file), 4)
+    first = [shard.identity for shard in data.shards()]
+    assert first == [shard.identity for shard in data.shards()]
+    assert len(set(first)) == 3
+    assert [shard.size for shard in data.shards()] == [4, 4, 2]
+    shard = next(data.shards())
+    file.write_bytes(tfrecord_bytes(images[:9], labels[:9]))
+    assert shard.identity not in {shard.identity for shard in data.shards()}
+    with pytest.raises(FeedError, match="changed since it was listed"):
+        next(data.records(shard))
+
+
+# ---------------------------------------------------------------------------------------- what is damaged
+
+
+def test_a_damaged_record_is_left_out_and_told(tmp_path: Path, folder: Path) -> None:
+    content = bytearray(tfrecord_bytes(*digits(20)))
+    # In the data of the first record: its length is well, so that the others can be read.
+    content[40] ^= 1
+    (tmp_path / "a.tfrecord").write_bytes(content)
+    found = thinflow.evaluate(folder / "digits.tflite", tmp_path / "a.tfrecord")
+    assert (found.samples, found.left_out.samples) == (19, 1)
+    assert found.left_out.first[0][1] == "its checksum is wrong"
+    assert found.left_out.first[0][0].endswith("record 0")
+    with pytest.raises(FeedError, match="its checksum is wrong"):
+        thinflow.evaluate(folder / "digits.tflite", tmp_path / "a.tfrecord", strict=True)
+
+
+def test_a_shard_that_is_cut_short_is_named_and_the_rest_goes_on(tmp_path: Path, folder: Path) -> None:
+    content = tfrecord_bytes(*digits(20))
+    (tmp_path / "a.tfrecord").write_bytes(content[:-3])
+    found = thinflow.evaluate(folder / "digits.tflite", tmp_path / "a.tfrecord", shard_samples=5)
+    assert found.samples == 15
+    (told,) = found.left_out.shards.values()
+    assert "record 19: the file ends inside it, 3 bytes too early" in told
+    with pytest.raises(FormatError, match="too early"):
+        thinflow.evaluate(folder / "digits.tflite", tmp_path / "a.tfrecord", shard_samples=5, strict=True)
+    with pytest.raises(FeedError, match=r"no sample could be read: .*too early"):
+        thinflow.evaluate(folder / "digits.tflite", tmp_path / "a.tfrecord")
+
+
+@pytest.mark.parametrize("suffix", ["tfrecord", "tar", "npz", "csv", "npy"])
+@pytest.mark.parametrize("content", [b"\0" * 600, b"\x1f\x8b" + b"x" * 600, b"a,b\n\xff\xfe", b""])
+def test_damaged_files_are_told_by_name(suffix: str, content: bytes, tmp_path: Path, folder: Path) -> None:
+    file = tmp_path / f"odd.{suffix}"
+    file.write_bytes(content)
+    with pytest.raises((FeedError, FormatError), match=r"odd|there are no samples"):
+        thinflow.evaluate(folder / "digits.tflite", file)
+
+
+def test_truncated_archives_never_hang(tmp_path: Path, folder: Path, files: dict[str, str]) -> None:
+    for kind in ("data.tar", "gzip.tfrecord", "snappy.tfrecord", "packed.npz", "plain.npz"):
+        content = Path(files[kind]).read_bytes()
+        # A tar is filled up with zeros, which nobody misses.
+        for end in (7, len(content) // 3, len(content) - (12_000 if kind == "data.tar" else 5)):
+            file = tmp_path / f"cut{end}{places.suffix_of(kind)}"
+            file.write_bytes(content[:end])
+            # A tar may end between two samples, or with one that lost its label; nothing else passes.
+            with suppress(FeedError, FormatError):
+                assert thinflow.evaluate(folder / "digits.tflite", file).samples < COUNT
+
+
+def test_labels_that_do_not_fit(tmp_path: Path, folder: Path) -> None:
+    images, labels = digits(6)
+    np.savez(tmp_path / "far.npz", image=images, labels=labels + 40)
+    with pytest.raises(FeedError, match=r"is labelled 4.*the model has 10 classes"):
+        thinflow.evaluate(folder / "digits.tflite", tmp_path / "far.npz")
+    rows = [["path", "label"], ["a.npy", "cat"]]
+    np.save(tmp_path / "a.npy", images[0])
+    write_table(tmp_path / "words.csv", rows)
+    with pytest.raises(ParameterError, match=r"labelled with words \(cat\)"):
+        thinflow.evaluate(folder / "digits.tflite", tmp_path / "words.csv")
+    names = ["cart", *"bcdefghij"]
+    with pytest.raises(FeedError, match="'cat', which is no class of the model") as caught:
+        thinflow.evaluate(folder / "digits.tflite", tmp_path / "words.csv", labels=names)
+    assert "did you mean 'cart'" in str(caught.value)
+
+
+def test_fields_are_named_where_names_do_not_tell(tmp_path: Path, folder: Path) -> None:
+    images, labels = digits(6)
+    np.savez(tmp_path / "odd.npz", pixels=images, truth=labels, more=labels)
+    with pytest.raises(
+        FeedError, match="nothing is given for input 'image': the sample has pixels"
+    ) as caught:
+        thinflow.evaluate(folder / "digits.tflite", tmp_path / "odd.npz")
+    assert "--fields image=FIELD" in str(caught.value)
+    fields = {"image": "pixels", "label": "truth"}
+    assert thinflow.evaluate(folder / "digits.tflite", tmp_path / "odd.npz", fields=fields).samples == 6
+    with pytest.raises(FeedError, match="no field 'pixel'"):
+        thinflow.evaluate(folder / "digits.tflite", tmp_path / "odd.npz", fields={"image": "pixel"})
+    with pytest.raises(ParameterError, match="no input 'imag'"):
+        thinflow.evaluate(folder / "digits.tflite", tmp_path / "odd.npz", fields={"imag": "pixels"})
+
+
+def test_what_is_not_there(tmp_path: Path, folder: Path) -> None:
+    for path, told in (
+        ("none.npz", "there is no such file"),
+        ("none-*.tar", "no file matches"),
+        ("none-{3..1}.tar", "is no range"),
+        ("odd.xyz", "samples cannot be read from a .xyz file"),
+        ("empty", "the folder has no samples"),
+    ):
+        (tmp_path / "odd.xyz").write_bytes(b"hello")
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        with pytest.raises(FeedError, match=told):
+            thinflow.evaluate(folder / "digits.tflite", tmp_path / path)
+
+
+def test_urls_need_fsspec(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    places._filesystem.cache_clear()
+    with pytest.raises(FeedError, match=r"s3:// needs fsspec\nhint: pip install 'thinflow\[data\]'"):
+        thinflow.evaluate(folder / "digits.tflite", "s3://bucket/a.npz")
+    places._filesystem.cache_clear()
+
+
+def test_urls(folder: Path, files: dict[str, str], expected: Any) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    assert files
+    models = [folder / "digits.tflite", folder / "int8.tflite"]
+    for kind in ("plain.tfrecord", "gzip.tfrecord", "packed.npz", "part-0.tar", "part-1.tar", "numbers.csv"):
+        memory.pipe_file(f"/data/{kind}", (folder / kind).read_bytes())
+    for path in Path(files["classes"]).rglob("*.npy"):
+        memory.pipe_file(f"/classes/{path.parent.name}/{path.name}", path.read_bytes())
+    for url in (
+        *("memory://data/plain.tfrecord", "memory://data/gzip.tfrecord", "memory://data/packed.npz"),
+        *("memory://data/part-*.tar", "memory://data/part-{0..1}.tar", "memory://classes"),
+        "memory://data/numbers.csv",
+    ):
+        assert thinflow.evaluate(models, url, shard_samples=9).rows() == expected, url
+    with pytest.raises(FeedError, match="there is no such file or folder"):
+        thinflow.evaluate(models, "memory://data/none.npz")
+    with pytest.raises(FeedError, match="nothing here reads abc://"):
+        thinflow.evaluate(models, "abc://data/none.npz")
+
+
+def test_parquet(tmp_path: Path, folder: Path, expected: Any) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    images, labels = digits(COUNT)
+    table = pyarrow.table({"image": images.reshape(COUNT, -1).tolist(), "label": labels})
+    file = tmp_path / "a.parquet"
+    parquet.write_table(table, file, row_group_size=8)
+    models = [folder / "digits.tflite", folder / "int8.tflite"]
+    assert [s.size for s in open_dataset(str(file), 10).shards()] == [16, 16, 16, 2]
+    assert thinflow.evaluate(models, file, shard_samples=10).rows() == expected
+    file.write_bytes(file.read_bytes()[:-300])
+    with pytest.raises(FeedError, match="the table is damaged"):
+        thinflow.evaluate(models, file)
+
+
+def test_parquet_needs_pyarrow(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(FeedError, match=r"needs pyarrow\nhint: pip install 'thinflow\[data\]'"):
+        thinflow.evaluate(folder / "digits.tflite", tmp_path / "a.parquet")
+
+
+# -------------------------------------------------------------------------------------------- exact sums
+
+
+def test_sums_do_not_depend_on_order_or_parts() -> None:
+    from thinflow.optimize.exact_sum import ExactSum
+
+    rng = np.random.default_rng(0)
+    values = (rng.standard_normal(2000) * 10.0 ** rng.integers(-300, 300, 2000)).tolist()
+    whole, parts = ExactSum(), [ExactSum() for _ in range(7)]
+    for number, value in enumerate(values):
+        whole.add(value)
+        parts[number % 7].add(value)
+    merged = ExactSum()
+    for part in reversed(parts):
+        merged.merge(ExactSum(str(part)))
+    assert str(merged) == str(whole)
+    assert whole.total == math.fsum(values)
+    whole.add(math.inf)
+    assert ExactSum(str(whole)).total == math.inf

@@ -1,0 +1,180 @@
+"""Whole collections: everything is told for what it is, and nothing stops the rest."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import thinflow
+from tests.survey.collections import a_collection
+from thinflow.errors import FormatError, ParameterError
+from thinflow.survey import collection
+from thinflow.survey.entry import Entry, Outcome
+from thinflow.survey.report import SurveyReport
+from thinflow.survey.ship import Job, Shipped
+from thinflow.survey.words import by_cause
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> SurveyReport:
+    return thinflow.survey(a_collection(tmp_path_factory.mktemp("all") / "models"))
+
+
+def test_each_thing_is_told_for_what_it_is(found: SurveyReport) -> None:
+    entries = {entry.name: entry for entry in found.entries}
+    assert {name: entry.kind for name, entry in entries.items()} == {
+        "copy.bin": "model",
+        "cut.onnx": "broken",
+        "cut.tflite": "broken",
+        "digits.pb": "model",
+        "digits.tflite": "model",
+        "empty.pb": "broken",
+        "more.zip": "archive",
+        "more.zip!inner.tar.gz": "archive",
+        "more.zip!inner.tar.gz!deep/digits.pb": "model",
+        "more.zip!inner.tar.gz!deep/picture.png": "other",
+        "more.zip!readme.txt": "other",
+        "noise.dat": "other",
+        "notes.txt": "other",
+        "picture.png": "other",
+        "weights.index": "weights",
+        "zeros.bin": "other",
+    }
+    assert entries["weights.index"].what == "a checkpoint of 1 variables, without a graph"
+    assert entries["weights.index"].parameters == 12
+
+
+def test_a_model_is_told_whole(found: SurveyReport) -> None:
+    (digits,) = [entry for entry in found.entries if entry.name == "digits.pb"]
+    assert (digits.inputs, digits.outputs) == (
+        {"image": "float[?,8,8,1]"},
+        {"probabilities": "float[?,10]"},
+    )
+    assert digits.flops
+    assert digits.runs == Outcome(True)
+    assert {name for name, outcome in digits.converts.items() if outcome.works} >= {"onnx", "tflite"}
+    assert digits.converts["tflite"].size_bytes
+    assert digits.findings is not None
+    assert "TF301" in digits.findings
+
+
+def test_copies_and_the_same_weights(found: SurveyReport) -> None:
+    entries = {entry.name: entry for entry in found.entries}
+    assert entries["digits.pb"].same_as == "copy.bin"
+    assert entries["more.zip!inner.tar.gz!deep/digits.pb"].same_as == "copy.bin"
+    assert "2 are copies" in found.verdict
+    assert "digits.pb: the same bytes as copy.bin" in str(found)
+
+
+def test_rows_for_other_programs(found: SurveyReport) -> None:
+    text = found.to_csv()
+    assert len(text.splitlines()) == len(found.entries) + 1
+    assert text.startswith("name,kind,what,format,maker,size_bytes,")
+    row = next(row for row in found.rows() if row["name"] == "digits.pb")
+    assert (row["tflite"], row["inputs"]) == (True, "image: float[?,8,8,1]")
+    frames = pytest.importorskip("pandas", reason="pandas is not installed")
+    assert isinstance(found.to_pandas(), frames.DataFrame)
+
+
+def test_what_was_fetched_is_named_by_its_address(tmp_path: Path) -> None:
+    fsspec: Any = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    files = fsspec.filesystem("memory")
+    files.pipe("/models/a/digits.pb", (a_collection(tmp_path) / "digits.pb").read_bytes())
+    report = thinflow.survey("memory://models", lint=False, run=False, convert=False)
+    assert [entry.name for entry in report.models] == ["memory://models/a/digits.pb"]
+    with pytest.raises(FormatError, match="nothing is there"):
+        thinflow.survey("memory://none")
+
+
+@pytest.mark.skipif("fsspec" in sys.modules, reason="fsspec is installed")
+def test_fetching_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(FormatError, match="fetching it needs fsspec") as error:
+        thinflow.survey("s3://bucket/models")
+    assert error.value.hint == "pip install 'thinflow[data]'"
+
+
+def test_limits_must_be_possible(tmp_path: Path) -> None:
+    for wrong in ({"timeout": 0}, {"memory_gib": -1}, {"jobs": -2}, {"job_timeout": float("inf")}):
+        with pytest.raises(ParameterError, match="is not possible"):
+            thinflow.survey(tmp_path, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="nothing to look at"):
+        thinflow.survey([])
+
+
+def test_a_file_that_takes_too_long_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    thinflow.zoo.write("digits", folder / "digits.pb")
+    (folder / "a.txt").write_text("a label")
+    monkeypatch.setattr(collection, "look", hang_on_models)
+    # On a busy machine a child takes seconds until it looks at anything.
+    report = thinflow.survey(folder, timeout=8.0)
+    assert [(e.name, e.kind, e.reason) for e in report.models] == [("digits.pb", "failed", "not done in 8 s")]
+    assert report.verdict == "0 models in 2 things; 1 that the look failed on"
+
+
+def hang_on_models(unit: Any, depth: Any) -> Any:
+    """As a look at a model that an engine hangs on."""
+    import time
+
+    from thinflow.survey.look import look
+
+    if unit.path.suffix == ".pb":
+        time.sleep(1000)
+    return look(unit, depth)
+
+
+def test_the_main_job_on_all(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    thinflow.zoo.write("digits", folder / "digits.pb")
+    (folder / "copy.pb").write_bytes((folder / "digits.pb").read_bytes())
+    report = thinflow.survey(folder, lint=False, run=False, optimize=tmp_path / "out", effort="none")
+    assert report.shipped is not None
+    (one,) = report.shipped
+    assert one.name == "copy.pb"
+    assert (tmp_path / "out" / one.file).stat().st_size == one.after_bytes
+    assert (tmp_path / "out" / "copy.pb" / "report.html").is_file()
+    assert f"shipped: 1 of 1 model, {one.before_bytes / 1000:.1f} kB became" in str(report)
+
+
+def test_causes_are_counted_together() -> None:
+    assert by_cause(
+        [
+            "node 'a' (Foo): TFLite has no form of Foo",
+            "node 'b' (Foo): TFLite has no form of Foo",
+            "node 'c' (Bar): its shape is open",
+        ]
+    ) == ["2 × TFLite has no form of Foo", "1 × Bar: its shape is open"]
+
+
+def test_a_report_of_failures() -> None:
+    entries = [Entry("a.pb", "model", "a binary GraphDef", runs=Outcome(False, "no kernel"))]
+    reasons = {"a.pb": "node 'x' cannot", "b.pb": "node 'y' cannot"}
+    shipped = [Shipped(name, 1000, reason=reason) for name, reason in reasons.items()]
+    report = SurveyReport(["models"], entries, 1.0, shipped)
+    assert "  2 × node ... cannot" in report.lines()
+    assert "shipped: 0 of 2 models, 0 bytes became 0 bytes" in report.lines()
+    assert report.data()["shipped"][0]["reason"] == "node 'x' cannot"
+    assert Job(thinflow.optimize).options == {}
+
+
+def test_the_reference_models(shared: Path) -> None:
+    """Every file of the reference folders is told right: models as what they are, the rest as no models."""
+    report = thinflow.survey([shared / "zoo", shared / "formats"], run=False, convert=False, lint=False)
+    formats = {entry.name: entry.format for entry in report.models}
+    assert all(entry.kind == "model" for entry in report.models)
+    by_suffix = {".tflite": "tflite", ".onnx": "onnx", ".h5": "keras", ".hdf5": "keras", ".keras": "keras"}
+    for name, kind in formats.items():
+        suffix = Path(name).suffix
+        assert kind == by_suffix.get(suffix, kind), name
+    others = {Path(e.name).suffix for e in report.entries if not e.is_model}
+    assert others <= {".npz", ".md", ".json", ".txt", ".jpg"}
+    assert sum(kind == "savedmodel" for kind in formats.values()) == 4
+    assert sum(kind == "metagraph" for kind in formats.values()) == 3

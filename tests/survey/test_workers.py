@@ -1,0 +1,75 @@
+"""Tasks that crash, hang, take all memory, or fail: each is told, and the others get done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from thinflow.survey.workers import Failure, TaskLimits, Workers
+
+LIMITS = TaskLimits(seconds=1.0, memory_bytes=1 << 29)
+pytestmark = pytest.mark.slow
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+def crash() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hang() -> None:
+    time.sleep(1000)
+
+
+def grow() -> int:
+    return len(bytearray(1 << 30))
+
+
+def nest(depth: int = 0) -> int:
+    return nest(depth + 1)
+
+
+def fail() -> None:
+    raise KeyError("nobody thought of this")
+
+
+def noise() -> str:
+    os.write(1, b"native code prints")
+    print("so does Python")
+    return "heard"
+
+
+def test_each_task_has_its_answer() -> None:
+    tasks = [(double, (number,)) for number in range(20)]
+    with Workers(2, LIMITS) as workers:
+        assert dict(workers.results(tasks)) == {number: 2 * number for number in range(20)}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a forked child")
+def test_failures_are_told_one_by_one() -> None:
+    with Workers(2, LIMITS) as workers:
+        tasks = [(crash, ()), (hang, ()), (grow, ()), (nest, ()), (fail, ()), (noise, ()), (double, (4,))]
+        found = dict(workers.results(tasks))
+    assert found[0] == Failure("crash", "native code crashed on it (signal 11, SIGSEGV)")
+    assert found[1] == Failure("time", "not done in 1 s")
+    assert found[2] == Failure("memory", "it needs more than 0.5 GiB")
+    assert found[3] == Failure("crash", "it is nested too deeply")
+    assert found[4].reason == "an error of the program itself: KeyError: 'nobody thought of this'"
+    assert (found[5], found[6]) == ("heard", 8)
+
+
+def test_a_lost_process_is_replaced() -> None:
+    with Workers(1, LIMITS) as workers:
+        assert dict(workers.results([(double, (1,))])) == {0: 2}
+        process = workers._all[0]._process
+        assert process is not None
+        process.kill()
+        process.wait()
+        assert dict(workers.results([(double, (2,))])) == {0: 4}
+    assert workers._all[0]._process is None
