@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,6 +30,7 @@ Advice = tuple[Graph, str, str]
 
 CHANGES = re.compile(r"chang\w* (the )?answers|answers change")
 SPELLING = {
+    ("explorer/folding.py", "strip_unused_nodes"),
     ("transforms/flow/library.py", "inline_partitionedcall"),
     ("transforms/downgrade/array.py", "inline_partitionedcall"),
     ("transforms/downgrade/array.py", "lower_control_flow"),
@@ -39,8 +41,8 @@ SPELLING = {
     ("transforms/downgrade/target_runtime.py", "target_runtime"),
 }
 """What tells how to write a transform that was asked for, and what another one says: no advice."""
-HELP = re.compile(r"cli/(?:compat/)?(?!inspect)\w+\.py|transforms/pipelines\.py")
-"""Texts of `--help`, and orders of transforms."""
+HELP = re.compile(r"cli/(?:compat/)?(?!inspect)\w+\.py|transforms/pipelines\.py|lint/rules/\w+\.py")
+"""Texts of `--help`, orders of transforms, and commands of the linter, which its own tests type."""
 CASES: dict[tuple[str, str], Callable[[Path], Advice]] = {}
 
 
@@ -96,6 +98,28 @@ def optimized_norms(folder: Path) -> Advice:
     text = next(w for w in report.warnings if "freeze_batch_norms" in w)
     assert any("-t freeze_batch_norms" in step for step in report.next_steps)
     return graph, text, "freeze_batch_norms"
+
+
+@advice("optimize/advice.py", "fold_old_batch_norms")
+def norms_that_are_ops(folder: Path) -> Advice:
+    graph = parse_graph(
+        "x = Placeholder() {dtype=float, shape=shape[1,4,4,2]}\n"
+        "w = Const() {dtype=float, value=float[1,1,2,3]{normal 1}}\n"
+        "scale = Const() {dtype=float, value=float[3]{1,2,3}}\n"
+        "mean = Const() {dtype=float, value=float[3]{0,1,2}}\n"
+        'conv = Conv2D(x, w) {T=float, padding="SAME", strides=[1,1,1,1]}\n'
+        "y = FusedBatchNorm(conv, scale, mean, mean, scale) {T=float, is_training=false}\n"
+        "inputs: x\noutputs: y\n"
+    )
+    thinflow.save(graph, folder / "m.pb")
+    command = ["transform", str(folder / "m.pb"), str(folder / "n.pb"), "-t", "fold_batch_norms"]
+    told = spoken(command).splitlines()
+    *_, proposed = told
+    assert proposed.endswith("n_2.pb -t fold_old_batch_norms --inputs x --outputs y")
+    again = spoken(shlex.split(proposed.removeprefix("next: thinflow ")))
+    assert "note: " not in again
+    assert "next: thinflow inspect" in again
+    return graph, next(line for line in told if "note: 1 batch norm is" in line), "fold_old_batch_norms"
 
 
 @advice("interpreter/kernels.py", "set_training_switches")

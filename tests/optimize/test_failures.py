@@ -10,6 +10,7 @@ import pytest
 
 import thinflow
 from tests.optimize.graphs import BYTES
+from tests.page_scripts import PAGE
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.errors import (
@@ -68,7 +69,7 @@ def test_without_a_sound_float_model_the_graph_is_left(
     none = "can be made" if isinstance(error, UnsupportedOp) else "was written"
     assert told.startswith(f"no LiteRT model {none}, because {error.problem}")
     assert not error.hint or f"\nhelp       {error.hint}\n" in told
-    assert written() == {"net_fp32.pb", "report.json", "report.md"}
+    assert written() == {"net_fp32.pb", "report.json", "report.md", *PAGE}
 
 
 @pytest.mark.parametrize("error", FAILURES, ids=lambda e: type(e).__name__)
@@ -80,7 +81,7 @@ def test_without_a_smaller_model_float_is_shipped(
     assert isinstance(report, GraphReport)
     assert report.verdict.startswith(f"no int8 model can be made, because {error.problem}")
     assert report.verdict.endswith(": ship net_fp32.tflite")
-    assert written() == {"net_fp32.pb", "net_fp32.tflite", "report.json", "report.md"}
+    assert written() == {"net_fp32.pb", "net_fp32.tflite", "report.json", "report.md", *PAGE}
 
 
 @pytest.mark.parametrize(

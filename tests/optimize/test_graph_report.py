@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.page_scripts import PAGE
 from tests.transforms.golden import parse_graph
 from thinflow.bench import latency
 from thinflow.errors import EngineCrashed, EngineUnavailable, UnsupportedOp
@@ -44,7 +45,8 @@ def save(text: str, folder: Path) -> Path:
 def test_a_model_of_text_only_becomes_a_smaller_graph(tmp_path: Path) -> None:
     report = thinflow.optimize(save(WORDS, tmp_path), tmp_path / "out", seconds=0.2)
     assert isinstance(report, GraphReport)
-    assert {p.name for p in (tmp_path / "out").iterdir()} == {"words_fp32.pb", "report.json", "report.md"}
+    names = {p.name for p in (tmp_path / "out").iterdir()}
+    assert names == {"words_fp32.pb", "report.json", "report.md", *PAGE}
     assert isinstance(report.obstacle, UnsupportedOp)
     assert report.verdict.startswith("no LiteRT model can be made, because no part of the graph can become")
     assert "the graph went from 3 to 2 nodes and computes the same" in report.verdict
@@ -104,7 +106,7 @@ def test_float_is_shipped_where_the_eight_bit_model_crashes(
         "runtime"
     )
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
-        "words_fp32.pb", "words_part_fp32.tflite", "report.json", "report.md"
+        "words_fp32.pb", "words_part_fp32.tflite", "report.json", "report.md", *PAGE
     }  # fmt: skip
     assert report.next_steps == [f"thinflow run {tmp_path / 'out' / 'words_fp32.pb'}"]
 

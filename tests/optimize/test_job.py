@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.page_scripts import PAGE
 from thinflow import zoo
 from thinflow.errors import GraphError, ParameterError, WriteError
 from thinflow.optimize.report import OptimizeReport
@@ -21,6 +22,7 @@ FILES = {
     "recipe.toml",
     "report.json",
     "report.md",
+    *PAGE,
 }
 
 
@@ -45,7 +47,7 @@ def report(model: Path) -> OptimizeReport:
     return result
 
 
-def test_writes_its_six_files(model: Path, report: OptimizeReport) -> None:
+def test_writes_its_files(model: Path, report: OptimizeReport) -> None:
     assert {p.name for p in (model.parent / "out").iterdir()} == FILES
     assert report.sizes["int8"] < report.sizes["fp32"] / 2
     assert report.sizes["fp32_pb"] <= model.stat().st_size

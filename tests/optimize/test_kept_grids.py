@@ -54,6 +54,21 @@ def test_real_files(name: str, suffix: str, shared: Path, tmp_path: Path) -> Non
         assert min(np.abs(found.astype(int) - one).max() for one in nearest) <= 1
 
 
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
+def test_by_way_of_a_graph_that_states_the_grids(suffix: str, shared: Path, tmp_path: Path) -> None:
+    """Nothing in a GraphDef says what is an output, and its codes stay the only one."""
+    source = shared / "zoo" / "tflite" / "hello_world_int8.tflite"
+    thinflow.convert(source, tmp_path / "m.pb")
+    assert [v.dtype for v in thinflow.load(tmp_path / "m.pb").outputs] == [INT8]
+    thinflow.convert(tmp_path / "m.pb", tmp_path / f"m{suffix}")
+    codes = np.arange(-128, 128, dtype=np.int8)[:, None]
+    answers = [
+        next(iter(thinflow.run(path, {thinflow.load(path, lift=False).inputs[0].name: codes}).values()))
+        for path in (source, tmp_path / f"m{suffix}")
+    ]
+    np.testing.assert_array_equal(*answers)
+
+
 def test_scales_stay(shared: Path, tmp_path: Path) -> None:
     source = shared / "zoo" / "tflite" / "mlperf_kws_ref.tflite"
     thinflow.convert(thinflow.load(source), tmp_path / "m.tflite")
@@ -249,11 +264,19 @@ def test_grids_wider_than_a_clamp(clamp: str, suffix: str, tmp_path: Path) -> No
     assert np.abs(found.astype(int) - expected).max() <= 1
 
 
-def test_a_model_of_integers_has_its_lstms_in_integers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", ["quantize", "optimize"])
+def test_a_model_of_integers_has_its_lstms_in_integers(verb: str, tmp_path: Path) -> None:
     """Also those that are faster as a loop, which hands over floats."""
     source, target = MODELS / "lstm.keras", tmp_path / "m.tflite"
     ends = ["--input-type", "int8", "--output-type", "int8"]
-    assert main(["quantize", str(source), str(target), "--effort", "none", *ends]) == 0
+    if verb == "optimize":
+        (tmp_path / "r.toml").write_text('version = 1\n[recipe]\ninput_type = "int8"\noutput_type = "int8"\n')
+        ends, target = ["--recipe", str(tmp_path / "r.toml"), "--no-benchmark"], tmp_path / "out"
+    assert main([verb, str(source), str(target), "--effort", "none", *ends]) == 0
+    if verb == "optimize":
+        # The float model keeps what is faster.
+        assert len(read_program((target / "lstm_fp32.tflite").read_bytes()).subgraphs) > 1
+        target = target / "lstm_int8.tflite"
     program = read_program(target.read_bytes())
     lstms = [o for o in program.subgraphs[0].operators if o.code == "UNIDIRECTIONAL_SEQUENCE_LSTM"]
     assert [o.inputs[0].dtype.name for o in lstms] == ["int8", "int8"]

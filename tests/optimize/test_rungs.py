@@ -48,6 +48,24 @@ def test_layers_beside_a_loop_are_tried_in_float() -> None:
     assert rest.weights_only == ("out",)
 
 
+def test_an_lstm_of_integers_stays_one_beside_products_of_its_name() -> None:
+    program = network(8)
+    main = program.subgraphs[0]
+    x, mask = main.operators[1].inputs[0], Tensor("mask", (1, INPUTS), FLOAT)
+    y = main.operators[2].inputs[0]
+    gates = [Tensor(f"gate{i}", (UNITS, INPUTS), FLOAT, np.ones((UNITS, INPUTS), np.float32)) for i in "ifco"]
+    square = Tensor("mask/weights", (INPUTS, INPUTS), FLOAT, np.eye(INPUTS, dtype=np.float32))
+    main.operators[1:2] = [
+        Operator("FULLY_CONNECTED", [x, square, None], [mask], origin="lstm"),
+        Operator("UNIDIRECTIONAL_SEQUENCE_LSTM", [mask, *gates], [y], origin="lstm"),
+    ]
+    main.operators[-1].inputs[0] = y
+    (stored,) = recipes(program, Recipe())
+    assert stored.weights_only == ("in", "lstm", "out")
+    (found,) = recipes(program, Recipe(float_parts=Recipe().float_parts - {"recurrent"}))
+    assert (*found.weights_only, *found.skip_nodes) == ("in", "out")
+
+
 def test_layers_larger_than_the_loop_are_not() -> None:
     assert recipes(network(8192), Recipe()) == []
 

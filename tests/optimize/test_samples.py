@@ -107,3 +107,34 @@ def test_the_command_to_try_next_names_the_samples_that_were_given(tmp_path: Pat
     assert f"-t freeze_batch_norms --calibration {tmp_path / 'some.npz'} --shape x=1,4,4,2" in step
     made_up = thinflow.optimize(parse_graph(TRAINING), tmp_path / "out", measure=False)
     assert any("freeze_batch_norms --calibration FOLDER_OF_SAMPLES" in s for s in made_up.next_steps)
+
+
+PICTURE = """
+    x = Placeholder() {dtype=float, shape=shape[?,?,3]}
+    zero = Const() {dtype=int32, value=int32[]{0}}
+    e = ExpandDims(x, zero) {T=float, Tdim=int32}
+    w = Const() {value=float[3,3,3,8]{normal 7}}
+    c = Conv2D(e, w) {T=float, data_format="NHWC", padding="SAME", strides=[1,1,1,1]}
+    axes = Const() {dtype=int32, value=int32[2]{1,2}}
+    y = Mean(c, axes) {T=float, Tidx=int32, keep_dims=false}
+    inputs: x
+    outputs: y
+"""
+
+
+def test_a_picture_without_a_batch_may_have_any_size(tmp_path: Path) -> None:
+    """Its rows are no samples."""
+    graph = parse_graph(PICTURE)
+    pictures = np.random.default_rng(0).normal(size=(12, 9, 7, 3)).astype(np.float32)
+    (first, *_) = both_samples(graph, SampleOptions(calibration={"x": pictures}))[0]
+    assert first[graph.inputs[0]].shape == (9, 7, 3)
+    made = quantize_to_file(graph, tmp_path / "m.tflite", {"x": pictures}, effort="none")
+    assert made["sqnr_db"] > 20
+
+
+def test_rows_of_three_numbers_get_a_batch() -> None:
+    graph = parse_graph(
+        "x = Placeholder() {dtype=float, shape=shape[?,?,3]}\ny = Relu(x) {T=float}\ninputs: x\noutputs: y"
+    )
+    (first, *_) = both_samples(graph, SampleOptions(calibration={"x": np.ones((4, 5, 3), np.float32)}))[0]
+    assert first[graph.inputs[0]].shape == (1, 5, 3)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.quantize import onnx_programs
 from tests.transforms.golden import parse_graph
 from thinflow import zoo
 from thinflow.api import quantize_to_file
+from thinflow.engines import litert, onnxruntime
+from thinflow.onnx.writer import to_bytes as onnx_to_bytes
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import LiteRTMaker
 from thinflow.optimize.onnx import OnnxMaker
 from thinflow.optimize.quality import Quality
 from thinflow.optimize.samples import rebind, samples_for
-from thinflow.optimize.sqnr import before_squashing, logits_meter
+from thinflow.optimize.sqnr import before_squashing, beside_logits, class_axes, logits_meter
 from thinflow.quantize.macs import main_block
 from thinflow.quantize.recipe import Recipe
+from thinflow.tflite.writer import to_bytes as tflite_to_bytes
 from thinflow.zoo import digits
 
 INTEGERS = Recipe(input_type="int8", output_type="int8")
@@ -65,6 +70,56 @@ def test_outputs_that_nothing_squashes_are_the_logits() -> None:
     assert logits_meter(shorter, shorter) is None
 
 
+def test_an_output_that_holds_logits_is_not_handed_out_twice() -> None:
+    net = onnx_programs.Net(1, 4, 6, 6)
+    logits = net.conv(net.x, 8)
+    squashed = net.op("Softmax", logits, shape=(1, 8, 6, 6), axis=1)
+    other = net.op("Sigmoid", net.conv(net.x, 3), shape=(1, 3, 6, 6))
+    net.program.outputs = [squashed, logits, other, squashed]
+    both, numbers = beside_logits(net.program)
+    assert both.outputs[:4] == net.program.outputs
+    assert [t.name for t in both.outputs[4:]] == [before_squashing(net.program).outputs[2].name]
+    assert numbers == [1, 1, 4, 1]
+    assert both.operators == net.program.operators
+
+
+@pytest.mark.parametrize("maker", [LiteRTMaker("none"), OnnxMaker(effort="none")])
+def test_one_run_of_each_model_judges_outputs_and_logits(maker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = digits.build(0)
+    samples = samples_for(graph, zoo.calibration("digits", 5, 0))
+    plain = float_graph(graph, samples=samples, verify=False, runtime=maker.order).graph
+    moved = rebind(samples, graph, plain)
+    model = maker.open_or_fixed(plain, moved)
+    made = maker.quantize(model, moved, Recipe())
+    kind = litert.Model if maker.order == "litert" else onnxruntime.Model
+    runs: Counter[Any] = Counter()
+    run = kind.run
+
+    def counted(self: Any, inputs: Any) -> Any:
+        runs[self] += 1
+        return run(self, inputs)
+
+    monkeypatch.setattr(kind, "run", counted)
+    found = maker.judged(model, made, graph, moved)
+    assert sorted(runs.values()) == [5, 5]
+    measured = found.qualities[maker.names[1]].logits
+    assert measured.tops == 5
+    # What a program that ends at the logits gives is the same, run by run.
+    models = [kind(to_bytes(before_squashing(one))) for one, to_bytes in _written(maker, model, made)]
+    arrays = [[a for (a,) in (m.run(model.core.before(feed)) for feed in moved)] for m in models]
+    assert measured.sqnr_db == pytest.approx(_decibels(*arrays), abs=1e-6)
+
+
+def _written(maker: Any, model: Any, made: Any) -> list[tuple[Any, Any]]:
+    to_bytes = tflite_to_bytes if maker.order == "litert" else onnx_to_bytes
+    return [(model.program, to_bytes), (made.quantized.program, to_bytes)]
+
+
+def _decibels(wanted: list[Any], found: list[Any]) -> float:
+    exact, other = (np.concatenate(side).astype(np.float64) for side in (wanted, found))
+    return float(10 * np.log10((exact**2).sum() / ((exact - other) ** 2).sum()))
+
+
 @pytest.mark.parametrize("suffix", ["tflite", "onnx"])
 def test_each_place_of_a_map_has_a_top_answer(tmp_path: Path, suffix: str) -> None:
     """Classes are at axis 1 in ONNX where a softmax goes along it."""
@@ -81,3 +136,32 @@ def test_each_place_of_a_map_has_a_top_answer(tmp_path: Path, suffix: str) -> No
     assert made["logits"]["of"] == 12 * 6 * 4
     assert 0.9 < made["logits"]["same_answer"] / made["logits"]["of"] <= 1
     assert "of 288 places" in made["judged"][-1]
+
+
+@pytest.mark.parametrize("suffix", ["tflite", "onnx"])
+@pytest.mark.parametrize("end", ["t", "r", "s"])
+def test_classes_of_maps_are_channels(end: str, suffix: str) -> None:
+    """Where nothing says so, too: behind a clamp, and in front of a sigmoid."""
+    graph = parse_graph(f"""
+        x = Placeholder() {{dtype=float, shape=shape[1,6,4,3]}}
+        w = Const() {{value=float[1,1,3,5]{{normal 7}}}}
+        c = Conv2D(x, w) {{T=float, data_format="NHWC", padding="SAME", strides=[1,1,1,1]}}
+        r = Relu(c) {{T=float}}
+        t = Tanh(c) {{T=float}}
+        s = Sigmoid(c) {{T=float}}
+        inputs: x
+        outputs: {end}
+    """)
+    maker = OnnxMaker(effort="none") if suffix == "onnx" else LiteRTMaker("none")
+    program = maker.lower(float_graph(graph, verify=False, runtime=maker.order).graph).program
+    (axis,) = class_axes(program)
+    (logits,) = main_block(before_squashing(program)).outputs
+    assert logits.shape[axis] == 5
+
+
+def test_unknown_channels_are_the_last_axis() -> None:
+    net = onnx_programs.Net(1, 4, 6, 6)
+    flat = net.op("Reshape", net.conv(net.x, 8), np.array([1, 8, 6, 6]), shape=(1, 8, 6, 6))
+    turned = net.op("Transpose", net.conv(net.x, 8), shape=(1, 6, 6, 8), perm=(0, 2, 3, 1))
+    net.program.outputs = [flat, turned, net.op("Relu", net.x)]
+    assert class_axes(net.program) == [-1, 3, -1]

@@ -103,13 +103,14 @@ def test_nothing_is_drowned_in_an_ordinary_network() -> None:
     assert not list(drowned_activations(best_of(program, Recipe())))
 
 
-def test_a_climb_takes_them_where_they_help() -> None:
+def test_a_climb_tries_them_where_they_help() -> None:
     program = peaks()
     way = climb(Goal(program, {}), samples(program, 24), Recipe(), "default")
-    kept = {t.what: t for t in way.trials}["activations with much noise in float"]
-    assert kept.kept
-    assert kept.gain_db is not None
-    assert kept.gain_db > 1
+    tried = {t.what: t for t in way.trials}["activations with much noise in float"]
+    assert tried.gain_db is not None
+    assert tried.gain_db > 1
+    # Whether it is kept hangs on the error of that gain, which differs with the processor.
+    assert tried.kept or tried.gain_db - 1 < 2 * tried.error_db
 
 
 def test_of_the_others_the_worst_are_tried_one_by_one_while_they_are_cheap() -> None:

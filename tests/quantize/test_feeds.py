@@ -194,9 +194,10 @@ def test_nothing_there(tmp_path: Path) -> None:
         open_feeds(DATA, ONE, limit=0)
     with pytest.raises(FeedError, match="samples cannot be read from int"):
         open_feeds(3, ONE)
-    (tmp_path / "data.csv").write_text("1,2")
-    with pytest.raises(FeedError, match=r"samples cannot be read from a \.csv file"):
-        open_feeds(tmp_path / "data.csv", ONE)
+    (tmp_path / "data.tsv").write_text("1,2")
+    with pytest.raises(FeedError, match=r"samples cannot be read from a \.tsv file") as error:
+        open_feeds(tmp_path / "data.tsv", ONE)
+    assert error.value.hint == "give a folder, a .npz, a .npy or a .csv"
     with pytest.raises(ParameterError, match="std is 0"):
         Scaling(std=0)
 

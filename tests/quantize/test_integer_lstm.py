@@ -9,43 +9,17 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.quantize.fused_lstm import BATCH, INPUTS, STEPS, UNITS, network
 from tests.quantize.programs import Builder, run, sqnr
 from thinflow.ir.types import FLOAT, INT8
 from thinflow.quantize.calibrate import calibrate
-from thinflow.quantize.integer_lstm import CODE
+from thinflow.quantize.integer_lstm import CODE, float_matrices
 from thinflow.quantize.recipe import Quantized, Recipe
 from thinflow.quantize.schemes import quantize_program
 from thinflow.tflite.model import Operator, Program, Tensor
 from thinflow.tflite.writer import to_bytes
 
-STEPS, BATCH, INPUTS, UNITS = 12, 2, 5, 8
 INTEGERS = Recipe(float_parts=frozenset())
-
-
-def network(
-    *, time_major: bool = True, start: float = 0.0, fed: bool = False, clip: float = 0.0, **places: str
-) -> Program:
-    """An LSTM over a sequence; more operands by their place, as "normal" or "none"."""
-    b = Builder(4)
-    x = b.input(*((STEPS, BATCH) if time_major else (BATCH, STEPS)), INPUTS)
-
-    def variable(name: str) -> Tensor:
-        shape = (BATCH, UNITS)
-        begins = b.input(*shape) if fed else b.const(np.full(shape, start))
-        made = Tensor(name, shape, FLOAT, is_variable=True)
-        b.operators.append(Operator("MAXIMUM", [begins, begins], [made], origin=name))
-        return made
-
-    inputs: list[Tensor | None] = [x]
-    inputs += [b.normal(UNITS, INPUTS, scale=0.6) for _ in "ifgo"]
-    inputs += [b.normal(UNITS, UNITS, scale=0.4) for _ in "ifgo"]
-    inputs += [None, None, None, *(b.normal(UNITS) for _ in "ifgo"), None, None]
-    inputs += [variable("h"), variable("cell"), *[None] * 4]
-    for place, what in places.items():
-        inputs[int(place[1:])] = b.normal(UNITS) if what == "normal" else None
-    options = {"fused_activation_function": "TANH", "cell_clip": clip, "time_major": time_major}
-    y = b.op(CODE, *inputs, **options)
-    return b.program(y)
 
 
 def feeds(program: Program, count: int = 12) -> list[dict[str, np.ndarray]]:
@@ -166,3 +140,36 @@ def test_inputs_that_are_always_zero() -> None:
     made = quantize_program(program, INTEGERS, calibrate(program, [zeros], INTEGERS).ranges).program
     assert the_lstm(made).outputs[0].dtype is INT8
     assert sqnr(*(run(p, zeros["in0"])[0] for p in (program, made))) > 28
+
+
+@pytest.mark.parametrize(
+    "places", [{}, {"i9": "normal", "i10": "normal", "i11": "normal"}], ids=["", "peepholes"]
+)
+@pytest.mark.parametrize(
+    ("scheme", "kind"), [("dynamic", "int8"), ("int8_weights", "float"), ("int8", "float")]
+)
+def test_between_floats_its_matrices_are_stored_as_int8(
+    scheme: str, kind: str, places: dict[str, str], tmp_path: Path
+) -> None:
+    program = network(units=16, **places)
+    made = quantized(program, Recipe(scheme=scheme)).program
+    assert {t.dtype.name for t in the_lstm(made).inputs[1:9] if t is not None} == {kind}
+    stored = [t for t in made.subgraphs[0].constants() if t.dtype is INT8]
+    assert len(stored) == 8 + (len(places) if scheme == "dynamic" else 0)
+    for feed in feeds(program, 3):
+        wanted, found = (run(p, *feed.values())[0] for p in (program, made))
+        assert sqnr(wanted, found) > (36 if scheme == "dynamic" else 42)
+    assert len(to_bytes(made)) < len(to_bytes(program)) - 1000
+    # thinflow reads its own file.
+    (tmp_path / "lstm.tflite").write_bytes(to_bytes(made))
+    (again,) = thinflow.run(tmp_path / "lstm.tflite", feed).values()
+    np.testing.assert_array_equal(again, found)
+
+
+def test_matrices_that_are_computed_or_not_finite_stay_float() -> None:
+    program = network(units=16)
+    given = the_lstm(program).inputs
+    assert list(float_matrices(the_lstm(program))) == [*range(1, 9)]
+    given[3].data = np.full_like(given[3].array(), np.nan)
+    assert not float_matrices(the_lstm(program))
+    assert not quantized(program, Recipe(scheme="dynamic")).made

@@ -7,6 +7,7 @@ import pytest
 
 from thinflow.errors import ParameterError
 from thinflow.quantize import observers
+from thinflow.quantize.ranges import Range, parameters_for
 
 
 def watch(name: str, *samples: np.ndarray, **options) -> tuple[float, float]:
@@ -151,3 +152,17 @@ def test_options_out_of_bounds(name: str, option: str, value: float) -> None:
     with pytest.raises(ParameterError, match=f"{option} is {value}") as error:
         observers.make(name, {option: value})
     assert error.value.hint
+
+
+def test_mse_does_not_depend_on_the_last_digits() -> None:
+    """Of the same network from two files: every number differs in the seventh digit."""
+    values = np.concatenate([normal(8), np.zeros(5000, np.float32), np.float32([-9, 11])])
+    others = (values * (1 + 2e-7 * normal(9, values.size).clip(-2, 2))).astype(np.float32)
+    one, other = watch("mse", values), watch("mse", others)
+    assert np.any(values != others)
+    np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_a_range_as_long_on_both_sides_has_one_zero_point() -> None:
+    ends = [(-3 * (1 + a * 1e-7), 3 * (1 + b * 1e-7)) for a in range(-3, 4) for b in range(-3, 4)]
+    assert {parameters_for(Range(*pair)).zero_point for pair in ends} == {0}

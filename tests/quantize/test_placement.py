@@ -12,6 +12,7 @@ from tests.networks import Array
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import FLOAT
+from thinflow.quantize.crossings import AMONG_FLOATS
 
 pytest.importorskip("ai_edge_litert")
 CHANNELS = 8
@@ -56,3 +57,22 @@ def test_squares_of_quiet_channels_do_not_vanish(tmp_path: Path) -> None:
     assert 10 * np.log10(signal / noise) > 20
     reasons = {why for _, why in made.quantized.float_operators}
     assert "it is part of a variance that is computed at run time" in reasons
+
+
+def test_what_is_handed_through_is_not_rounded() -> None:
+    """A state that calibration saw at 0 only keeps other values, and costs no operators."""
+    rng = np.random.default_rng(9)
+    graph = Graph()
+    x, state = (
+        graph.add("Placeholder", name=n, attrs={"dtype": FLOAT, "shape": ShapeAttr((1, 8))}).output()
+        for n in ("x", "state")
+    )
+    weights = graph.constant(rng.standard_normal((8, 8)).astype(np.float32), "w")
+    y = graph.add("MatMul", [x, weights], "y").output()
+    kept = graph.add("Reshape", [state, graph.constant(np.array([8, 1], np.int32), "shape")], "kept").output()
+    graph.inputs, graph.outputs = [x, state], [y, kept]
+    zeros = np.zeros((1, 8), np.float32)
+    samples = [{"x": rng.standard_normal((1, 8)).astype(np.float32), "state": zeros} for _ in range(8)]
+    made = thinflow.quantize(graph, samples, effort="none")
+    assert {o.code: why for o, why in made.quantized.float_operators}["RESHAPE"] == AMONG_FLOATS
+    assert [o.code for o in made.quantized.program.subgraphs[0].operators].count("FULLY_CONNECTED") == 1

@@ -17,7 +17,7 @@ from thinflow.quantize.kernels.litert import INT8_KERNELS
 from thinflow.quantize.kernels.onnx import INT8_KERNELS as ONNX_KERNELS
 from thinflow.quantize.macs import multiplied
 from thinflow.quantize.recipe import Recipe
-from thinflow.quantize.shares import Shares, shares
+from thinflow.quantize.shares import Shares, reading_matrices, shares
 from thinflow.zoo import digits
 
 # conv1 3x3x1x16 at 8x8, conv2 depthwise 3x3x16 and pointwise 16x32, conv3 3x3x32x32 at 4x4, two dense layers.
@@ -65,6 +65,27 @@ def test_schemes_that_store_weights_compute_in_float(scheme: str, begins: str) -
     assert made_by(LiteRTMaker("none"), Recipe(scheme=scheme)).sentence.startswith(begins)
 
 
+@pytest.mark.parametrize("block", [0, 16])
+def test_what_a_session_unpacks_is_seen_as_it_is_stored(block: int) -> None:
+    maker = OnnxMaker(effort="none", opset=21)
+    told = made_by(maker, Recipe(scheme="int4_weights", block_size=block)).sentence
+    assert told == f"float32 22.3%, int4 77.7% {STORED}".replace("float32 22.3%, ", "")
+
+
+def test_layers_whose_weights_alone_are_stored_compute_in_float() -> None:
+    maker = OnnxMaker(effort="none")
+    told = made_by(maker, Recipe(weights_only=("conv3/*",)))
+    assert told.in_float["Conv"] == told.computed["float32"] == 9 * 32 * 32 * 16
+    assert told.stored == {"int8": told.total}
+
+
+def test_matrices_are_found_however_they_are_stored() -> None:
+    b = Builder(1)
+    wide = b.op("DEQUANTIZE", b.const(np.ones((3, 4), np.float16)))
+    program = b.program(b.op("RELU", b.op("FULLY_CONNECTED", b.input(1, 4), wide, None)))
+    assert {o.code for o in reading_matrices(program)} == {"DEQUANTIZE", "FULLY_CONNECTED"}
+
+
 def test_a_program_without_products() -> None:
     b = Builder(1)
     x = b.input(1, 4)
@@ -84,3 +105,14 @@ def test_gates_count_for_each_step() -> None:
     x, y = Tensor("x", (40, 1, 6), FLOAT), Tensor("y", (40, 1, 1, 24), FLOAT)
     w, r = (Tensor(n, (1, 96, k), FLOAT, np.zeros((1, 96, k), np.float32)) for n, k in (("w", 6), ("r", 24)))
     assert multiplied(Operator("LSTM", [x, w, r], [y]), ONNX_KERNELS) == 40 * 96 * 30
+
+
+def test_an_lstm_of_one_operator_counts_its_gates() -> None:
+    x, y = Tensor("x", (1, 40, 6), FLOAT), Tensor("y", (1, 40, 24), FLOAT)
+    matrices = [
+        Tensor(f"m{n}", (24, n), FLOAT, np.zeros((24, n), np.float32)) for n in (6, 24) for _ in "ifgo"
+    ]
+    assert (
+        multiplied(Operator("UNIDIRECTIONAL_SEQUENCE_LSTM", [x, *matrices], [y]), INT8_KERNELS)
+        == 40 * 96 * 30
+    )

@@ -10,18 +10,22 @@ from typing import TYPE_CHECKING
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import without_states
+from thinflow.ops.traits import Trait, has
 from thinflow.optimize.core import Core
 from thinflow.optimize.float_graph import reopened
 from thinflow.optimize.job_inputs import stem_of
 from thinflow.optimize.onnx import onnx_model
 from thinflow.optimize.samples import Samples
 from thinflow.optimize.verdict import PairResults
+from thinflow.rewrite.rule import Trace
+from thinflow.transforms.fold.batch_norms import FoldBatchNorms, FoldOldBatchNorms
 
 if TYPE_CHECKING:
     from thinflow.optimize.job_inputs import JobInputs
     from thinflow.optimize.litert import FloatModel
     from thinflow.optimize.optimized_graph import OptimizedGraph
     from thinflow.optimize.quantized import QuantizedModel
+    from thinflow.rewrite.runner import Result
 
 
 def warnings_for(optimized: OptimizedGraph, quantized: QuantizedModel) -> list[str]:
@@ -82,6 +86,25 @@ def settled_notes(inputs: Sequence[Value], core: Core, samples: Samples) -> list
             f"choose others with --shape {shlex.quote(value.name)}={sizes}"
         )
     return notes
+
+
+def propose_folding(result: Result) -> None:
+    """Say in the ledger of `fold_batch_norms`, which folds no batch-norm ops, that some are left which
+    `fold_old_batch_norms` folds. It is tried, and nothing is said unless it does.
+    """
+    folding = [s for s in result.steps if s.transform.partition("(")[0] == FoldBatchNorms.name]
+    if not folding or not any(has(node.op, Trait.BATCH_NORM) for node in result.graph):
+        return
+    trace = Trace()
+    FoldOldBatchNorms().apply(result.graph.clone(), trace)
+    norms = [entry for entry in trace.changes if has(entry.op, Trait.BATCH_NORM)]
+    if norms:
+        what = "1 batch norm is an op" if len(norms) == 1 else f"{len(norms)} batch norms are ops"
+        folding[-1].trace.notes.append(
+            f"{what} of {'its' if len(norms) == 1 else 'their'} own ({norms[0].op}), which "
+            "fold_old_batch_norms folds"
+        )
+        result.proposed = FoldOldBatchNorms.name
 
 
 def next_steps(results: PairResults, optimized: OptimizedGraph) -> list[str]:

@@ -10,10 +10,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from thinflow.errors import EngineUnavailable, ParameterError, closest
 from thinflow.onnx import program as onnx
+from thinflow.optimize.converted import CoreFeeds
 from thinflow.optimize.gains import Gain, usual_db
 from thinflow.optimize.quality import Score
+from thinflow.optimize.recurrent_advice import dynamic_advice
 from thinflow.optimize.rungs import Best, Rung, rungs
-from thinflow.optimize.sqnr import SqnrMeter, before_squashing
+from thinflow.optimize.sqnr import SqnrMeter, before_squashing, class_axes
 from thinflow.optimize.trials import Climb, Trial, with_measured_reasons
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.fit import Fit
@@ -151,7 +153,9 @@ class _Fold(Generic[P]):
 def _fold(goal: Goal[P], fitting: Sequence[Feed], judging: Sequence[Feed]) -> _Fold[P]:
     names = [t.name for t in main_block(goal.program).inputs]
     rows = [[feed[name] for name in names] for feed in judging]
-    meter = SqnrMeter(before_squashing(goal.program), rows, threads=goal.threads)
+    # A softmax that is cut off tells where the classes are.
+    axes = class_axes(goal.program)
+    meter = SqnrMeter(before_squashing(goal.program), rows, threads=goal.threads, axes=axes)
     return _Fold(goal.fit(fitting, fitting), meter)
 
 
@@ -284,9 +288,14 @@ def smaller_program(
     quantized.source = fit.rescaling(way.recipe).program
     if way.recipe.rescale != recipe.rescale:
         way.note = " ".join(filter(None, [way.note, _rescaling_note(fit.rescaling(way.recipe), way.trials)]))
+    way.note = " ".join(filter(None, [fit.pruned(way.recipe).sentence, way.note]))
     # What the climb chose has been judged; what was asked for may have been taken as it is.
     asked = recipe.observer == way.recipe.observer != PLAIN.observer and not made_up
     judged = observer_doubts(goal, few or spread(feeds, JUDGED), way.recipe) if asked else []
+    if level.samples and not made_up and len(few) >= HOLD_OUT:
+        judged += dynamic_advice(
+            goal.program, way.recipe, lambda one: _numbered_fold(goal, few, 0).scores(one)
+        )
     return Smaller(quantized, fit.calibration(way.recipe), way, judged)
 
 
@@ -302,8 +311,19 @@ def _rescaling_note(made: Rescaling[Any], trials: Sequence[Trial]) -> str:
     )
 
 
+def _step(count: int, most: int) -> int:
+    """The distance of those that are kept of so many."""
+    step = 1
+    while -(-count // step) > most:
+        step *= 2
+    return step
+
+
 def spread(feeds: Iterable[Feed], most: int) -> list[Feed]:
     """At most so many feeds, evenly spread, without knowing how many will come."""
+    if isinstance(feeds, CoreFeeds) and (count := feeds.count) is not None:
+        # As below, but what is not wanted is not read.
+        return [*feeds.some(range(0, count, _step(count, max(most, 1))))]
     kept: list[Feed] = []
     step = 1
     for number, feed in enumerate(feeds):

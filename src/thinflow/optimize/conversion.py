@@ -26,6 +26,7 @@ from thinflow.optimize.numeric_check import CALLS, check_calls, check_model, req
 from thinflow.optimize.samples import samples_for
 from thinflow.optimize.source_proof import prove_beside_source
 from thinflow.rewrite.runner import Result
+from thinflow.typing import Progress
 
 
 @brief_repr
@@ -103,6 +104,10 @@ def write_float_tflite(graph: Graph, path: str, *, strict: bool = False) -> Conv
     return Converter(LiteRTMaker(), graph, path, strict=strict).convert()
 
 
+_STEPS = 3
+"""Of a conversion, for those who watch it."""
+
+
 @dataclass
 class Converter(Generic[M]):
     """Converts a graph for one runtime into a file.
@@ -115,6 +120,7 @@ class Converter(Generic[M]):
         strict: refuse to write a part.
         verify: run the file before it takes its name.
         is_as_opened: whether the graph is what was opened, and not changed by anybody since.
+        progress: called with (done, total, label).
     """
 
     maker: ModelMaker[M, Any]
@@ -124,13 +130,16 @@ class Converter(Generic[M]):
     strict: bool = False
     verify: bool = True
     is_as_opened: bool = True
+    progress: Progress | None = None
 
     def convert(self) -> Conversion:
         """Write the model that answers as the graph does, its open batch fixed if it has to be."""
+        self._tell(0, "transform")
         optimized = float_graph(self.graph, verify=self.verify, runtime=self.maker.order)
         graph, lower = optimized.graph, self.maker.lower
         # Inference of ONNX needs ranks: the first made-up sample has them.
         samples = samples_for(graph, None, limit=1) if self.maker.needs_ranks else None
+        self._tell(1, "write in the runtime's words")
         model = lower(graph, samples)
         require_states(model.core)
         missing = self.maker.missing()
@@ -139,7 +148,9 @@ class Converter(Generic[M]):
             proof = f"not run: {missing}" if self.verify else NOT_VERIFIED
             if self.verify and (beside := self.beside_source()):
                 proof = f"{proof}; {beside}"
+            self._tell(_STEPS, "done")
             return self._conversion(model, optimized, size, proof)
+        self._tell(2, "run the file beside the graph")
         try:
             proven = self._write_proven(model)
         # What an open batch was refused for may go through with a fixed one, which is tried once.
@@ -148,9 +159,14 @@ class Converter(Generic[M]):
                 raise
             model = lower(graph, samples, fixed=error.problem)
             proven = self._write_proven(model)
+        self._tell(_STEPS, "done")
         made = self._conversion(model, optimized, *proven)
         made.whole_fits = ".onnx" if self._fits_onnx(model, graph) else ""
         return made
+
+    def _tell(self, done: int, label: str) -> None:
+        if self.progress is not None:
+            self.progress(done, _STEPS, label)
 
     def _path(self, model: M) -> str:
         """The path of the file to write: a part has another name.

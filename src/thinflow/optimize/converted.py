@@ -17,6 +17,7 @@ from thinflow.interpreter import Plan
 from thinflow.ir.graph import Value
 from thinflow.ir.ledger import Entry
 from thinflow.optimize.batch_sizes import HasShape, batch_note, is_open, takes_batches
+from thinflow.optimize.calibration_parts import CoreParts
 from thinflow.optimize.core import Core
 from thinflow.optimize.coverage import Coverage, coverage_of
 from thinflow.optimize.samples import Samples
@@ -114,13 +115,30 @@ class CoreFeeds:
             # samples.
             yield dict(zip(names, self._core.before(feed), strict=True))
 
+    def some(self, numbers: Sequence[int]) -> list[dict[str, Array]]:
+        """Those of some numbers, rising."""
+        assert isinstance(self._samples, Samples)
+        return list(CoreFeeds(self._core, list(self._samples.some(numbers))))
+
+    @property
+    def parted(self) -> CoreParts | None:
+        """The samples as workers look at them; None where this process does."""
+        workers = self._samples.workers if isinstance(self._samples, Samples) else None
+        if workers is None or not workers.is_open or not isinstance(self._samples, Samples):
+            return None
+        return CoreParts(self._core, self._samples, workers)
+
     def place(self, number: int) -> str:
         """The file of a sample, or its number."""
         return self._samples.place(number) if isinstance(self._samples, Samples) else f"sample {number}"
 
+    @property
+    def count(self) -> int | None:
+        """Of samples; None if nobody knows."""
+        return self._samples.count if isinstance(self._samples, Samples) else None
+
     def __len__(self) -> int:
-        count = self._samples.count if isinstance(self._samples, Samples) else None
-        if count is None:
+        if (count := self.count) is None:
             raise TypeError("the number of samples is not known")
         return count
 

@@ -158,6 +158,11 @@ def _way_out(obstacle: Obstacle | None) -> str:
     return "" if obstacle is None or "text" not in obstacle.why else ", text included"
 
 
+def whole(core: Core) -> Coverage:
+    """The coverage of a core's graph by a file that holds all of it, the core and what is around it."""
+    return Coverage(WHOLE, "TensorFlow", {}, outputs=len(core.graph.outputs))
+
+
 def coverage_of(core: Core) -> Coverage:
     """The coverage of its graph by a core."""
     wanted = core.graph.outputs

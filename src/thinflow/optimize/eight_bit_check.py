@@ -19,9 +19,8 @@ from thinflow.compare.differences import difference
 from thinflow.engines._child import run_file
 from thinflow.errors import VerificationError
 from thinflow.interpreter import Plan
-from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.types import FLOAT, QINT32, dtype
+from thinflow.ir.types import FLOAT, QINT32
 from thinflow.lower.lowering import needed_nodes
 from thinflow.lower.onnx.convert import lower_graph as onnx_lower_graph
 from thinflow.lower.tflite.convert import lower_graph
@@ -29,6 +28,7 @@ from thinflow.lower.tflite.quantized_context import takes_quantized
 from thinflow.onnx.writer import to_bytes as onnx_to_bytes
 from thinflow.ops import registry
 from thinflow.ops.random import Random
+from thinflow.optimize.layer_by_layer import cut_at
 from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
 
@@ -149,7 +149,7 @@ def _answers(
     graph: Graph, question: _Question, feeds: Mapping[Value, Array], engine: str, timeout_seconds: float
 ) -> dict[Value, Array]:
     """The engine's results for the values that each op is fed."""
-    cut, twins = _cut(graph, feeds)
+    cut, twins = cut_at(graph, feeds)
     asked = [*question.codes, *question.numbers]
     outputs = [cut.node(v.node.name).output(v.port) for v in asked]
     fed = [twins[v] for v in feeds]
@@ -189,19 +189,6 @@ def _is_on_the_way(value: Value) -> bool:
     # A Requantize that a QuantizedBiasAdd alone reads is fused with it; fed in between, the fused op would
     # not be the one tested.
     return value.node.op == "Requantize" and [n.op for n in value.readers] == ["QuantizedBiasAdd"]
-
-
-def _cut(graph: Graph, feeds: Mapping[Value, Array]) -> tuple[Graph, dict[Value, Value]]:
-    """A copy in which these values are fed to whoever reads them; and what is fed, by value of the graph."""
-    cut = graph.clone()
-    twins: dict[Value, Value] = {}
-    for value, array in feeds.items():
-        old = cut.node(value.node.name).output(value.port)
-        attrs: dict[str, Attr] = {"dtype": value.dtype or dtype(array.dtype), "shape": ShapeAttr(array.shape)}
-        twin = cut.add("Placeholder", name=cut.unique_name(f"{value.node.name}/given"), attrs=attrs)
-        old.replace_uses(twin.output())
-        twins[value] = twin.output()
-    return cut, twins
 
 
 def _allowed(node: Node, own: QuantParams, grids: Mapping[Value, QuantParams]) -> int:

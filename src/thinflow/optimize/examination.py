@@ -144,11 +144,7 @@ def _numbers(count: int | None, most: int) -> list[int]:
 
 def _chosen(model: ConvertedModel[Any], samples: Samples, numbers: Sequence[int]) -> list[dict[str, Array]]:
     """The samples of some numbers, as the model takes them."""
-    wanted = set(numbers)
-    picked = (
-        feed for number, feed in enumerate(islice(samples, max(wanted, default=-1) + 1)) if number in wanted
-    )
-    return list(model.feeds(list(picked)))
+    return list(model.feeds(list(samples.some(numbers))))
 
 
 def extremes(program: Program | OnnxProgram, feeds: Sequence[Feed]) -> Extremes:

@@ -15,7 +15,7 @@ from thinflow.ir.interface import without_states
 from thinflow.load.frozen import AUTO, FREEZE, source_notes
 from thinflow.optimize.advice import graph_next_steps, next_steps, settled_notes, warnings_for
 from thinflow.optimize.examination import attach, examine
-from thinflow.optimize.float_graph import reopened
+from thinflow.optimize.grounds import litert_ground, onnx_ground, running_model
 from thinflow.optimize.job_inputs import (
     JobInputs,
     JobOptions,
@@ -29,26 +29,30 @@ from thinflow.optimize.job_inputs import (
     write_graph,
     write_pages,
 )
-from thinflow.optimize.ladder.climber import Ground, climbed
-from thinflow.optimize.ladder.plot import svg
+from thinflow.optimize.ladder.climber import LadderInterrupted, climbed
+from thinflow.optimize.ladder.ground import Ground
+from thinflow.optimize.ladder.plot import save_unfinished, svg
 from thinflow.optimize.ladder.result import Ladder
 from thinflow.optimize.litert import FloatModel, LiteRTMaker
 from thinflow.optimize.maker import M, ModelPair, Q
 from thinflow.optimize.numeric_check import StateNotKept, check_calls, check_model, require_states
-from thinflow.optimize.onnx import OnnxMaker, OnnxModel, require_onnx
+from thinflow.optimize.onnx import OnnxModel, require_onnx
 from thinflow.optimize.optimized_graph import OptimizedGraph, optimized_graph
+from thinflow.optimize.quality import Quality
+from thinflow.optimize.quality_page import Shown, shown_of
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
 from thinflow.optimize.recipe_options import recipe_notes, save_recipe
 from thinflow.optimize.report import GraphReport, OptimizeReport
-from thinflow.optimize.samples import rebind
+from thinflow.optimize.samples import class_names_of
 from thinflow.optimize.trial_runs import (
+    FirstSample,
     first_sample,
-    reaches_core,
+    profiled,
     require_ours,
     require_runnable,
-    require_running,
     timed,
 )
+from thinflow.pages.shell import why_no_pages
 
 LiteRTPair = ModelPair[FloatModel, QuantizedModel]
 OnnxPair = ModelPair[OnnxModel, OnnxQuantizedModel]
@@ -113,20 +117,6 @@ def _run(job: JobInputs) -> OptimizeReport | GraphReport:
     return _report_on_models(optimized, litert, difference, onnx, no_onnx)
 
 
-def running_model(optimized: OptimizedGraph) -> FloatModel:
-    """The float model of what LiteRT can hold of a graph; it was tried where that may fail.
-
-    Raises:
-        UnsupportedOp: LiteRT can run nothing of it, or nothing here can compute what it is fed.
-    """
-    model = LiteRTMaker().open_or_fixed(optimized.graph, optimized.calibration)
-    unknown = optimized.unknown
-    if unknown is not None and not reaches_core(model, optimized.calibration):
-        raise UnsupportedOp("nothing here knows an op that it begins with", unknown.where, unknown.hint)
-    require_running(model, optimized.calibration)
-    return model
-
-
 def _require_stateless(job: JobInputs, error: ThinflowError) -> None:
     """Say of a failure that it may be due to the state that is kept.
 
@@ -151,15 +141,7 @@ def _litert_pair(optimized: OptimizedGraph, model: FloatModel) -> LiteRTPair:
     job = optimized.job
     given = (job.data, optimized.calibration)
     found = examine(model, job.graph, given, optimized.evaluation, job.options.chosen_recipe)
-    ground = Ground(
-        LiteRTMaker,
-        model,
-        job,
-        optimized.calibration,
-        optimized.evaluation,
-        end_to_end=optimized.unknown is None,
-    )
-    pair = _pair(ground)
+    pair = _pair(litert_ground(optimized, model))
     attach(pair.quantized, found)
     return pair
 
@@ -169,7 +151,11 @@ def _pair(ground: Ground[M, Q]) -> ModelPair[M, Q]:
     options, effort = ground.job.options, ground.job.options.opened.effort
     maker = ground.make(effort)
     if options.budget is not None:
-        return climbed(ground, options.schemes(maker.schemes), effort, options.budget)
+        try:
+            return climbed(ground, options.schemes(maker.schemes), effort, options.budget)
+        except LadderInterrupted as stopped:
+            save_unfinished(ground.job.folder, ground.original.path, options.budget, stopped)
+            raise
     return maker.pair(
         ground.model,
         ground.original,
@@ -187,27 +173,12 @@ def _onnx(optimized: OptimizedGraph) -> tuple[OnnxPair | None, str]:
     if not options.onnx:
         return None, ""
     try:
-        return _onnx_pair(optimized), ""
+        return _pair(onnx_ground(optimized)), ""
     except ThinflowError as error:  # the models for LiteRT are made, whatever happens here
         require_ours(error, optimized.job.data)
         if options.strict:
             raise
         return None, f"no ONNX models were written: {error.message}"
-
-
-def _onnx_pair(optimized: OptimizedGraph) -> OnnxPair:
-    """The float model, proven, and the smaller one for ONNX Runtime, judged."""
-    job = optimized.job
-    # LiteRT's model fixed the batch where it had to; ONNX's may keep it.
-    graph = reopened(job.graph, optimized.graph)
-    calibration = rebind(job.data, job.graph, graph)
-    # One object stands for "judged on the samples that it was calibrated with".
-    evaluation = calibration if job.tested is job.data else rebind(job.tested, job.graph, graph)
-    plain = OnnxMaker().open_or_fixed(graph, calibration)
-    check_model(plain, calibration)
-    return _pair(
-        Ground(lambda effort: OnnxMaker(effort=effort), plain, job, calibration, evaluation, end_to_end=True)
-    )
 
 
 def _report_on_models(
@@ -226,9 +197,10 @@ def _report_on_models(
     if onnx is not None:
         files |= onnx.write(job.folder, job.stem)
     files |= _write_ladders(job, litert.ladder, onnx)
-    latency, unmeasured = _timed_models(job, files, litert, onnx)
+    feeds = _fed(job, files, litert, onnx)
+    latency, unmeasured = timed(job, list(_raced(files).values()), feeds)
     settled = settled_notes(job.graph.inputs, core, job.data)
-    failures = [why for why in (no_onnx, unmeasured) if why]
+    failures = [why for why in (no_onnx, unmeasured, left_out_page()) if why]
     foreign = recipe_notes(job.options.opened.file, job.graph)
     report = OptimizeReport(
         **_common(optimized, litert.quantized),
@@ -254,6 +226,8 @@ def _report_on_models(
         ladder=litert.ladder,
         onnx=onnx,
         coverage=litert.plain.coverage,
+        profiles=profiled(job, latency, [files["fp32"], files["int8"]], feeds),
+        shown=shown_samples(job, litert.qualities),
         left={"LiteRT": litert.plain.left} | ({} if onnx is None else {"ONNX": onnx.plain.left}),
     )
     report.next_steps = next_steps(report, optimized)
@@ -295,6 +269,7 @@ def _report_on_graph(
     files |= page_files(job.folder, with_recipe=False)
     latency, unmeasured = _timed_graph(optimized, files, model) if runs else (None, "")
     found = (*(() if model is None else model.batch_notes), optimized.restored.note, unmeasured)
+    found += (left_out_page(),)
     report = GraphReport(
         **_common(optimized),
         files=files,
@@ -335,17 +310,18 @@ def _write_graph(optimized: OptimizedGraph) -> dict[str, Path]:
     return write_graph(optimized.restored.graph, optimized.job.folder, optimized.job.stem)
 
 
-def _timed_models(
-    job: JobInputs, files: Mapping[str, Path], litert: LiteRTPair, onnx: OnnxPair | None
-) -> tuple[BenchmarkReport | None, str]:
-    """The models side by side if that was chosen; or None, and why nothing was timed."""
-    # Models for runtimes alone are raced: the .pb runs in the interpreter.
-    models = {role: path for role, path in model_files(files).items() if role != "fp32_pb"}
+def _raced(files: Mapping[str, Path]) -> dict[str, Path]:
+    """The models for runtimes, by role: the .pb runs in the interpreter."""
+    return {role: path for role, path in model_files(files).items() if role != "fp32_pb"}
+
+
+def _fed(job: JobInputs, files: Mapping[str, Path], litert: LiteRTPair, onnx: OnnxPair | None) -> FirstSample:
+    """What each of the models is fed when it is timed."""
     cores = {
         path: onnx.plain.core if onnx is not None and role.startswith("onnx") else litert.plain.core
-        for role, path in models.items()
+        for role, path in _raced(files).items()
     }
-    return timed(job, list(models.values()), first_sample(job, cores))
+    return first_sample(job, cores)
 
 
 def _timed_graph(
@@ -360,3 +336,18 @@ def _timed_graph(
         return timed(job, before | {"after": optimized.restored.graph}, feeds, memory=False)
     feeds = first_sample(job, {files["fp32"]: model.core}, ["before"])
     return timed(job, before | {"after": files["fp32"]}, feeds, memory=False)
+
+
+def left_out_page() -> str:
+    """A warning where the page cannot be written; "" where it can."""
+    why = why_no_pages()
+    return f"report.html was left out: {why}" if why else ""
+
+
+def shown_samples(job: JobInputs, qualities: Mapping[str, Quality]) -> Shown:
+    """What the samples look like whose answers are told, unless they were made up."""
+    tested = job.tested
+    if tested.synthetic:
+        return Shown()
+    judged = [one for quality in qualities.values() for one in quality.told]
+    return shown_of(judged, tested, tested.place, class_names_of(job.graph, job.options.labels))

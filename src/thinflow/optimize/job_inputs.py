@@ -13,6 +13,7 @@ from thinflow.analysis.summary import Summary, summarize
 from thinflow.errors import GraphError, ParameterError, WriteError
 from thinflow.formats import graphdef
 from thinflow.formats.files import write_file
+from thinflow.interpreter.turns import turns_of
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph
@@ -22,13 +23,16 @@ from thinflow.load.graphs import load_for_inference
 from thinflow.ops.traits import Trait, has
 from thinflow.optimize.ladder.budget import Amount, Budget, budget_of, drop_of
 from thinflow.optimize.ladder.held_out import held_out
-from thinflow.optimize.quantized_sources import prove_and_free
 from thinflow.optimize.recipe_options import OpenedRecipe, opened_recipe
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples
-from thinflow.optimize.source_proof import note_proof
+from thinflow.optimize.source_proof import note_proof, prove_and_free
+from thinflow.pages.shell import why_no_pages
 from thinflow.quantize.recipe import Recipe, chosen_recipe
 from thinflow.typing import FilePath, Progress
 
+UNFINISHED_PAGE = "report_interrupted.html"
+"""The page of a run that was interrupted. `report.html` stays that of the last one that was finished, whose
+models are still there."""
 AUTO_SCHEME = "auto"
 """Of all schemes, the one that a budget chooses."""
 
@@ -52,6 +56,7 @@ class JobOptions(SampleOptions):
     max_size: Amount | None = None
     max_latency: Amount | None = None
     max_ram: Amount | None = None
+    target: str | None = None
     measure: bool = True
     seconds: float = 4.0
     verify: bool = True
@@ -103,10 +108,12 @@ class JobOptions(SampleOptions):
     @cached_property
     def budget(self) -> Budget | None:
         bounds = (self.max_size, self.max_latency, self.max_ram)
-        found = budget_of(self.max_drop, *bounds)
+        found = budget_of(self.max_drop, *bounds, self.target)
         # A recipe leaves nothing to look for: a drop alone is what the verdict goes by.
         wants_drop = self.max_drop is not None and self.recipe is None
-        is_wanted = wants_drop or self.scheme == AUTO_SCHEME or any(b is not None for b in bounds)
+        is_wanted = (
+            wants_drop or self.scheme == AUTO_SCHEME or any(b is not None for b in (*bounds, self.target))
+        )
         return found if is_wanted else None
 
     @property
@@ -145,6 +152,8 @@ class JobInputs:
         folder: for the results; made when there are some.
         options: how to do it.
         opened_with: options of `load`, for commands to try next; names as text.
+        source: path of the model; "" if it came from memory.
+        state, unkept: as for `open_inputs`.
     """
 
     graph: Graph
@@ -155,6 +164,9 @@ class JobInputs:
     folder: Path
     options: JobOptions
     opened_with: Mapping[str, Any]
+    source: str = ""
+    state: str = AUTO
+    unkept: str = ""
 
     @property
     def stem(self) -> str:
@@ -188,7 +200,7 @@ def open_inputs(
     if unkept:
         tell_unkept(graph, unkept)
     # Of a copy: inference for the summary writes shapes into the graph.
-    summary = summarize(graph.clone(), options.shapes)
+    summary = summarize(graph.clone(), options.shapes, turns_of)
     may_differ = isinstance(source, Graph)
     is_proven = prove_and_free(graph, verify=options.verify, may_differ=may_differ)
     data, tested = both_samples(graph, options)
@@ -200,7 +212,10 @@ def open_inputs(
         data, tested = held_out(data)
     # Commands of other kinds take no layouts.
     opened = {key: value for key, value in options.opening.items() if not key.endswith("_layout")}
-    return JobInputs(graph, settings, summary, data, tested, folder, options, {**named, **opened})
+    path = "" if isinstance(source, Graph) else os.fspath(source)
+    return JobInputs(
+        graph, settings, summary, data, tested, folder, options, {**named, **opened}, path, state, unkept
+    )
 
 
 def _require_frozen(graph: Graph) -> None:
@@ -226,6 +241,8 @@ class Report(Protocol):
     def json_text(self) -> str: ...
 
     def markdown(self) -> str: ...
+
+    def save_html(self, path: FilePath) -> int: ...
 
 
 def checked_folder(out_dir: str | os.PathLike[str]) -> Path:
@@ -266,19 +283,25 @@ _PAGES = (".svg", ".toml")
 
 
 def page_files(folder: Path, *, with_recipe: bool = True) -> dict[str, Path]:
-    """The files of a report, by role; with the recipe of a smaller model, where there is one."""
+    """The files of a report, by role: the page where it can be written, the recipe of a smaller model."""
     pages = {"json": folder / "report.json", "markdown": folder / "report.md"}
+    pages |= {} if why_no_pages() else {"html": folder / "report.html"}
     return pages | {"recipe": folder / "recipe.toml"} if with_recipe else pages
 
 
 def write_pages(report: Report) -> None:
-    """Write what a report says for machines and for people.
+    """Write what a report says for machines and for people, as text and as a page to look at.
+
+    The page of a run that was interrupted before goes: what it told is outdated.
 
     Raises:
         WriteError: it cannot be written.
     """
     write_file(report.files["json"], [report.json_text().encode()])
     write_file(report.files["markdown"], [report.markdown().encode()])
+    if "html" in report.files:
+        report.save_html(report.files["html"])
+    (report.files["json"].parent / UNFINISHED_PAGE).unlink(missing_ok=True)
 
 
 def model_files(files: Mapping[str, Path]) -> dict[str, Path]:

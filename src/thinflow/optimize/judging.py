@@ -12,11 +12,12 @@ from thinflow.errors import FeedError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import counterparts, without_states
 from thinflow.optimize.answers_ahead import answers_ahead
-from thinflow.optimize.converted import ConvertedModel
+from thinflow.optimize.converted import ConvertedModel, RuntimeModel
+from thinflow.optimize.detections import places_of
 from thinflow.optimize.quality import Quality, QualityMeter, is_ranked
 from thinflow.optimize.quantized import SmallerModel
 from thinflow.optimize.samples import Samples, as_declared
-from thinflow.optimize.sqnr import logits_meter
+from thinflow.optimize.sqnr import LogitsMeter, logits_meter
 from thinflow.typing import Array, Progress
 
 _INTERPRETED, _AT_ITS_ENDS = "the part with the rest interpreted", "the part at its own ends"
@@ -75,7 +76,6 @@ def compare_models(
         # In a child process: a crash of the runtime would take this one along.
         first = [model.core.before(feed) for feed in islice(samples, 1)]
         run_file(content, model.engine, first, threads=threads, name=f"the {name} model")
-    runtimes = {name: model.open(content, threads=threads) for name, content in contents.items()}
     core = model.core
     judged = original if end_to_end else core.graph
     read = original.outputs if end_to_end else core.outputs
@@ -83,10 +83,13 @@ def compare_models(
     matches = counterparts(core.graph.inputs, judged.inputs, judged)
     fed = dict(zip(core.graph.inputs, matches, strict=True))
     meters: dict[str, QualityMeter] = {}
-    logits = {
+    measured = {
         name: logits_meter(model.program, one.quantized.program, core.states, threads=threads)
         for name, one in (smaller or {}).items()
     }
+    logits = {name: meter for name, meter in measured.items() if meter is not None}
+    runtimes = _opened(model, contents, logits, threads)
+    ran = dict.fromkeys([*runtimes.values(), *(meter.before for meter in logits.values())])
     # States are handed on to the next call, and are no answers of this one.
     shown = [i for i, v in enumerate(read) if v in without_states(judged, read)]
     kept = KeptAnswers(0) if kept is None else kept
@@ -100,27 +103,46 @@ def compare_models(
     for number, (feed, computed) in enumerate(answers_ahead(judged, read, ends, feeds)):
         before = kept.of(number, computed)
         arrays = core.before(feed)
+        found = {runtime: runtime.run(arrays) for runtime in ran}
         for name, runtime in runtimes.items():
-            results = runtime.run(arrays)
+            # Behind the outputs may come logits.
+            results = found[runtime][: len(core.outputs)]
             after = core.after(results, feed) if end_to_end else results
             if name not in meters:
                 # Only the first answers tell whether there is a vector of scores.
-                meters[name] = QualityMeter(samples.labels, ranked=_is_ranked(read, before, samples))
+                meters[name] = QualityMeter(
+                    samples.labels,
+                    ranked=_is_ranked(read, before, samples),
+                    places=places_of([read[i] for i in shown], [before[i] for i in shown]),
+                )
             meters[name].add([before[i] for i in shown], [after[i] for i in shown])
-        for meter in filter(None, logits.values()):
-            meter.add(arrays)
+        for meter in logits.values():
+            meter.add(found[meter.before], found[meter.after])
         if progress is not None:
             progress(number + 1, samples.count or 0, "comparing answers")
     if contents and not meters:
         raise FeedError("there are no samples to judge on", hint="give at least one")
     qualities = {name: one.result() for name, one in meters.items()}
     for name, quality in qualities.items():
-        found = logits.get(name)
-        quality.logits = None if found is None else found.score
+        quality.logits = logits[name].score if name in logits else None
         quality.outputs = tuple(read[i].name for i in shown)
         if model.coverage.is_part:
             quality.part = _INTERPRETED if end_to_end else _AT_ITS_ENDS
     return qualities
+
+
+def _opened(
+    model: ConvertedModel[Any],
+    contents: Mapping[str, bytes],
+    logits: Mapping[str, LogitsMeter[Any]],
+    threads: int,
+) -> dict[str, RuntimeModel]:
+    """The models by name; those that meters of logits have open are the same, so that each runs once."""
+    found = {}
+    for name, content in contents.items():
+        before = next((meter.before for meter in logits.values() if content is model.content), None)
+        found[name] = logits[name].after if name in logits else before or model.open(content, threads=threads)
+    return found
 
 
 def _is_ranked(values: Sequence[Value], outputs: Sequence[Array], samples: Samples) -> bool:

@@ -28,11 +28,11 @@ from thinflow.optimize.quantized import OnnxQuantizedModel, SmallerModel
 from thinflow.optimize.samples import Samples, samples_for
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.int8 import quantize_int8
-from thinflow.quantize.placement import UNSEEN
+from thinflow.quantize.placement import KEPT, UNSEEN
 from thinflow.quantize.prepare import prepare
 from thinflow.quantize.qdq import quantize_qdq
 from thinflow.quantize.qdq_ends import with_integer_ends
-from thinflow.quantize.ranges import KEPT, Range
+from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import QdqOptions, Quantized, Recipe
 from thinflow.quantize.trained import before_clamps, spread, without_fake_quants
 from thinflow.quantize.unsigned import as_unsigned, has_shifted_weights

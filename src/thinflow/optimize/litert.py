@@ -88,18 +88,16 @@ class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
 
     Attributes:
         effort: how much is tried to make a smaller model better, see `climb.EFFORTS`.
-        recurrent: what LSTMs become, see `lower_graph`.
     """
 
     effort: str = "default"
-    recurrent: str = "auto"
 
     order, suffix = "litert", ".tflite"
     schemes = tuple(SCHEMES)
     roles, names = ("fp32", "int8"), ("float", "int8")
 
     def lower(self, graph: Graph, samples: Samples | None = None, *, fixed: str = "") -> FloatModel:
-        return float_model(graph, samples, fixed=fixed, recurrent=self.recurrent)
+        return float_model(graph, samples, fixed=fixed)
 
     def open_or_fixed(self, graph: Graph, samples: Samples) -> FloatModel:
         """As for every runtime; sizes beyond the batch that nobody knows, as samples are made up too, stay
@@ -113,6 +111,7 @@ class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
     def quantize(
         self, model: FloatModel, samples: Samples, recipe: Recipe, *, progress: Progress | None = None
     ) -> QuantizedModel:
+        model = _with_its_recurrent_form(model, samples, recipe)
         made = quantized_model(model, samples, recipe=recipe, effort=self.effort, progress=progress)
         return checked_batch(model, made, samples)
 
@@ -148,6 +147,22 @@ class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
         if model.core.states:
             quantized.warnings.append(_drift(model, quantized, evaluation))
         return made
+
+
+def recurrent_form(recipe: Recipe) -> str:
+    """What LSTMs become on the way to a recipe's model, see `lower_graph`.
+
+    A loop hands over floats; LiteRT's own op has a form in integers, whether or not it is faster.
+    """
+    return "fused" if recipe.scheme == "int8" and not recipe.leaves("recurrent") else "auto"
+
+
+def _with_its_recurrent_form(model: FloatModel, samples: Samples, recipe: Recipe) -> FloatModel:
+    """The float model that a recipe's is made from: lowered anew where loops may become LSTMs in integers."""
+    form = recurrent_form(recipe)
+    if form == "auto" or not any(o.code == "WHILE" for o in model.program.subgraphs[0].operators):
+        return model
+    return float_model(model.core.graph, samples, fixed=model.fixed, settle=False, recurrent=form)
 
 
 def float_model(

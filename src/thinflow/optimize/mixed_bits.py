@@ -6,20 +6,21 @@ those with the most noise for each byte, as long as they fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from thinflow.ir.types import DType
 from thinflow.onnx import program as onnx
 from thinflow.optimize.sqnr import SqnrMeter, before_squashing
 from thinflow.program.model import Operator
 from thinflow.quantize.fit import Fit
 from thinflow.quantize.macs import main_block
+from thinflow.quantize.onnx_unpacking import unpacked
 from thinflow.quantize.products import Product, products
 from thinflow.quantize.recipe import Recipe, names_of
-from thinflow.quantize.rounding import Grid
 from thinflow.quantize.schemes import quantize_program
 from thinflow.quantize.simulate import dequantized
 from thinflow.quantize.small_weights import INT4
@@ -82,21 +83,18 @@ def _in_four_bits(program: P, recipe: Recipe) -> Iterator[tuple[Product, Array]]
     for product in products(program):
         new = made.made.get(product.operator)
         number = product.operator.inputs.index(product.weights)
-        unpacking = None if new is None else producers.get(new.inputs[number])
-        if unpacking is not None and unpacking.inputs[0].dtype is INT4 and names_of(product.operator):
-            yield product, _unpacked(unpacking)
+        found = None if new is None else _unpacked(new.inputs[number], producers)
+        if found is not None and found[0] is INT4 and names_of(product.operator):
+            yield product, found[1]
 
 
-def _unpacked(operator: Operator[Any]) -> Array:
-    """What DEQUANTIZE or DequantizeLinear makes of constants."""
-    stored, *others = operator.reads()
-    if operator.code == "DEQUANTIZE":
-        return dequantized(stored.array(), stored.quantization)
-    axis, size = (operator.options.get(name) for name in ("axis", "block_size"))
-    block = None if axis is None or not size else (axis, size)
-    scales = others[0].array()
-    grid = Grid(scales if block else scales.reshape(-1), axis, block=block)
-    return grid.real(stored.array()).astype(np.float32)
+def _unpacked(wide: Any, producers: Mapping[Any, Operator[Any]]) -> tuple[DType, Array] | None:
+    """The type that weights are stored in, and the numbers that are made of them; None for stored floats."""
+    writer = producers.get(wide)
+    if writer is None or writer.code != "DEQUANTIZE":
+        return unpacked(wide, cast("Any", producers))
+    (stored,) = writer.reads()
+    return stored.dtype, dequantized(stored.array(), stored.quantization)
 
 
 def _with_weights(program: P, product: Product, data: Array) -> P:

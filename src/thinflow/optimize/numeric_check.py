@@ -155,6 +155,12 @@ def farthest(
     worst = 0.0
     for value, answer in zip(core.outputs if values is None else values, found, strict=True):
         a = expected[value]
+        if not a.size and answer.shape != a.shape:
+            raise VerificationError(
+                f"'{value.name}' is empty for inputs of this size, {list(a.shape)},"
+                f" which {model.runtime} cannot give",
+                hint="a window of a pool or convolution does not fit into its input: choose larger sizes",
+            )
         b = unwrap_angles(value, a, model.as_expected(answer, a))
         both = (valid_detections(array, value, counts) for array in (a, b))
         apart = difference(*both, least_size=size_of(value))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from thinflow.errors import VerificationError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.notebook import text_html
 from thinflow.optimize.chance import CHANCE, difference_interval, split_chance, tail_chance, wilson
+from thinflow.optimize.detections import Detections, Found, Places, found
+from thinflow.optimize.exact_sum import ExactSum
 from thinflow.typing import Array
 
 # Finite, since JSON has no infinity and margins cannot be added to one. No rounding comes near it: the 24
@@ -83,6 +86,51 @@ def _score(expected: Array, found: Array, axis: int) -> Score:
     return Score(signal, noise, int(same.sum()), same.size)
 
 
+class Judged(NamedTuple):
+    """The answers to one sample, as places in a row of scores.
+
+    Attributes:
+        number: of the sample.
+        before, after: of the original and of the candidate.
+        label: the right one; None if nobody knows.
+    """
+
+    number: int
+    before: int
+    after: int
+    label: int | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        """True if the candidate's answer is wrong or, where nobody knows what is right, another one."""
+        return self.after != (self.before if self.label is None else self.label)
+
+    @property
+    def is_lost(self) -> bool:
+        """True if the original alone is right; or if nobody knows, and the answers differ."""
+        return self.is_wrong and self.before != self.after and self.label in (None, self.before)
+
+    @property
+    def kind(self) -> str:
+        """Of which so many are kept: lost, wrong, gained, right."""
+        right = "right" if self.before == self.after else "gained"
+        return "lost" if self.is_lost else "wrong" if self.is_wrong else right
+
+    @property
+    def mistake(self) -> tuple[int, int]:
+        """What was taken for what."""
+        return (self.before if self.label is None else self.label, self.after)
+
+
+_FEW_WORST = 10
+_COUNTED = (
+    *("samples", "same_answer", "correct", "correct_before", "worst_samples", "lost", "gained"),
+    *("not_finite", "is_exact"),
+)
+_FEW_WRONG, _FEW_RIGHT = 12, 6
+"""Samples whose answers are kept to be shown: of those that are wrong and of those that are not."""
+
+
 @brief_repr
 @dataclass
 class Quality:
@@ -104,6 +152,8 @@ class Quality:
         taken: of one model alone, what was taken from its file: labels, how pixels are scaled.
         logits: of what stands before a last softmax or sigmoid, beside the float model of the same runtime;
             None where no output is such, or this is that model.
+        judged: the answers to some of the samples, in order: those lost, gained, wrong, and others.
+        detections: the boxes that a detector found; None for other models.
     """
 
     samples: int = 0
@@ -121,6 +171,13 @@ class Quality:
     is_exact: bool = False
     taken: str = ""
     logits: Score | None = None
+    judged: list[Judged] = field(default_factory=list, repr=False, compare=False)
+    detections: Detections | None = field(default=None, compare=False)
+
+    @property
+    def told(self) -> list[Judged | Found]:
+        """What is known of single samples."""
+        return [*self.judged, *(self.detections.judged if self.detections is not None else ())]
 
     @property
     def accuracy(self) -> float | None:
@@ -214,6 +271,9 @@ class Quality:
             text += ", which may be chance" if self.may_be_chance else ""
         elif self.is_exact:
             text, detailed = f"equal outputs on {self.same_answer} of {count}", False
+        elif (boxes := self.detections) is not None and boxes.before and not self.part:
+            others = boxes.after - boxes.same
+            text = f"{boxes.same} of {boxes.before} boxes found again and {others} others on {count}"
         elif self.same_answer is not None and not self.part:
             which = f" in '{self.outputs[0]}'" if len(self.outputs) > 1 else ""
             text = f"same top answer{which} on {self.same_answer} of {count}"
@@ -240,27 +300,38 @@ def decibels(value: float) -> str:
 class QualityMeter:
     """Collects answers sample by sample; memory does not grow with their number.
 
+    Meters of parts of the samples can be merged, in order: the result is that of one meter, bit for bit.
+
     Args:
         labels: class number per sample, or None.
         ranked: whether the first output is a vector of scores, so that there is a top answer.
+        places: where a detector's boxes are among the outputs; None for other models.
     """
 
-    def __init__(self, labels: Sequence[int] | None = None, *, ranked: bool = True) -> None:
+    def __init__(
+        self, labels: Sequence[int] | None = None, *, ranked: bool = True, places: Places | None = None
+    ) -> None:
         self.labels = labels
         self.ranked = ranked
-        self._quality = Quality()
-        self._signal = 0.0
-        self._noise = 0.0
+        self.places = places
+        self._quality = Quality(detections=None if places is None else Detections())
+        self._signal = ExactSum()
+        self._noise = ExactSum()
         self._largest_value = 0.0
         self._largest_gap = 0.0
 
-    def add(self, before: Sequence[Array], after: Sequence[Array]) -> None:
+    def add(self, before: Sequence[Array], after: Sequence[Array], label: int | None = None) -> None:
         """One sample: the original's outputs and the candidate's.
+
+        Args:
+            label: of the sample; default: the one that was given before.
 
         Raises:
             VerificationError: they have other sizes.
         """
         number = self._quality.samples
+        if label is None and self.labels is not None:
+            label = self.labels[number]
         self._quality.samples += 1
         is_lost = False
         for a, b in zip(before, after, strict=True):
@@ -277,14 +348,16 @@ class QualityMeter:
             finite = judged & np.isfinite(other)
             is_lost = is_lost or not np.array_equal(judged, finite)
             gap = wide[finite] - other[finite]
-            self._signal += float(np.square(wide[finite]).sum())
-            self._noise += float(np.square(gap).sum())
+            self._signal.add(float(np.square(wide[finite]).sum()))
+            self._noise.add(float(np.square(gap).sum()))
             self._largest_value = max(self._largest_value, float(np.abs(wide[finite]).max(initial=0.0)))
             self._largest_gap = max(self._largest_gap, float(np.abs(gap).max(initial=0.0)))
+        # Also where scores are ranked: which box is the best tells nothing of the others.
+        if self.places is not None and self._quality.detections is not None:
+            self._quality.detections.add(found(number, self.places, before, after))
         if is_lost:
-            # No number of good answers outweighs one that is none.
             self._quality.not_finite += 1
-            self._noise = self._largest_gap = math.inf
+            self._largest_gap = math.inf
         if before and not any(a.dtype.kind == "f" for a in before):
             # Such as the number of a class: nothing between right and wrong.
             self._quality.is_exact = True
@@ -292,29 +365,83 @@ class QualityMeter:
             self._count(number, is_same=is_same)
         elif self.ranked:
             # The first output alone is ranked: others may be boxes or counts.
-            self._rank(number, _top(before[0]), _top(after[0]))
+            self._rank(Judged(number, top_answer(before[0]), top_answer(after[0]), label))
 
-    def _rank(self, number: int, before: int, after: int) -> None:
-        quality = self._quality
+    def _rank(self, one: Judged) -> None:
+        quality, (number, before, after, label) = self._quality, one
         self._count(number, is_same=before == after)
-        if self.labels is not None:
-            label = self.labels[number]
+        self._remember(one)
+        if label is not None:
             quality.correct = (quality.correct or 0) + (after == label)
             quality.correct_before = (quality.correct_before or 0) + (before == label)
             quality.lost += before == label != after
             quality.gained += after == label != before
 
+    def _remember(self, one: Judged) -> None:
+        kept = [other for other in self._quality.judged if other.kind == one.kind]
+        # A list of all would grow with the samples.
+        if len(kept) < (_FEW_WRONG if one.is_wrong else _FEW_RIGHT):
+            self._quality.judged.append(one)
+        elif one.is_wrong:
+            # Files come class by class: the first mistakes would all be the same one.
+            often, count = Counter(other.mistake for other in kept).most_common(1)[0]
+            if count > 1 + sum(other.mistake == one.mistake for other in kept):
+                self._quality.judged.remove([other for other in kept if other.mistake == often][-1])
+                self._quality.judged.append(one)
+
     def _count(self, number: int, *, is_same: bool) -> None:
         quality = self._quality
         quality.same_answer = (quality.same_answer or 0) + is_same
         # Examples to look at: a list of all would grow with the samples.
-        if not is_same and len(quality.worst_samples) < 10:
+        if not is_same and len(quality.worst_samples) < _FEW_WORST:
             quality.worst_samples.append(number)
+
+    def merge(self, later: QualityMeter) -> None:
+        """All that another meter has seen, of the samples that come next; neither looks for boxes."""
+        ours, theirs = self._quality, later._quality
+        for one in theirs.judged:
+            self._remember(one._replace(number=one.number + ours.samples))
+        shifted = [number + ours.samples for number in theirs.worst_samples]
+        ours.worst_samples = [*ours.worst_samples, *shifted][:_FEW_WORST]
+        for name in ("samples", "lost", "gained", "not_finite"):
+            setattr(ours, name, getattr(ours, name) + getattr(theirs, name))
+        for name in ("same_answer", "correct", "correct_before"):
+            counted = [n for n in (getattr(ours, name), getattr(theirs, name)) if n is not None]
+            setattr(ours, name, sum(counted) if counted else None)
+        ours.is_exact = ours.is_exact or theirs.is_exact
+        self._signal.merge(later._signal)
+        self._noise.merge(later._noise)
+        self._largest_value = max(self._largest_value, later._largest_value)
+        self._largest_gap = max(self._largest_gap, later._largest_gap)
+
+    def state(self) -> dict[str, Any]:
+        """All that it knows, as JSON holds it."""
+        quality = self._quality
+        return {
+            "counts": {name: getattr(quality, name) for name in _COUNTED},
+            "judged": [list(one) for one in quality.judged],
+            "sums": [str(self._signal), str(self._noise)],
+            "largest": [self._largest_value, self._largest_gap],
+        }
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> QualityMeter:
+        """The meter whose state this is."""
+        meter = cls()
+        for name in _COUNTED:
+            setattr(meter._quality, name, state["counts"][name])
+        for one in state["judged"]:
+            meter._remember(Judged(*one))
+        meter._signal, meter._noise = map(ExactSum, state["sums"])
+        meter._largest_value, meter._largest_gap = state["largest"]
+        return meter
 
     def result(self) -> Quality:
         """The sums so far."""
         quality = self._quality
-        quality.sqnr_db = _decibels_of(self._signal, self._noise)
+        # No number of good answers outweighs one that is none.
+        noise = math.inf if quality.not_finite else self._noise.total
+        quality.sqnr_db = _decibels_of(self._signal.total, noise)
         if self._largest_value:
             quality.largest = self._largest_gap / self._largest_value
         else:
@@ -331,7 +458,7 @@ def _decibels_of(signal: float, noise: float) -> float:
     return 10 * math.log10(ratio) if ratio else -math.inf
 
 
-def _top(scores: Array) -> int:
+def top_answer(scores: Array) -> int:
     """The place of the largest score; -1, which is no label, if some are NaN and there is no order."""
     # argmax would name the first NaN, which may even be the right answer.
     return -1 if bool(np.isnan(scores).any()) else int(np.argmax(scores))

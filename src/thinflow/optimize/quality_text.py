@@ -10,7 +10,7 @@ from thinflow.optimize.quality import Quality, decibels, finite_decibels
 
 def quality_lines(quality: Quality) -> list[str]:
     """What was counted and measured, each with what other samples of the same kind may give (95 %)."""
-    counted = [*_right_answers(quality), *_same_answers(quality)]
+    counted = [*_right_answers(quality), *_same_answers(quality), *_same_boxes(quality)]
     # What holds no floats has no noise.
     return counted if quality.is_exact else [*counted, _noise(quality)]
 
@@ -24,6 +24,7 @@ def quality_data(quality: Quality) -> dict[str, Any]:
         of_logits = {"sqnr_db": finite_decibels(logits.sqnr_db), "same_answer": same, "of": logits.tops}
     return {
         "logits": of_logits,
+        "detections": None if quality.detections is None else quality.detections.data(),
         "lost": quality.lost,
         "gained": quality.gained,
         "chance": quality.chance,
@@ -62,6 +63,17 @@ def _same_answers(quality: Quality) -> list[str]:
     what = "equal outputs" if quality.is_exact else "same top answer"
     share = _percent(100 * same / quality.samples)
     return [f"{what}: {same} of {quality.samples}, {share} ({_span(quality.intervals['same_answer'])})"]
+
+
+def _same_boxes(quality: Quality) -> list[str]:
+    found = quality.detections
+    if found is None or found.interval is None:
+        return []
+    share = _percent(100 * found.same / found.before)
+    return [
+        f"same boxes: {found.same} of {found.before}, {share} ({_span(found.interval)}), with a mean"
+        f" overlap (IoU) of {found.overlap:.2f}; {found.after - found.same} others"
+    ]
 
 
 def _noise(quality: Quality) -> str:

@@ -14,6 +14,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.load.frozen import opening_notes, source_notes
 from thinflow.load.graphs import load_for_inference
+from thinflow.optimize.coverage import whole
 from thinflow.optimize.examination import attach, examine
 from thinflow.optimize.float_graph import float_graph, reopened
 from thinflow.optimize.judging import compare_models
@@ -23,9 +24,11 @@ from thinflow.optimize.maker import M, ModelMaker, Q
 from thinflow.optimize.onnx import OnnxMaker
 from thinflow.optimize.optimized_graph import picture_warnings
 from thinflow.optimize.quality import Quality, decibels, finite_decibels
+from thinflow.optimize.quality_page import Shown, shown_of
 from thinflow.optimize.quality_text import quality_data, quality_lines
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel, SmallerModel
-from thinflow.optimize.quantized_sources import prove_and_free
+from thinflow.optimize.quantized_graph import SUFFIXES as GRAPHS
+from thinflow.optimize.quantized_page import quantize_document
 from thinflow.optimize.recipe_options import (
     OpenedRecipe,
     opened_recipe,
@@ -33,11 +36,14 @@ from thinflow.optimize.recipe_options import (
     save_recipe,
     with_choices,
 )
-from thinflow.optimize.samples import SampleOptions, Samples, both_samples, doubts_of, rebind
+from thinflow.optimize.recurrent_advice import without_samples
+from thinflow.optimize.samples import SampleOptions, Samples, both_samples, class_names_of, doubts_of, rebind
 from thinflow.optimize.sensitivity import sensitivity
-from thinflow.optimize.source_proof import note_proof
+from thinflow.optimize.source_proof import note_proof, prove_and_free
+from thinflow.pages.shell import require_pages, save_document
 from thinflow.quantize.onnx_weights import least_opset
 from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe, chosen_recipe
+from thinflow.quantize.shares import reading_matrices
 from thinflow.typing import FilePath, Progress
 
 ONNX_ONLY = ("opset", "external_data", "activations", "reduce_range")
@@ -57,6 +63,7 @@ class QuantizeOptions(SampleOptions):
         sensitivity: also measure what each layer loses alone, see `sensitivity`.
         opset, external_data, activations, reduce_range: of ONNX models; see `OnnxMaker` and `QdqOptions`.
         strict: refuse to make a part.
+        html: a file for a page to look at.
         progress: called with (done, total, label).
         names: how to open the model, as for `load`.
     """
@@ -71,6 +78,7 @@ class QuantizeOptions(SampleOptions):
     activations: str | None = None
     reduce_range: bool | None = None
     strict: bool = False
+    html: FilePath | None = None
     progress: Progress | None = None
     names: Mapping[str, Any] = field(default_factory=dict)
 
@@ -113,10 +121,7 @@ class QuantizeOptions(SampleOptions):
         wrong = next((name for name in ONNX_ONLY if getattr(self, name) is not None), None)
         if wrong is not None:
             raise ParameterError(f"{wrong} goes with {kind} only", hint=hint)
-        recipe = self.chosen()
-        # A loop hands over floats; LiteRT's own op has a form in integers, whether or not it is faster.
-        in_integers = recipe.scheme == "int8" and not recipe.leaves("recurrent")
-        return LiteRTMaker(self.opened.effort, "fused" if in_integers else "auto")
+        return LiteRTMaker(self.opened.effort)
 
 
 @dataclass(frozen=True)
@@ -226,9 +231,10 @@ def quantize_onnx(source: Any, options: QuantizeOptions) -> OnnxQuantizedModel:
 
 
 def quantize_to_file(source: Any, path: str | os.PathLike[str], options: QuantizeOptions) -> dict[str, Any]:
-    """Write a smaller .tflite or .onnx; its size, its quality beside the graph, and warnings.
+    """Write a smaller .tflite, .onnx, .c or .pb; its size, its quality beside the graph, and warnings.
 
-    A part of the model is written under another name: small.tflite becomes small_part.tflite.
+    A .pb is the whole graph, in which FakeQuants round as the .tflite does. Of the others a part of the model
+    is written under another name: small.tflite becomes small_part.tflite.
 
     Args:
         source: path or Graph.
@@ -244,9 +250,10 @@ def quantize_to_file(source: Any, path: str | os.PathLike[str], options: Quantiz
     if name.endswith(".onnx"):
         return _quantize_to_file(source, name, options.for_onnx(), options)
     maker = options.for_litert(".onnx files", "end the output's name in .onnx")
-    if not name.endswith(".tflite"):
+    if not name.endswith((".tflite", ".c", *GRAPHS)):
         raise ParameterError(
-            f"{name}: a quantized model is a .tflite or .onnx file", hint="end the name in .tflite or .onnx"
+            f"{name}: a quantized model is a .tflite, .onnx, .c or .pb file",
+            hint="end the name in .tflite, .onnx, .c or .pb",
         )
     return _quantize_to_file(source, name, maker, options)
 
@@ -256,8 +263,12 @@ def _quantize_to_file(
 ) -> dict[str, Any]:
     """The account of the file that a maker made; see `quantize_to_file`."""
     options.chosen()
+    if options.html is not None:
+        require_pages()
     inputs = _opened(source, maker.order, options)
-    model, made = _quantized(maker, inputs, options)
+    is_graph = path.endswith(GRAPHS)
+    # What LiteRT cannot hold stays around it in a graph.
+    model, made = _quantized(maker, inputs, replace(options, strict=options.strict and not is_graph))
     contents, progress = {"smaller": made.comparable}, options.progress
     quality = compare_models(
         model, contents, inputs.original, inputs.judges, progress=progress, smaller={"smaller": made}
@@ -266,12 +277,31 @@ def _quantize_to_file(
     losses = []
     if options.sensitivity and isinstance(model, FloatModel):
         losses = sensitivity(model, inputs.calibration, recipe=made.way.recipe, progress=progress)
-    size = maker.write(made, made.coverage.path(path), check=maker.open_file)
-    return {
+    if is_graph:
+        made.coverage = whole(made.core)
+    where = made.coverage.path(path)
+    if isinstance(made, QuantizedModel) and not path.endswith(".tflite"):
+        # Run beside LiteRT on its way to the disk, and no file of LiteRT's to open.
+        size = made.save(where)
+    else:
+        size = maker.write(made, where, check=maker.open_file)
+    account = {
         **_account(inputs, made, quality, options.chosen(), path, size),
         "trials": [asdict(trial) for trial in made.way.trials],
         "sensitivity": [asdict(loss) for loss in losses],
     }
+    if options.html is not None:
+        shown = _shown(inputs, quality, options)
+        save_document(quantize_document(account, inputs.original.path, made, quality, shown), options.html)
+    return account
+
+
+def _shown(inputs: _Inputs, quality: Quality, options: QuantizeOptions) -> Shown:
+    """What the samples look like whose answers are told, unless they were made up."""
+    tested = inputs.tested
+    if tested.synthetic:
+        return Shown()
+    return shown_of(quality.told, tested, tested.place, class_names_of(inputs.original, options.labels))
 
 
 def _account(
@@ -287,7 +317,11 @@ def _account(
     data, coverage = inputs.data, made.coverage
     name = coverage.path(path)
     made_up = data.synthetic and bool(made.quantized.measured)
-    note = ["the ranges fit made-up inputs; give real samples with --calibration"] if made_up else []
+    # What stays float matters most where it has weights.
+    matrices = reading_matrices(made.quantized.program)
+    ranges = "the ranges fit made-up inputs; give real samples with --calibration"
+    source = made.quantized.source
+    note = [ranges + ("" if source is None else without_samples(source))] if made_up else []
     return {
         "path": name,
         "partial": coverage.is_part,
@@ -310,7 +344,7 @@ def _account(
         "noise_by_layer": made.layers.data(),
         "float_operators": [
             [o.code, o.origin, why]
-            for o, why in sorted(made.quantized.float_operators, key=lambda pair: not _has_matrix(pair[0]))
+            for o, why in sorted(made.quantized.float_operators, key=lambda pair: pair[0] not in matrices)
         ],
         "warnings": [
             *opening_notes(inputs.original),
@@ -320,11 +354,6 @@ def _account(
             *made.warnings,
         ],
     }
-
-
-def _has_matrix(operator: Any) -> bool:
-    """True for an operator with weights, which matters most where it stays float."""
-    return any(t.is_constant and len(t.shape or ()) > 1 for t in operator.reads())
 
 
 def observer_named(text: str) -> tuple[str, dict[str, float]]:

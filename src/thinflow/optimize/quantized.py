@@ -151,7 +151,8 @@ class QuantizedModel(SmallerModel[Program]):
         return to_bytes(with_float_borders(self.quantized.program, self.core.states))
 
     def save(self, path: str | os.PathLike[str]) -> int:
-        """Write a .tflite file, or an .onnx made from the same graph and samples; the bytes written.
+        """Write a .tflite file, a .c of the same operators, a .pb or .pbtxt that rounds as they do, or an
+        .onnx made from the same graph and samples; the bytes written.
 
         Raises:
             WriteError: the name ends otherwise, or it cannot be written.
@@ -161,9 +162,21 @@ class QuantizedModel(SmallerModel[Program]):
         name = os.fspath(path)
         if name.endswith(".onnx") and self.for_onnx is not None:
             return self.for_onnx().save(path)
-        if not name.endswith(".tflite"):
-            raise WriteError("this is a LiteRT model", name, hint="name it .tflite")
+        if name.endswith((".pb", ".pbtxt")):
+            # Imported late: few want such a file.
+            from thinflow.optimize.quantized_graph import save_quantized_graph
+
+            return save_quantized_graph(self.core, self.way.recipe, self.comparable, path)
+        if not name.endswith((".tflite", ".c")):
+            raise WriteError("this is a LiteRT model", name, hint="name it .tflite, .c or .pb")
         require_name(self.coverage, path)
+        if name.endswith(".c"):
+            # Imported late: it needs engines that others do not.
+            from thinflow.lower.c.options import Options
+            from thinflow.optimize.c_conversion import convert_to_c
+            from thinflow.tflite.reader import read_program
+
+            return convert_to_c(read_program(self.content), path, Options()).size_bytes
         return write_file(path, [self.content])
 
 

@@ -14,12 +14,15 @@ from thinflow.ir.notebook import markdown_html
 from thinflow.optimize.quality import Quality, finite_decibels
 from thinflow.optimize.quality_text import quality_data
 from thinflow.optimize.quantized import SmallerModel
+from thinflow.optimize.report_page import job_document
 from thinflow.optimize.report_text import lines_of, markdown_of
 from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, ratio_of, speed_data, verdict_of
+from thinflow.pages.report import ReportDocument
+from thinflow.pages.shell import Paged
 from thinflow.rewrite.runner import Result
 
 
-class _Report(JobResults):
+class _Report(JobResults, Paged):
     """Every text that is made of the results."""
 
     @property
@@ -44,6 +47,10 @@ class _Report(JobResults):
     def lines(self) -> list[str]:
         """Lines that the command prints: the verdict first, the next command last."""
         return lines_of(self)
+
+    def document(self) -> ReportDocument:
+        """What `report.html` shows, block by block."""
+        return job_document(self, self.data())
 
     def markdown(self) -> str:
         """The report for people, what `report.md` holds."""
@@ -78,6 +85,8 @@ class OptimizeReport(PairResults, _Report):
         misses_budget: whether what is shipped does not keep it.
         onnx: the models for ONNX Runtime, if they were asked for; with a `ladder` of their own.
         coverage: how much of the graph the LiteRT models hold.
+        profiles: times of the operators of both LiteRT models; empty if they were not measured.
+        shown: what some of the samples look like, those that were answered wrongly among them.
     """
 
 
@@ -181,7 +190,8 @@ def _pair_quality(pair: PairResults) -> dict[str, Any]:
 
 def _pair_speed(pair: PairResults) -> dict[str, Any]:
     ratio = ratio_of(pair)
-    return {"speedup": None if ratio is None else ratio.value, "speed": speed_data(pair)}
+    speed = {"speedup": None if ratio is None else ratio.value, "speed": speed_data(pair)}
+    return speed | {"profiles": [found.data() for found in pair.profiles]}
 
 
 def _quality(quality: Quality) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.analysis.summary import short_number
 from thinflow.bench.rows import pipes
 from thinflow.errors.plain_text import markdown, markdown_code
+from thinflow.ir.brief import short_number
 from thinflow.ir.ledger import Entry, reasons
 from thinflow.optimize.ladder.result import aligned
 from thinflow.optimize.layer_errors import chart

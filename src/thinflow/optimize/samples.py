@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from thinflow.analysis.interface import is_class_scores
 from thinflow.analysis.shapes import declared_spec
 from thinflow.analysis.training_mode import inference_setting
+from thinflow.cluster.workers import Workers
+from thinflow.datasets.calibration import dataset_feeds, is_dataset
 from thinflow.errors import FeedError, ParameterError
 from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import counterparts, states_of, without_states
-from thinflow.ir.types import STRING, DType, TensorSpec, dtype
+from thinflow.ir.types import STRING, DType, TensorSpec
 from thinflow.optimize.class_labels import checked_labels
 from thinflow.optimize.stated_usage import labels_of, scaling_of, usage_of
+from thinflow.quantize.feed_parts import FeedPart, RenamedPart, in_float_type, some_of
 from thinflow.quantize.feeds import Feeds, open_feeds
 from thinflow.quantize.finite_samples import finite_feeds
 from thinflow.quantize.sample_files import Scaling
 from thinflow.synthetic import synthetic_feeds
 from thinflow.typing import Array
+
+T = TypeVar("T")
 
 # Made-up samples show no real ranges, however many there are; few are quick.
 SYNTHETIC_SAMPLES = 20
@@ -47,6 +53,10 @@ class Samples:
         doubts: sentences on samples that were left out.
         places: file or number of each sample, where known.
         loudest: number of the sample with the largest number in an input, where known.
+        part: numbers of samples, rising -> these by names of the inputs, for another process; None where
+            only a walk gives them.
+        named: a value of the graph by its name; goes with `part`.
+        workers: that look at them for ranges; None for this process.
     """
 
     walk: Callable[[], Iterator[dict[Value, Array]]]
@@ -61,13 +71,54 @@ class Samples:
     doubts: Sequence[str] = ()
     places: Sequence[str] = ()
     loudest: int | None = None
+    part: Callable[[Sequence[int]], FeedPart] | None = None
+    named: Callable[[str], Value] | None = None
+    workers: Workers | None = None
 
     def __iter__(self) -> Iterator[dict[Value, Array]]:
         return self.walk()
 
+    def some(self, numbers: Sequence[int]) -> Iterator[dict[Value, Array]]:
+        """Those of some numbers, rising; others are not even read where that is possible."""
+        if self.part is None or self.named is None:
+            wanted = set(numbers)
+            few = islice(self, max(wanted, default=-1) + 1)
+            return (feed for number, feed in enumerate(few) if number in wanted)
+        named = self.named
+        return ({named(name): array for name, array in feed.items()} for feed in self.part(numbers))
+
+    def taken(self, is_taken: Callable[[int], bool], note: str = "") -> Samples:
+        """Those whose number is taken, with all that is known of them.
+
+        Args:
+            note: in words; default: that of all.
+        """
+
+        def walk() -> Iterator[dict[Value, Array]]:
+            return (feed for number, feed in enumerate(self) if is_taken(number))
+
+        numbers = None if self.count is None else [n for n in range(self.count) if is_taken(n)]
+        loudest = self.loudest
+        is_there = numbers is not None and loudest is not None and is_taken(loudest)
+        return replace(
+            self,
+            walk=walk,
+            count=None if numbers is None else len(numbers),
+            labels=_taken(self.labels, is_taken),
+            given_labels=_taken(self.given_labels, is_taken),
+            places=_taken(self.places, is_taken) or [],
+            loudest=sum(map(is_taken, range(loudest or 0))) if is_there else None,
+            part=None if numbers is None else some_of(self.part, numbers),
+            note=note or self.note,
+        )
+
     def place(self, number: int) -> str:
         """The file of a sample, or its number where it comes from."""
         return self.places[number] if number < len(self.places) else f"sample {number}"
+
+
+def _taken(items: Sequence[T] | None, is_taken: Callable[[int], bool]) -> list[T] | None:
+    return None if items is None else [item for number, item in enumerate(items) if is_taken(number)]
 
 
 def samples_for(
@@ -108,9 +159,11 @@ def _samples_for(
         # A generator anew for each walk, from the same seed: the same numbers every time.
         return Samples(lambda: synthetic_feeds(inputs, number), number, True, note=note)
     specs = {v.name: one_sample(declared_spec(v)) for v in inputs}
-    stated = None if scaling is not None else scaling_of(usage_of(graph), specs)
-    scaling = scaling or stated
-    feeds, doubts = finite_feeds(open_feeds(source, specs, scaling=scaling, limit=limit))
+    is_left = scaling is None or scaling.keeps_range
+    stated = scaling_of(usage_of(graph), specs) if is_left else None
+    scaling = stated if scaling is None else scaling.settled(stated)
+    feeds, odd_files = _opened(source, specs, scaling, limit)
+    feeds, doubts = finite_feeds(feeds)
     first = graph.outputs[0] if graph.outputs else None
     labels, odd = checked_labels(
         feeds.labels,
@@ -138,10 +191,21 @@ def _samples_for(
         given_labels=feeds.labels,
         scaling=used,
         unscaled=pictures and scaling is None,
-        doubts=[*doubts, *odd],
+        doubts=[*odd_files, *doubts, *odd],
         places=[feeds.place(number) for number in range(count or 0)],
         loudest=feeds.loudest,
+        part=feeds.part,
+        named=graph.value,
     )
+
+
+def _opened(
+    source: Any, specs: Mapping[str, TensorSpec], scaling: Scaling | None, limit: int | None
+) -> tuple[Feeds, list[str]]:
+    """The samples of a source, and sentences on those that cannot be read."""
+    if isinstance(source, str | os.PathLike) and is_dataset(os.fspath(source)):
+        return dataset_feeds(os.fspath(source), specs, scaling, limit)
+    return open_feeds(source, specs, scaling=scaling, limit=limit), []
 
 
 def _is_float(spec: TensorSpec) -> bool:
@@ -170,6 +234,7 @@ class SampleOptions:
             model.
         samples: use so many samples only.
         scaling: of pictures, for float inputs.
+        workers: that look at the samples for ranges; None for this process.
     """
 
     calibration: Any = None
@@ -177,6 +242,7 @@ class SampleOptions:
     labels: str | os.PathLike[str] | Sequence[str] | None = None
     samples: int | None = None
     scaling: Scaling | None = None
+    workers: Workers | None = None
 
 
 def both_samples(graph: Graph, options: SampleOptions) -> tuple[Samples, Samples]:
@@ -190,7 +256,7 @@ def both_samples(graph: Graph, options: SampleOptions) -> tuple[Samples, Samples
     open_source = partial(
         samples_for, graph, scaling=options.scaling, limit=options.samples, class_names=names
     )
-    data = open_source(options.calibration)
+    data = replace(open_source(options.calibration), workers=options.workers)
     return data, data if options.test is None else open_source(options.test)
 
 
@@ -218,10 +284,17 @@ def _require_shapes(graph: Graph) -> None:
 
 
 def one_sample(spec: TensorSpec) -> TensorSpec:
-    """The spec of one sample: a batch of one where the batch is open."""
-    if spec.shape and spec.shape[0] is None:
+    """The spec of one sample: a batch of one where the batch is open.
+
+    [?,?,3] may be one picture of any size, or rows of three numbers in a batch: which, the samples tell.
+    """
+    if spec.shape and spec.shape[0] is None and not _may_be_picture(spec.shape):
         return TensorSpec(spec.dtype, (1, *spec.shape[1:]))
     return spec
+
+
+def _may_be_picture(shape: Sequence[int | None]) -> bool:
+    return len(shape) == 3 and shape[1] is None and shape[2] == 3
 
 
 def _length(feeds: Feeds) -> int | None:
@@ -234,11 +307,8 @@ def _length(feeds: Feeds) -> int | None:
 
 def as_declared(value: Value, array: Array) -> Array:
     """An input in the type that its placeholder says, where both are floats: runtimes lack some of them."""
-    element = value.node.get("dtype")
     # The pipeline may have widened bfloat16 or half inputs: each graph is fed its own type.
-    if not isinstance(element, DType) or not element.is_floating or dtype(array.dtype) is element:
-        return array
-    return array.astype(element.numpy()) if dtype(array.dtype).is_floating else array
+    return in_float_type(array, _wanted(value))
 
 
 def with_states(samples: Samples, graph: Graph) -> Samples:
@@ -256,7 +326,8 @@ def with_states(samples: Samples, graph: Graph) -> Samples:
             yield whole
             held = dict(zip(held, plan.run(whole), strict=True))
 
-    return replace(samples, walk=walk)
+    # What a sample holds depends on those before it.
+    return replace(samples, walk=walk, part=None)
 
 
 def rebind(samples: Samples, old: Graph, new: Graph) -> Samples:
@@ -267,10 +338,22 @@ def rebind(samples: Samples, old: Graph, new: Graph) -> Samples:
         for feed in samples:
             yield {to: as_declared(to, feed[value]) for value, to in pairs}
 
-    return replace(samples, walk=walk)
+    return replace(samples, walk=walk, part=_renamed(samples.part, pairs), named=new.value)
 
 
-def _read_class_names(labels: str | os.PathLike[str] | Sequence[str] | None) -> list[str] | None:
+def _renamed(
+    inner: Callable[[Sequence[int]], FeedPart] | None, pairs: Sequence[tuple[Value, Value]]
+) -> Callable[[Sequence[int]], FeedPart] | None:
+    names = tuple((value.name, to.name, _wanted(to)) for value, to in pairs)
+    return None if inner is None else lambda numbers: RenamedPart(inner(numbers), names)
+
+
+def _wanted(value: Value) -> str:
+    element = value.node.get("dtype")
+    return element.name if isinstance(element, DType) and element.is_floating else ""
+
+
+def read_class_names(labels: str | os.PathLike[str] | Sequence[str] | None) -> list[str] | None:
     """Class names from a file with one per line, or as given."""
     if labels is None:
         return None
@@ -321,4 +404,4 @@ def class_names_for(
     labels: str | os.PathLike[str] | Sequence[str] | None,
 ) -> list[str] | None:
     """Class names as given; else from a labels file beside the model, None if there is none."""
-    return _read_class_names(labels if labels is not None else _labels_beside(path, output))
+    return read_class_names(labels if labels is not None else _labels_beside(path, output))

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from thinflow.analysis.precision import usual_tolerance
-from thinflow.compare.beside_source import Apart, Made, apart_from_source
 from thinflow.compare.side_by_side import FLOAT_GAP
 from thinflow.engines._child import TIMEOUT_SECONDS
 from thinflow.errors import ThinflowError, VerificationError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import without_states
 from thinflow.load.frozen import SOURCE
+from thinflow.optimize.beside_source import Apart, Made, apart_from_source
 from thinflow.optimize.eight_bit_check import is_repeatable
 from thinflow.optimize.numeric_check import CALLS, CODES_TOLERANCE, detection_counts
 from thinflow.optimize.samples import Samples, samples_for
+from thinflow.transforms.quantized.grids import kept_grids, make_ends_float
 from thinflow.typing import Array
 
 _RUNS = 2
@@ -76,6 +77,8 @@ def prove_beside_source(
             limit,
             timeout_seconds,
             made_up=samples is None or samples.synthetic,
+            # A graph that was changed may well have other layers.
+            by_layer=source.has_codes and not may_differ,
         )
     except ThinflowError as error:
         return SourceProof(f"was not compared with {source.name} itself: {_short(error.problem)}")
@@ -122,18 +125,50 @@ def _agreement(graph: Graph, apart: Apart) -> str:
     source = graph.source
     assert source is not None
     calls = f" over {apart.calls} calls in a row" if apart.in_a_row else ""
-    return (
+    layers = "" if apart.layers is None else apart.layers.sentence
+    agreement = (
         f"agrees with {source.name} itself in {source.runtime}{calls},"
         f" largest relative difference {apart.relative:.2g}"
     )
+    return f"{agreement}; {layers}" if layers else agreement
 
 
 def _disagreement(graph: Graph, apart: Apart) -> str:
     source = graph.source
     assert source is not None
     gap, first = apart.found, apart.first
+    wrong = None if apart.layers is None else apart.layers.wrong
+    if wrong is not None:
+        whose = f"{source.name} itself in {source.runtime}"
+        told = f"computes '{wrong.name}' ({wrong.op}) otherwise than {whose}: {wrong.problem}"
+        return f"{told}; the layer was fed with the file's own tensors"
     where = f"'{apart.output}'{list(gap.index)}: {gap.after} and not {gap.before}"
     told = f"gives other answers than {source.name} itself in {source.runtime}, at {where}"
     if first is None:
         return f"{told} (relative difference {apart.relative:.2g})"
     return f"{told}; the first tensor that differs is '{first.name}' ({first.op}), by {first.relative:.2g}"
+
+
+def prove_and_free(graph: Graph, *, verify: bool = True, may_differ: bool = False) -> bool:
+    """Let a graph of a quantized file take and give real numbers, once it is proven beside the file.
+
+    The ranges of its values stay, and count as such that training chose. Samples are then of real numbers,
+    as those of any other model.
+
+    Args:
+        graph: edited.
+        verify: whether to prove it.
+        may_differ: as for `prove_beside_source`.
+
+    Returns:
+        True if it was of a quantized file, and needs no other proof.
+    """
+    if not kept_grids(graph):
+        return False
+    if verify:
+        note_proof(graph, None, may_differ=may_differ)
+    ends = make_ends_float(graph)
+    if graph.source is not None and (ends.inputs or ends.outputs):
+        told = (*graph.source.assumed, "codes of inputs and outputs are float32 from here on")
+        graph.source = replace(graph.source, assumed=told)
+    return True

@@ -14,13 +14,14 @@ from thinflow.engines import litert, onnxruntime
 from thinflow.ir.interface import State
 from thinflow.onnx import program as onnx
 from thinflow.onnx.writer import to_bytes as onnx_to_bytes
+from thinflow.optimize.class_axes import channel_axis
 from thinflow.optimize.converted import RuntimeModel
 from thinflow.optimize.quality import Score, score_of
 from thinflow.optimize.quantized import with_float_borders
 from thinflow.program.model import Operator
 from thinflow.quantize.kernels import Kernels
 from thinflow.quantize.macs import kernels_of, main_block
-from thinflow.quantize.parts import part_for
+from thinflow.quantize.parts import part_for, with_further_outputs
 from thinflow.tflite import model as tflite
 from thinflow.tflite.writer import to_bytes as tflite_to_bytes
 from thinflow.typing import Array
@@ -76,20 +77,49 @@ def _size(shape: Sequence[int | None]) -> int:
     return math.prod(n or 1 for n in shape)
 
 
+def beside_logits(program: P) -> tuple[P, list[int]]:
+    """The program with its logits as outputs behind its own, and the number of each own output's logits.
+
+    One run gives both. An output that nothing squashes has its own number.
+    """
+    outputs, logits = _outputs(program), _outputs(before_squashing(program))
+    own = {tensor: number for number, tensor in reversed([*enumerate(outputs)])}
+    further: dict[Any, int] = {}
+    numbers = []
+    for number, (given, before) in enumerate(zip(outputs, logits, strict=True)):
+        if before is given:
+            numbers.append(number)
+        elif before in own:  # it is handed out already
+            numbers.append(own[before])
+        else:
+            numbers.append(further.setdefault(before, len(outputs) + len(further)))
+    return with_further_outputs(program, further), numbers
+
+
 class LogitsMeter(Generic[P]):
     """Measures the logits of a smaller program beside those of the float one, sample by sample; memory does
     not grow with their number. See `logits_meter`.
+
+    Attributes:
+        before, after: the float model and the smaller one, which give their logits behind their outputs.
+        score: of what was counted so far.
     """
 
-    def __init__(self, before: RuntimeModel, after: RuntimeModel, shown: Mapping[int, int]) -> None:
-        self._models, self._shown = (before, after), shown
+    def __init__(
+        self,
+        models: tuple[RuntimeModel, RuntimeModel],
+        numbers: tuple[Sequence[int], Sequence[int]],
+        shown: Mapping[int, int],
+    ) -> None:
+        self.before, self.after = models
+        self._numbers, self._shown = numbers, shown
         self.score = Score()
 
-    def add(self, arrays: Inputs) -> None:
-        """Count one sample."""
-        before, after = (model.run(arrays) for model in self._models)
+    def add(self, before: Sequence[Array], after: Sequence[Array]) -> None:
+        """Count all that both models gave for one sample."""
         for number, axis in self._shown.items():
-            self.score = self.score.plus(score_of([before[number]], [after[number]], [axis]))
+            one, other = (at[number] for at in self._numbers)
+            self.score = self.score.plus(score_of([before[one]], [after[other]], [axis]))
 
 
 def logits_meter(
@@ -101,22 +131,28 @@ def logits_meter(
         program: the float one.
         states: that both hand on; they are no answers.
     """
-    shorter, smallest = before_squashing(program), before_squashing(smaller)
-    pairs = ((program, shorter), (smaller, smallest))
-    cut = [[a is not b for a, b in zip(*map(_outputs, pair), strict=True)] for pair in pairs]
+    (both, at), (both_smaller, at_smaller) = beside_logits(program), beside_logits(smaller)
+    cut = [[number != i for i, number in enumerate(numbers)] for numbers in (at, at_smaller)]
     if cut[0] != cut[1] or not any(cut[0]):
         return None
     handed = {s.output.name for s in states}
-    named = enumerate(zip(_outputs(program), _class_axes(program), strict=True))
+    named = enumerate(zip(_outputs(program), class_axes(program), strict=True))
     shown = {number: axis for number, (tensor, axis) in named if tensor.name not in handed}
-    return LogitsMeter(_opened(shorter, threads), _opened(smallest, threads, states), shown)
+    models = _opened(both, threads), _opened(both_smaller, threads, states)
+    return LogitsMeter(models, (at, at_smaller), shown)
 
 
-def _class_axes(program: tflite.Program | onnx.Program) -> list[int]:
-    """The axis of each output's logits that a softmax goes along: the last one, unless it says otherwise."""
+def class_axes(program: P) -> list[int]:
+    """The axis of the classes in each output's logits: that of a softmax which says it, else of channels."""
     producers, kernels = main_block(program).producers(), kernels_of(program)
     makers = [_source(producers, kernels, tensor)[1] for tensor in _outputs(program)]
-    return [-1 if maker is None else int(maker.options.get("axis", -1)) for maker in makers]
+    shorter = before_squashing(program)
+    return [
+        int(maker.options["axis"])
+        if maker is not None and maker.code.upper() in _SQUASHING and "axis" in maker.options
+        else channel_axis(shorter, logits)
+        for maker, logits in zip(makers, _outputs(shorter), strict=True)
+    ]
 
 
 def _outputs(program: tflite.Program | onnx.Program) -> list[Any]:
@@ -129,10 +165,19 @@ class SqnrMeter(Generic[P]):
     Args:
         program: the float program.
         samples: the inputs of each sample, in the program's order; kept in memory, as the outputs are.
+        axes: of the classes in each output; default: see `class_axes`.
     """
 
-    def __init__(self, program: P, samples: Iterable[Inputs], *, threads: int = 2) -> None:
+    def __init__(
+        self,
+        program: P,
+        samples: Iterable[Inputs],
+        *,
+        threads: int = 2,
+        axes: Sequence[int] | None = None,
+    ) -> None:
         self.threads = threads
+        self.axes = class_axes(program) if axes is None else axes
         self.samples = list(samples)
         self.expected = self._outputs(program)
 
@@ -147,7 +192,7 @@ class SqnrMeter(Generic[P]):
     def scores(self, program: P) -> list[Score]:
         """The same for each sample alone."""
         pairs = zip(self.expected, self._outputs(program), strict=True)
-        return [score_of(before, after) for before, after in pairs]
+        return [score_of(before, after, self.axes) for before, after in pairs]
 
     def _outputs(self, program: P) -> list[list[Array]]:
         model = _opened(program, self.threads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.bench.inputs import Feeds
 from thinflow.bench.latency import benchmark
+from thinflow.bench.profile_text import RowProfile, profile_rows
 from thinflow.bench.report import BenchmarkReport
 from thinflow.engines._child import run_file
 from thinflow.errors import (
@@ -215,3 +216,36 @@ def timed(job: JobInputs, models: Any, feeds: FirstSample, **more: Any) -> tuple
     except ThinflowError as error:
         return None, f"nothing was timed: {error.message}"
     return found, found.disturbance
+
+
+_MOST_RUNS, _FEWEST_RUNS = 20, 3
+_SHARE = 0.25
+"""Of the time for measuring that the runs of a profile take, each with its warm-up."""
+
+
+def profiled(
+    job: JobInputs, latency: BenchmarkReport | None, files: Sequence[Path], feeds: FirstSample
+) -> list[RowProfile]:
+    """Times of the operators of some of the files that were timed, with the first number of threads.
+
+    Args:
+        latency: of all files; None if nothing was timed.
+        files: those to profile.
+    """
+    if latency is None or latency.interrupted:
+        return []
+    threads = job.options.threads[0]
+    found = (latency.timing(path, threads=threads) for path in files)
+    rows = tuple(row for row in found if row is not None)
+    slowest = max((row.median_ms for row in rows), default=0.0)
+    runs = int(_SHARE * job.options.seconds * 1000 / max(len(rows) * slowest, 1e-3))
+    # What takes so long that a few runs would double the time of the job is left out.
+    if runs < _FEWEST_RUNS:
+        return []
+    return profile_rows(
+        replace(latency, rows=rows),
+        progress=job.options.progress,
+        runs=min(runs, _MOST_RUNS),
+        warmup=1,
+        feeds=feeds,
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis.summary import Summary
+from thinflow.bench.profile_text import RowProfile
 from thinflow.bench.report import BenchmarkReport
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.formats.foreign import PARTIAL
@@ -16,12 +17,13 @@ from thinflow.ir.ledger import Entry
 from thinflow.optimize.coverage import Coverage
 from thinflow.optimize.ladder.budget import DEFAULT_MAX_DROP, Budget
 from thinflow.optimize.ladder.choice import misfits
-from thinflow.optimize.ladder.loss import too_much_lost
+from thinflow.optimize.ladder.measured import too_much_lost
 from thinflow.optimize.ladder.result import Ladder
 from thinflow.optimize.litert import FloatModel
 from thinflow.optimize.maker import ModelPair
 from thinflow.optimize.onnx import OnnxModel
 from thinflow.optimize.quality import Quality
+from thinflow.optimize.quality_page import Shown
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
 from thinflow.quantize.recipe import Recipe
 from thinflow.rewrite.runner import Result
@@ -132,13 +134,15 @@ def _partial_verdict(coverage: Coverage, parts: Sequence[Path], whole: Path, als
 def _partial_pair_verdict(results: PairResults) -> str:
     """The verdict on LiteRT models that are parts."""
     parts = [results.files["fp32"], results.files["int8"]]
-    whole = results.files["fp32_pb"]
-    if results.onnx is not None:
-        if results.onnx.plain.coverage.is_part:
-            parts += [results.files["onnx_fp32"], results.files["onnx_int8"]]
-        else:
-            whole = results.files["onnx_fp32"]
-    return _partial_verdict(results.coverage, parts, whole)
+    if results.onnx is not None and results.onnx.plain.coverage.is_part:
+        parts += [results.files["onnx_fp32"], results.files["onnx_int8"]]
+    return _partial_verdict(results.coverage, parts, _whole_file(results))
+
+
+def _whole_file(results: PairResults) -> Path:
+    """The file with all of a model that the LiteRT files hold a part of."""
+    is_whole = results.onnx is not None and not results.onnx.plain.coverage.is_part
+    return results.files["onnx_fp32" if is_whole else "fp32_pb"]
 
 
 def _with_notes(verdict: str, coverages: Sequence[Coverage]) -> str:
@@ -159,7 +163,7 @@ def _speed(results: PairResults) -> str:
     if is_short(ratio):
         return f"takes less than {SHORT_MS:g} ms a run, as float does, and is"
     if ratio.outcome == "even":
-        return f"is as fast as float within what was measured ({_span(ratio.interval)}) and"
+        return f"is as fast as float within what was measured ({span_text(ratio.interval)}) and"
     if ratio.outcome == "faster":
         return f"is {_times(ratio.interval)} faster and"
     return f"is {_times(ratio.interval.inverse())} SLOWER here and"
@@ -168,10 +172,10 @@ def _speed(results: PairResults) -> str:
 def _times(interval: Interval) -> str:
     """A ratio above 1, near 1 with the digit that tells it from 1; with its interval where that is wide."""
     shown = f"{interval.value:.1f}x" if interval.value >= 1.1 else f"{interval.value:.2f}x"
-    return f"{shown} ({_span(interval)})" if interval.half_width > WIDE * interval.value else shown
+    return f"{shown} ({span_text(interval)})" if interval.half_width > WIDE * interval.value else shown
 
 
-def _span(interval: Interval) -> str:
+def span_text(interval: Interval) -> str:
     """Both ends, each as far off as the farther one, since `Ratio.outcome` judges by that."""
     # Turned so that it is above 1, as it is told; both ends then lie as far off as the farther.
     shown = interval if interval.value > 1 else interval.inverse()
@@ -208,6 +212,17 @@ def times_smaller(results: PairResults) -> float:
     return results.sizes["fp32"] / max(results.sizes["int8"], 1)
 
 
+def shipped(results: PairResults) -> Path:
+    """The file that the verdict says to ship; of models that are parts, the one that is whole."""
+    if results.is_part:
+        return _whole_file(results)
+    if results.ladder is not None:
+        is_float = results.ladder.choice.best.is_float
+    else:
+        is_float = results.synthetic or bool(_objection(results))
+    return results.files["fp32" if is_float else "int8"]
+
+
 def _objection(results: PairResults) -> str:
     """The argument against the quantized model; empty if there is none."""
     name, ratio = results.recipe.scheme, ratio_of(results)
@@ -241,7 +256,7 @@ def is_short(ratio: Ratio) -> bool:
 def speed_data(results: PairResults) -> dict[str, Any] | None:
     """Float time over the quantized model's, with its interval and what may be said of it; for JSON."""
     ratio = ratio_of(results)
-    return None if ratio is None else {**vars(ratio.interval), "outcome": ratio.outcome}
+    return None if ratio is None else {**ratio.interval.data(), "outcome": ratio.outcome}
 
 
 @dataclass(repr=False, kw_only=True)
@@ -288,6 +303,8 @@ class PairResults(JobResults):
     onnx: ModelPair[OnnxModel, OnnxQuantizedModel] | None = None
     coverage: Coverage
     left: dict[str, list[Entry]] = field(default_factory=dict)
+    profiles: list[RowProfile] = field(default_factory=list)
+    shown: Shown = field(default_factory=Shown)
 
     @property
     def is_part(self) -> bool:

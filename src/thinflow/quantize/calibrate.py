@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,15 @@ class Calibration:
     left_out: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
+    def add(self, seen: Seen, place: Callable[[int], str]) -> None:
+        """What the next samples showed in the first walk; place: what a sample of a number is called."""
+        self.samples += seen.samples
+        for name, count in seen.not_finite.items():
+            self.not_finite[name] = self.not_finite.get(name, 0) + count
+        for name, number in seen.first_odd.items():
+            self.first_odd.setdefault(name, place(number))
+        self.left_out |= {place(number): name for number, name in seen.left_out.items()}
+
 
 def calibrate(
     program: tflite.Program | onnx.Program,
@@ -74,11 +83,8 @@ def calibrate(
         EngineUnavailable: the runtime is missing or cannot run the program.
     """
     runner, activations = opened(program, threads)
-    if isinstance(program, onnx.Program):
-        answers = _answers(program, onnx_kernels.INT8_KERNELS)
-    else:
-        answers = _answers(program.subgraphs[0], litert_kernels.INT8_KERNELS)
-    watched = _observers(activations, recipe, answers)
+    answers = answers_of(program)
+    watched = observers_of(activations, recipe, answers)
     return watch(runner, watched, answers, feeds, recipe, progress=progress)
 
 
@@ -88,12 +94,23 @@ def opened(program: tflite.Program | onnx.Program, threads: int = 1) -> tuple[Ru
     Raises:
         EngineUnavailable: the runtime is missing or cannot run the program.
     """
+    watched = activations_of(program)
+    return runner_of(program, watched, threads), watched
+
+
+def activations_of(program: tflite.Program | onnx.Program) -> list[Any]:
+    """The activations that get ranges, in running order."""
     if isinstance(program, onnx.Program):
         # ONNX Runtime fuses less around every tensor that it has to give out.
-        watched = list(dict.fromkeys(_near_kernels(program, onnx_kernels.INT8_KERNELS)))
-    else:
-        watched = _activations(program.subgraphs[0])
-    return runner_of(program, watched, threads), watched
+        return list(dict.fromkeys(_near_kernels(program, onnx_kernels.INT8_KERNELS)))
+    return list(dict.fromkeys(_activations(program.subgraphs[0])))
+
+
+def answers_of(program: tflite.Program | onnx.Program) -> set[Any]:
+    """Those of them that are observed by min-max whatever the recipe says."""
+    if isinstance(program, onnx.Program):
+        return _answers(program, onnx_kernels.INT8_KERNELS)
+    return _answers(program.subgraphs[0], litert_kernels.INT8_KERNELS)
 
 
 def watch_program(
@@ -132,28 +149,81 @@ def watch(
     total = walks * _count(feeds)
     result, place = Calibration(), getattr(feeds, "place", "sample {}".format)
     done = 0
+
+    def told() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, total, "calibrating")
+
     for walk in range(walks):
         # The model's answers are observed by min-max, which is done after one walk whatever the others need.
         active = {t: o for t, o in watched.items() if walk < o.passes}
         for one in active.values():
             one.begin(walk)
-        for number, feed in enumerate(feeds):
-            if odd := odd_input(feed):
-                # Behind NaN come finite numbers, too: the lowest float of a maximum, the 0 of a clamp.
-                result.left_out[place(number)] = odd
-            else:
-                runner.run(feed, f"sample {number}")
-                for tensor, one in active.items():
-                    skipped = _show(one, runner.view(tensor))
-                    if skipped and walk == 0:
-                        result.not_finite[tensor.name] = result.not_finite.get(tensor.name, 0) + skipped
-                        result.first_odd.setdefault(tensor.name, place(number))
-                result.samples += walk == 0
-            done += 1
-            if progress is not None:
-                progress(done, total, "calibrating")
+        seen = look(runner, active, feeds, told=told)
         if walk == 0:
+            result.add(seen, place)
             require_few(result.left_out, result.samples + len(result.left_out))
+    return finished(result, watched, answers, recipe)
+
+
+@dataclass
+class Seen:
+    """What some of the samples showed besides what observers keep.
+
+    Attributes:
+        samples: number of those that made ranges.
+        not_finite: tensor name -> how many values were skipped.
+        first_odd: tensor name -> number of the first sample in which some were.
+        left_out: number of a sample -> the input of it that holds NaN or infinity.
+    """
+
+    samples: int = 0
+    not_finite: dict[str, int] = field(default_factory=dict)
+    first_odd: dict[str, int] = field(default_factory=dict)
+    left_out: dict[int, str] = field(default_factory=dict)
+
+
+def look(
+    runner: Runner,
+    active: Mapping[Any, Observer],
+    feeds: Iterable[Feed],
+    *,
+    first: int = 0,
+    told: Callable[[], None] | None = None,
+) -> Seen:
+    """Let observers, whose walk has begun, see each tensor for every sample.
+
+    Args:
+        first: number of the first sample.
+        told: called after each.
+    """
+    seen = Seen()
+    for number, feed in enumerate(feeds, first):
+        if odd := odd_input(feed):
+            # Behind NaN come finite numbers, too: the lowest float of a maximum, the 0 of a clamp.
+            seen.left_out[number] = odd
+        else:
+            runner.run(feed, f"sample {number}")
+            for tensor, one in active.items():
+                if skipped := _show(one, runner.view(tensor)):
+                    seen.not_finite[tensor.name] = seen.not_finite.get(tensor.name, 0) + skipped
+                    seen.first_odd.setdefault(tensor.name, number)
+            seen.samples += 1
+        if told is not None:
+            told()
+    return seen
+
+
+def finished(
+    result: Calibration, watched: Mapping[Any, Observer], answers: Collection[Any], recipe: Recipe
+) -> Calibration:
+    """The calibration with the ranges that observers propose after their last walk.
+
+    Raises:
+        FeedError: there were no samples.
+    """
     if not result.samples:
         raise FeedError("there are no calibration samples", hint="give at least one; 200 are usual")
     result.ranges = _ranges(watched, answers, recipe)
@@ -192,7 +262,7 @@ def _near_kernels(block: Block[Any, Any], kernels: Kernels) -> list[Any]:
     return [t for o in placed for t in (*kernels.computed_inputs(o), *float_outputs(o))]
 
 
-def _observers(activations: Iterable[Any], recipe: Recipe, answers: Collection[Any]) -> dict[Any, Observer]:
+def observers_of(activations: Iterable[Any], recipe: Recipe, answers: Collection[Any]) -> dict[Any, Observer]:
     """One per activation; always min-max for the model's answers, since clipping them changes the answer."""
     return {
         t: observers.make("minmax")

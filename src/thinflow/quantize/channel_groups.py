@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from thinflow.quantize.channel_cells import Cells
 from thinflow.quantize.channel_rules import Border, Flow
 from thinflow.quantize.channel_rules import litert as litert_rules
 from thinflow.quantize.channel_rules import onnx as onnx_rules
-from thinflow.quantize.macs import main_block
+from thinflow.quantize.kernels import Kernels, Operator
+from thinflow.quantize.macs import kernels_of, main_block
 from thinflow.tflite import model as tflite
 from thinflow.typing import Array
 
@@ -74,10 +75,22 @@ class Group:
         }
 
 
-def find_groups(program: Program) -> list[Group]:
-    """The groups of the main block whose factors can move from some constants into others."""
+def find_groups(program: Program, *, clamped: bool = False) -> list[Group]:
+    """The groups of the main block whose factors can move from some constants into others.
+
+    Args:
+        clamped: also those whose channels are cut off at limits, which no factor gets past: channels of them
+            belong together, but cannot be rescaled.
+    """
     rules = onnx_rules.RULES if isinstance(program, onnx.Program) else litert_rules.RULES
-    return _groups(Flow(main_block(program), rules))
+    return _groups(
+        Flow(main_block(program), rules, partial(_clamps, kernels_of(program)) if clamped else None)
+    )
+
+
+def _clamps(kernels: Kernels, operator: Operator) -> bool:
+    kernel = kernels.table.get(operator.code)
+    return kernel is not None and kernel.is_clamp
 
 
 def watched(groups: Iterable[Group]) -> dict[Tensor, tuple[int, ...]]:

@@ -5,6 +5,7 @@
 | a folder | one file, sorted by name: `.npy`, `.npz` keyed by input, `.jpg` `.png` pictures, `.wav` sound |
 | a folder of folders | one file in any of them, whose name is its label |
 | a `.npz` file | entry i along the first axis of each member; keys are input names, and `labels` |
+| a `.csv` file | a row; a column `label` has its label, see `tables` |
 | a `.npy` file, an array | entry i along the first axis, for a model with one input |
 | a dict of arrays | entry i along the first axis of each |
 | an iterable, or a function that returns one | a dict, a tuple in the order of the inputs, or an array |
@@ -28,9 +29,11 @@ import numpy as np
 
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.types import STRING
+from thinflow.quantize.feed_parts import FeedPart, FilePart, RowPart, some_of
 from thinflow.quantize.fitting import Inputs, fit, fitted_sample, named_arrays, only_input
 from thinflow.quantize.sample_files import ARRAYS, LABELS, PICTURES, SOUNDS, Scaling, read_sample
 from thinflow.quantize.stored import UNREADABLE, Stored
+from thinflow.quantize.tables import read_table
 from thinflow.typing import Array
 
 
@@ -44,6 +47,7 @@ class Feeds:
         has_pictures: whether numbers are made from pictures, for which their range matters.
         loudest: number of the sample with the largest number in an input, where all were looked at.
         may_be_odd: whether samples may hold NaN or infinity, and can be looked at without using them up.
+        part: numbers of samples, rising -> these, for another process; None where only a walk gives them.
     """
 
     def __init__(
@@ -56,8 +60,10 @@ class Feeds:
         has_pictures: bool = False,
         places: Sequence[str] = (),
         may_be_odd: bool = False,
+        part: Callable[[Sequence[int]], FeedPart] | None = None,
     ) -> None:
         self._walk, self._places, self.may_be_odd = walk, places, may_be_odd
+        self.part = part
         self._count = count
         self.labels = labels
         self.loudest: int | None = None
@@ -122,12 +128,15 @@ def _open_path(path: Path, inputs: Inputs, scaling: Scaling, limit: int | None) 
         return _from_stored({only_input(inputs, "a .npy file"): stored}, inputs, None, str(path), limit)
     if path.suffix == ".npz":
         return _from_npz(path, inputs, limit)
+    if path.suffix.lower() == ".csv":
+        arrays, labels = read_table(path, inputs)
+        return _from_stored(arrays, inputs, labels, str(path), limit)
     if path.suffix.lower() in PICTURES | SOUNDS:
         return _from_files([path], inputs, scaling, limit)
     raise FeedError(
         f"samples cannot be read from a {path.suffix or 'suffixless'} file",
         str(path),
-        hint="give a folder, a .npz or a .npy",
+        hint="give a folder, a .npz, a .npy or a .csv",
     )
 
 
@@ -190,6 +199,7 @@ def _from_files(
         places=[file.name if names_are_unique else f"{file.parent.name}/{file.name}" for file in taken],
         # Pictures and sounds are whole numbers, scaled by finite ones.
         may_be_odd=any(f.suffix.lower() in ARRAYS for f in taken),
+        part=lambda numbers: FilePart([os.path.abspath(taken[n]) for n in numbers], inputs, scaling),
     )
 
 
@@ -246,7 +256,11 @@ def _from_stored(
 
     kept = None if labels is None else [labels[number] for number in chosen]
     places = [f"sample {number}" for number in chosen]
-    return Feeds(walk, len(chosen), kept, total=count, places=places, may_be_odd=True)
+
+    def part(numbers: Sequence[int]) -> FeedPart:
+        return RowPart.of(by_input, [chosen[n] for n in numbers], inputs, where)
+
+    return Feeds(walk, len(chosen), kept, total=count, places=places, may_be_odd=True, part=part)
 
 
 def _from_arrays(arrays: Mapping[str, Any], inputs: Inputs, limit: int | None) -> Feeds:
@@ -316,6 +330,7 @@ def _limited(feeds: Feeds, limit: int) -> Feeds:
     return Feeds(
         walk, count, labels, total=feeds.total, has_pictures=feeds.has_pictures,
         places=[feeds.place(number) for number in chosen or ()], may_be_odd=feeds.may_be_odd,
+        part=None if chosen is None else some_of(feeds.part, chosen),
     )  # fmt: skip
 
 

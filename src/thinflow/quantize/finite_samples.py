@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from thinflow.errors import FeedError
+from thinflow.quantize.feed_parts import some_of
 from thinflow.quantize.feeds import Feeds
 from thinflow.typing import Array
 
@@ -55,7 +56,7 @@ def finite_feeds(feeds: Feeds) -> tuple[Feeds, list[str]]:
     labels = None if feeds.labels is None else [feeds.labels[number] for number in kept]
     finite = Feeds(
         walk, len(kept), labels, total=feeds.total, has_pictures=feeds.has_pictures,
-        places=[feeds.place(number) for number in kept],
+        places=[feeds.place(number) for number in kept], part=some_of(feeds.part, kept),
     )  # fmt: skip
     finite.loudest = None if feeds.loudest is None else kept.index(feeds.loudest)
     return finite, [left_out(places)]

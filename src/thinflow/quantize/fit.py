@@ -13,6 +13,8 @@ from thinflow.quantize.calibrate import Calibration, calibrate
 from thinflow.quantize.gptq import gptq_rounding
 from thinflow.quantize.grams import Some
 from thinflow.quantize.macs import main_block
+from thinflow.quantize.parted import calibrate_in_parts
+from thinflow.quantize.pruning import Pruned, prune
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import QdqOptions, Quantized, Recipe, names_of
 from thinflow.quantize.rescale import Rescaling, rescale
@@ -57,17 +59,29 @@ class Fit(Generic[P]):
         self.feeds, self.few = feeds, few
         self.stated, self.options = dict(stated or {}), options
         self.threads, self.progress = threads, progress
+        self._pruned: dict[float, Pruned[P]] = {}
         self._rescaled: dict[object, Rescaling[P]] = {}
         self._calibrated: dict[object, Calibration] = {}
         self._noises: dict[object, dict[Any, float]] = {}
         self._roundings: dict[object, Rounding] = {}
         self._corrected: dict[str, Rounding] = {}
 
+    def pruned(self, recipe: Recipe) -> Pruned[P]:
+        """The program without channels that are weaker than the recipe says."""
+        # Ranges that a model was trained with are those of its own tensors.
+        level = 0.0 if self.stated else recipe.prune
+        if level not in self._pruned:
+            made = (
+                prune(self.program, level, self.few, threads=self.threads) if level else Pruned(self.program)
+            )
+            self._pruned[level] = made
+        return self._pruned[level]
+
     def rescaling(self, recipe: Recipe) -> Rescaling[P]:
         """The program with channels as the recipe wants them."""
         key = _rescaling_key(recipe)
         if key not in self._rescaled:
-            self._rescaled[key] = rescale(self.program, recipe, self.few, threads=self.threads)
+            self._rescaled[key] = rescale(self.pruned(recipe).program, recipe, self.few, threads=self.threads)
         return self._rescaled[key]
 
     def calibration(self, recipe: Recipe) -> Calibration:
@@ -76,17 +90,18 @@ class Fit(Generic[P]):
             return Calibration()
         key = (_rescaling_key(recipe), recipe.observer, *sorted(recipe.observer_options.items()))
         if key not in self._calibrated:
-            found = calibrate(
-                self.rescaling(recipe).program,
-                self.feeds,
-                recipe,
-                threads=self.threads,
-                progress=self.progress,
-            )
+            found = self._observed(recipe)
             # Trained ranges last, so that they win.
             found.ranges.update(self.stated)
             self._calibrated[key] = found
         return self._calibrated[key]
+
+    def _observed(self, recipe: Recipe) -> Calibration:
+        program = self.rescaling(recipe).program
+        parted = getattr(self.feeds, "parted", None)
+        if parted is not None:
+            return calibrate_in_parts(program, parted, recipe, progress=self.progress)
+        return calibrate(program, self.feeds, recipe, threads=self.threads, progress=self.progress)
 
     def activation_noise(self, recipe: Recipe) -> dict[Any, float]:
         """Signal to noise of each rounded activation of the rescaled program by itself, in decibels; none if
@@ -172,4 +187,4 @@ def for_part(recipe: Recipe, part: tflite.Program | onnx.Program) -> Recipe:
 
 
 def _rescaling_key(recipe: Recipe) -> object:
-    return recipe.rescale, recipe.needs_samples, recipe.per_channel
+    return recipe.prune, recipe.rescale, recipe.needs_samples, recipe.per_channel

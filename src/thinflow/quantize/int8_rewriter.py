@@ -67,7 +67,9 @@ class IntegerRewriter:
         self._plain: dict[Tensor, Tensor] = {}  # float forms, and whatever is not quantized
         self._integer: dict[Tensor, Tensor] = {}
         self.states: dict[Tensor, Tensor] = {}  # variables of integer LSTMs
-        self._shared: dict[Tensor, Tensor] = {}  # copies with the scale of tensors they share one with
+        self._shared: dict[
+            tuple[Tensor, float, int], Tensor
+        ] = {}  # copies with the scale of tensors they share one with
         self._constants: dict[tuple[Any, ...], Tensor] = {}
         # The form that is fed or fetched keeps the name where users see it.
         self._borders = {t for t in borders if t in assignment.of}
@@ -198,7 +200,8 @@ class IntegerRewriter:
                 shared = self.assignment.of[operator.outputs[0]] if kernel.same_scale else None
                 inputs.append(self._constant(tensor, shared, is_centred=number in kernel.centred))
             else:
-                inputs.append(self._as_shared(tensor) if kernel.same_scale else self._as_integer(tensor))
+                is_shared = kernel.same_scale
+                inputs.append(self._as_shared(tensor, operator) if is_shared else self._as_integer(tensor))
         outputs = [
             self._integer_tensor(t) if is_float(t) else self._plain_tensor(t) for t in operator.outputs
         ]
@@ -281,19 +284,23 @@ class IntegerRewriter:
         self.result.operators.append(Operator("QUANTIZE", [exact], [self._integer_tensor(tensor)]))
         return exact
 
-    def _as_shared(self, tensor: Tensor) -> Tensor:
-        """The integer form with the scale that is shared with other tensors; QUANTIZE makes it if need be."""
-        parameters = self.assignment.shared_as.get(tensor)
-        if parameters is None:
+    def _as_shared(self, tensor: Tensor, reader: Operator) -> Tensor:
+        """The integer form on the grid that an operator has for all it reads, made by QUANTIZE if need be."""
+        of = self.assignment.of
+        wanted = of.get(reader.outputs[0]) or self.assignment.shared_as.get(tensor)
+        if wanted is None or (tensor in of and wanted.is_like(of[tensor])):
             return self._as_integer(tensor)
-        if tensor not in self._shared:
+        key = tensor, wanted.scale, wanted.zero_point
+        if key not in self._shared:
             source = self._as_integer(tensor)
-            element, stored = self.arithmetic.activation, _stored(parameters)
-            new = Tensor(f"{tensor.name}/tied", tensor.shape, element, quantization=stored)
-            self._decide(new, parameters)
+            element, stored = self.arithmetic.activation, _stored(wanted)
+            count = sum(other is tensor for other, *_ in self._shared)
+            name = f"{tensor.name}/tied_{count}" if count else f"{tensor.name}/tied"
+            new = Tensor(name, tensor.shape, element, quantization=stored)
+            self._decide(new, wanted)
             self.result.operators.append(Operator("QUANTIZE", [source], [new]))
-            self._shared[tensor] = new
-        return self._shared[tensor]
+            self._shared[key] = new
+        return self._shared[key]
 
     def _plain_tensor(self, tensor: Tensor) -> Tensor:
         if tensor not in self._plain:

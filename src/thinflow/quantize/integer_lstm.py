@@ -58,6 +58,18 @@ def why_float(operator: Operator, main: Subgraph, recipe: Recipe) -> str:
     return ""
 
 
+def float_matrices(operator: Operator) -> dict[int, Tensor]:
+    """Operands of an LSTM in float that LiteRT also reads as int8, beside floats: all of them, or none.
+
+    Empty if one is computed at run time, or is not finite.
+    """
+    places = (*_INPUT_MATRICES, *_STATE_MATRICES, *_PEEPHOLES, _PROJECTION[0])
+    given = [(n, operator.inputs[n]) for n in places if n < len(operator.inputs)]
+    found = {n: t for n, t in given if t is not None}
+    is_constant = all(t.is_constant and is_float(t) and np.isfinite(t.array()).all() for t in found.values())
+    return found if operator.code == CODE and is_constant else {}
+
+
 def _steps(operator: Operator) -> int | None:
     x = operator.inputs[0]
     if x is None or x.shape is None or len(x.shape) != 3:

@@ -97,12 +97,13 @@ def multiplied(operator: Operator[Any], kernels: Kernels) -> int:
     kernel, y = kernels.table.get(operator.code), operator.outputs[0].shape if operator.outputs else None
     if found or not y:
         return found
-    if kernel is not None and kernel.is_heavy:
+    has_gates = kernel is None or kernel.has_matrices
+    if kernel is not None and kernel.is_heavy and not has_gates:
         rows = operator.inputs[0].shape if operator.inputs[0] is not None else None
         is_turned = operator.options.get("adj_x") or operator.options.get("transA")
         return math.prod(n or 1 for n in y) * (rows[-2 if is_turned else -1] or 1) if rows else 0
     # Each step and each sample goes through all gates. Tables that are looked up are one matrix.
-    if kernel is None and re.search("LSTM|GRU|RNN|SVDF", operator.code):
+    if has_gates and re.search("LSTM|GRU|RNN|SVDF", operator.code):
         constants = [t.array() for t in operator.reads() if t.is_constant]
         gates = sum(int(w.size) for w in constants if w.ndim > 1)
         steps: int = math.prod(n or 1 for n in y[:-1])

@@ -1,8 +1,9 @@
 """Weights of an ONNX program as integers of eight or four bits, while activations stay float.
 
-x, w [float] -> Conv     ->     DequantizeLinear(w [int4], scales) -> Conv(x, w [float])
+x, w [float] -> Conv     ->     Mul(Cast(w [int4]), scales) -> Conv(x, w [float])
 
-Scales are per output channel, or per block of so many inputs of a channel (DequantizeLinear's `block_size`).
+Scales are per output channel, or per block of so many inputs of a channel. `onnx_unpacking` says what makes
+floats of the integers.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import ParameterError
-from thinflow.ir.types import FLOAT, INT8
+from thinflow.ir.types import FLOAT
 from thinflow.onnx.program import DEFAULT_OPSET, Operator, Program, Tensor, unique_names
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.onnx import INT8_KERNELS as KERNELS
+from thinflow.quantize.onnx_unpacking import is_for_kernel, unpacking
 from thinflow.quantize.recipe import Decision, Quantized, Recipe
 from thinflow.quantize.rounding import Grid, Rounding, weight_grid
-from thinflow.quantize.small_weights import FEWEST, INT4, four_bit_layers
-from thinflow.quantize.weights import INT4_MAX, memory_key
+from thinflow.quantize.small_weights import FEWEST, four_bit_layers
+from thinflow.quantize.weights import memory_key
 
 INT4_OPSET = 21
 """The first with int4 and with blocks."""
@@ -54,6 +56,7 @@ class _Rewriter:
         self.unique: Callable[[str], str] = unique_names(
             {t.name for one in program.programs() for t in one.tensors()}
         )
+        self._readers = program.consumers()
         # With the arrays of weights: while one is held, no other can come to lie where it does.
         self._wide: dict[tuple[Any, ...], tuple[Tensor, Grid, Any]] = {}
         self._biases: dict[tuple[Any, ...], Tensor] = {}
@@ -77,33 +80,28 @@ class _Rewriter:
             self.result.float_operators.append((new, why))
 
     def _stored(self, w: Tensor, operator: Operator) -> tuple[Tensor, Grid]:
-        """What DequantizeLinear makes of the weights' integers, and the grid that these are of."""
+        """The floats that the weights' integers stand for, and the grid that these are of."""
         data = w.array()
         axis = KERNELS.weight_axis(operator) if self.recipe.per_channel else None
         bits = 4 if operator in self._four else 8
-        key = (*memory_key(data), axis, bits)
+        keeps_codes = is_for_kernel(operator, data, bits, self._readers)
+        key = (*memory_key(data), axis, bits, keeps_codes)
         if key not in self._wide:
             block = _blocks(operator, data, axis, self.recipe.block_size) if bits == 4 else None
             grid = weight_grid(data, axis, bits, self.rounding, block)
-            self._wide[key] = self._unpacked(w, grid), grid, data
+            self._wide[key] = self._unpacked(w, grid, keeps_codes), grid, data
         wide, grid, _ = self._wide[key]
         return wide, grid
 
-    def _unpacked(self, w: Tensor, grid: Grid) -> Tensor:
-        data, scales = w.array(), grid.scales
-        element = INT4 if grid.limit == INT4_MAX else INT8
-        stored = self._constant(f"{w.name}/{element.name}", self.rounding.codes(data, grid), element)
-        options: dict[str, Any] = {}
-        if grid.block is not None:
-            options = {"axis": grid.block[0], "block_size": grid.block[1]}
-        elif grid.axis is not None and scales.size > 1:
-            options = {"axis": grid.axis}
-        scale = self._constant(f"{w.name}/scale", scales if options else scales.reshape(()), FLOAT)
-        wide = Tensor(self.unique(f"{w.name}/float32"), w.shape, FLOAT)
-        self.result.program.operators.append(Operator("DequantizeLinear", [stored, scale], [wide], options))
+    def _unpacked(self, w: Tensor, grid: Grid, keeps_codes: bool) -> Tensor:
+        data = w.array()
+        codes = self.rounding.codes(data, grid)
+        operators, stored, wide = unpacking(w.name, codes, grid, self.unique, keeps_codes=keeps_codes)
+        self.result.program.operators += operators
         limits = float(data.min()), float(data.max())
-        reason = f"weights: {element.name}, symmetric, {grid.how}"
-        self.result.decisions.append(Decision(stored.name, scales.reshape(-1), 0, limits, "weights", reason))
+        reason = f"weights: {stored.dtype.name}, symmetric, {grid.how}"
+        scales = grid.scales.reshape(-1)
+        self.result.decisions.append(Decision(stored.name, scales, 0, limits, "weights", reason))
         return wide
 
     def _bias(self, operator: Operator, w: Tensor, grid: Grid) -> dict[Tensor, Tensor]:

@@ -29,11 +29,24 @@ def part_for(program: P, outputs: Iterable[Any]) -> P:
             kept.append(operator)
             needed.update(t for t in operator.inputs if t is not None)
     kept.reverse()
+    return _with_ends(program, outputs, kept)
+
+
+def with_further_outputs(program: P, tensors: Iterable[Any]) -> P:
+    """The whole program with tensors of its main block as outputs behind its own. The given one stays as it
+    is.
+    """
+    main = main_block(program)
+    return _with_ends(program, [*main.outputs, *tensors], main.operators)
+
+
+def _with_ends(program: P, outputs: list[Any], operators: list[Any]) -> P:
     if isinstance(program, onnx.Program):
-        return cast("P", replace(program, outputs=outputs, operators=kept))
-    shorter = tflite.Subgraph(main.inputs, outputs, kept, name=main.name)
+        return cast("P", replace(program, outputs=outputs, operators=operators))
+    main = main_block(program)
+    other = tflite.Subgraph(main.inputs, outputs, operators, name=main.name)
     # Signatures name the old outputs.
-    whole = replace(program, subgraphs=[shorter, *program.subgraphs[1:]], signatures={})
+    whole = replace(program, subgraphs=[other, *program.subgraphs[1:]], signatures={})
     return cast("P", whole)
 
 

@@ -22,6 +22,9 @@ from thinflow.quantize.recipe import Recipe
 
 WANTED_IN_FLOAT = "its results are wanted in float only"
 
+KEPT = "kept"
+"""The observer of a range that is a grid of the source file: its scale and zero point are to stay."""
+
 UNSEEN = "calibration saw no finite value of"
 """Begins the reason of an operator that reads or writes a tensor without a range."""
 
@@ -59,7 +62,8 @@ def place(
         inputs = block.inputs if recipe.input_type != "float32" else ()
         outputs = block.outputs if recipe.output_type != "float32" else ()
         placement |= cheaper_in_float(block, placement, kernels, {*inputs, *outputs})
-    _keep_islands(placement, kernels)
+    has_codes_at_ends = (recipe.input_type, recipe.output_type) != ("float32", "float32")
+    _keep_islands(placement, kernels, has_codes_at_ends=has_codes_at_ends)
     _keep_float_tails(placement, kernels, neighbours)
     return placement
 
@@ -119,6 +123,23 @@ def _why_impossible(
                 return f"constant '{tensor.name}' has values that are not finite"
         elif tensor not in observed:
             return f"{UNSEEN} '{tensor.name}'"
+    return _why_cut(operator, observed, kernels)
+
+
+def _why_cut(operator: Operator, observed: Collection[Any] | Mapping[Any, Any], kernels: Kernels) -> str:
+    """Why not the grid of its output, on which a kernel that averages would get its input.
+
+    What lies beyond the mean's own range is part of the mean: it may not be cut off before.
+    """
+    if not kernels.table[operator.code].averages or not isinstance(observed, Mapping):
+        return ""
+    (result,) = operator.outputs
+    after = observed[result]
+    for tensor in kernels.computed_inputs(operator):
+        before = observed[tensor]
+        is_wider = before.low < after.low or after.high < before.high
+        if is_wider and before.observer == after.observer == KEPT:
+            return f"the file's range of '{result.name}' does not hold that of its input '{tensor.name}'"
     return ""
 
 
@@ -183,10 +204,12 @@ def _joins_unlike(
     return any(0 < 2 * one.width <= whole.width for one in ranges)
 
 
-def _keep_islands(placement: Placement, kernels: Kernels) -> None:
+def _keep_islands(placement: Placement, kernels: Kernels, *, has_codes_at_ends: bool) -> None:
     """Keep light operators float that, as a group, border on no heavy integer operator.
 
-    Where crossing costs something, only groups that border on float operators: others cost no crossing.
+    Where crossing costs something, only groups that border on float operators: others cost no crossing. And
+    groups that only move numbers from a float input to a float output: a state that is handed through, say,
+    which would be cut off where calibration saw no larger one.
     """
     touching: dict[Tensor, list[Any]] = {}
     for operator in placement:
@@ -205,10 +228,16 @@ def _keep_islands(placement: Placement, kernels: Kernels) -> None:
             near_heavy |= shores
         if any(placement[o] for o in others):
             near_float |= shores
+    heavy = [o for o, why in placement.items() if not why and o not in light]
+    moves = {o for o in light if (k := kernels.table[o.code]).same_scale and not k.averages}
+    computing = {islands.find(o) for o in light - moves}
     for operator in light:
         # An island among floats would cost a QUANTIZE and a DEQUANTIZE for arithmetic that is cheap anyway.
         group = islands.find(operator)
-        if group not in near_heavy and (kernels.floats_are_free or group in near_float):
+        # A network that only moves numbers is asked for as it is.
+        only_moves = bool(heavy) and not has_codes_at_ends and group not in computing
+        is_apart = group in near_float or only_moves
+        if group not in near_heavy and (kernels.floats_are_free or is_apart):
             placement[operator] = AMONG_FLOATS
 
 

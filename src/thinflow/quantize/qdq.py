@@ -16,12 +16,11 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT, INT8, INT32, UINT8, DType, dtype
 from thinflow.onnx.program import Operator, Program, Tensor, unique_names
-from thinflow.onnx.protos import ELEMENT_TYPES
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.onnx import INT8_KERNELS as KERNELS
-from thinflow.quantize.placement import Neighbours, Placement, gives_floats, place
+from thinflow.quantize.onnx_unpacking import unpacking
+from thinflow.quantize.placement import KEPT, Neighbours, Placement, gives_floats, place
 from thinflow.quantize.ranges import (
-    KEPT,
     Assignment,
     Parameters,
     Range,
@@ -108,7 +107,6 @@ class _Rewriter:
         self._behind: dict[Tensor, Tensor] = {}  # integers -> what their DequantizeLinear gives
         self._scales: dict[tuple[Any, ...], tuple[Tensor, Tensor]] = {}
         self._constants: dict[tuple[Any, ...], Tensor] = {}
-        self._zeros: dict[tuple[int, ...], Tensor] = {}
 
     def finish(self) -> Program:
         for tensor in self.program.outputs:
@@ -119,11 +117,13 @@ class _Rewriter:
         """Append one operator in the form the placement says."""
         if self.placement.get(operator) != "":
             self._add_float(operator)
+        elif KERNELS.table[operator.code].is_clamp and self._passes_limits(operator):
+            self._add_integer(operator)
         elif operator.outputs[0] in self.assignment.absorbed:
             x = self.assignment.absorbed[operator.outputs[0]]
             # Its input was quantized to the clamp's own range, so the integers are clamped already.
             self._integers[operator.outputs[0]] = self._integers[x]
-        elif KERNELS.table[operator.code].is_clamp and not self._passes_limits(operator):
+        elif KERNELS.table[operator.code].is_clamp:
             x = KERNELS.data_inputs(operator)[0]
             # Quantizing to the range that a clamp leaves is the clamp.
             self._write(operator.outputs[0], x if x in self._floats else self._as_read(x), operator)
@@ -133,8 +133,8 @@ class _Rewriter:
             self._add_integer(operator)
 
     def _passes_limits(self, clamp: Operator) -> bool:
-        given = self._trained.get(clamp.outputs[0])
-        return given is not None and passes_limits(clamp, KERNELS, given)
+        """True if integers reach beyond what a clamp lets through, as what its result is joined with may."""
+        return passes_limits(clamp, KERNELS, self.assignment.of[clamp.outputs[0]].reach)
 
     # ---------------------------------------------------------------------------------------------- operators
 
@@ -187,21 +187,13 @@ class _Rewriter:
         return inputs
 
     def _unpacked(self, w: Tensor, grid: Grid) -> Tensor:
-        """Weights in float that are stored as int8.
-
-        ONNX Runtime unpacks what Cast and Mul make of constants once, when it loads a model; it leaves
-        DequantizeLinear for kernels that read integers, and where none does that runs every time.
-        """
+        """Weights in float that are stored as int8."""
         data = w.array()
         key = (*memory_key(data), "unpacked", grid.axis, grid.scales.tobytes())
         if key not in self._constants:
-            stored = self.constant(f"{w.name}/codes", self.rounding.codes(data, grid), INT8)
-            scale = self.constant(f"{w.name}/scale", grid.along(data.ndim), FLOAT)
-            wide, result = (self.tensor(f"{w.name}/{n}", stored.shape, FLOAT) for n in ("wide", "rounded"))
-            self.operators += [
-                Operator("Cast", [stored], [wide], {"to": ELEMENT_TYPES[FLOAT.name]}),
-                Operator("Mul", [wide, scale], [result]),
-            ]
+            codes = self.rounding.codes(data, grid)
+            operators, stored, result = unpacking(w.name, codes, grid, self._unique)
+            self.operators += operators
             how = "per tensor" if grid.axis is None else f"per channel of axis {grid.axis}"
             why = f"weights: symmetric, {how}, unpacked when the model is loaded"
             self.record(stored, grid.scales, _weight_range(data), "weights", why)
@@ -295,20 +287,17 @@ class _Rewriter:
         one = axis is None or scales.size == 1 != stored.array().shape[axis]
         shape = () if one else scales.shape
         scale = self.constant(f"{name}/scale", scales.reshape(shape), FLOAT)
-        # Biases do without: ONNX allows no zero point for int32 in DequantizeLinear.
-        zero = None if stored.dtype is INT32 else self._zero_points(shape)
-        if zero_point:
-            zero = self.constant(f"{name}/zero_point", np.full(shape, zero_point, np.uint8), stored.dtype)
+        zero = None
+        # Biases do without: ONNX allows no zero point for int32 in DequantizeLinear. Weights share none, see
+        # the writer.
+        if stored.dtype is not INT32:
+            zero = self.constant(
+                f"{name}/zero_point", np.full(shape, zero_point, stored.dtype.numpy()), stored.dtype
+            )
         result = self.tensor(f"{name}/rounded", stored.shape, FLOAT)
         options = {} if one else {"axis": axis}
         self.operators.append(Operator("DequantizeLinear", [stored, scale, zero], [result], options))
         return result
-
-    def _zero_points(self, shape: tuple[int, ...]) -> Tensor:
-        """Zero points, which all weights of as many channels share."""
-        if shape not in self._zeros:
-            self._zeros[shape] = self.constant("weights/zero_point", np.zeros(shape, np.int8), INT8)
-        return self._zeros[shape]
 
     # ------------------------------------------------------------------------------------------------ tensors
 

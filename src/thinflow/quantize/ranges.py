@@ -14,7 +14,8 @@ from thinflow.ir.disjoint_sets import DisjointSets
 from thinflow.program.model import Block, Tensor
 from thinflow.quantize.kernels import Arithmetic, Fixed, Kernels, float_inputs, float_outputs
 from thinflow.quantize.kernels.litert import EIGHT
-from thinflow.quantize.placement import WANTED_IN_FLOAT, Neighbours, Placement, gives_floats
+from thinflow.quantize.placement import KEPT, WANTED_IN_FLOAT, Neighbours, Placement, gives_floats
+from thinflow.quantize.zero_points import steps_below_zero
 from thinflow.typing import Array
 
 # Of a range, relative to max(1, its high end); see `parameters_for`.
@@ -23,10 +24,6 @@ MIN_WIDTH = 1e-6
 NARROW = 8.0
 # The scale of a sum follows its wider part: at 16 times its width, 4 of the 8 bits of the other one are left.
 UNEQUAL = 16.0
-
-
-KEPT = "kept"
-"""The observer of a range that is a grid of the source file: its scale and zero point are to stay."""
 
 
 class Range(NamedTuple):
@@ -76,6 +73,10 @@ class Parameters:
         """The nearest quantized values, ties to even; copies."""
         return self.arithmetic.quantized(values, self.scale, self.zero_point)
 
+    def is_like(self, other: Parameters) -> bool:
+        """True if the same integers stand for the same numbers."""
+        return (self.scale, self.zero_point) == (other.scale, other.zero_point)
+
     @property
     def reach(self) -> Range:
         """The real numbers that the lowest and the highest quantized value stand for."""
@@ -104,7 +105,7 @@ def parameters_for(wanted: Range, reason: str = "observed", arithmetic: Arithmet
     scale = (high - low) / (arithmetic.high - arithmetic.low)
     # Where 0 lies is rounded to a step, so that zeros (padding, ReLU) are exact. The range moves by up to
     # half a step.
-    zero_point = int(np.clip(np.rint(arithmetic.low - low / scale), arithmetic.low, arithmetic.high))
+    zero_point = min(arithmetic.low + steps_below_zero(low, scale), arithmetic.high)
     return Parameters(float(np.float32(scale)), zero_point, wanted, reason, arithmetic)
 
 
@@ -248,9 +249,18 @@ class _Assigner:
         for tensor in tensors:
             self.sets.find(tensor)
         if kernels.table[operator.code].same_scale and tensors:
-            self.sets.join(tensors)
+            self.sets.join([t for t in tensors if not self._has_other_grid(t, operator)])
             for constant in (t for t in kernels.data_inputs(operator) if t.is_constant):
                 self.wanted[tensors[0]] = self.wanted[tensors[0]].union(constant_range(constant))
+
+    def _has_other_grid(self, tensor: Any, operator: Any) -> bool:
+        """True if a source file has one grid for a tensor and another one for what an operator makes of it.
+
+        Both stay, and what the operator reads is requantized for it.
+        """
+        own, result = self.imported.get(tensor), self.imported.get(operator.outputs[0])
+        grids = [r for r in (own, result) if r is not None and r.observer == KEPT]
+        return len(set(grids)) > 1
 
     def _absorb_clamps(self) -> None:
         """Let the only input of a clamp take its output's range: quantized values saturate, which clamps.
@@ -295,9 +305,7 @@ class _Assigner:
         fixed = {t: f for t in members if (f := self._fixed(t)) is not None}
         if not fixed and not given and not union.width:
             return False
-        if not fixed and (tied := self._tied(members)) is not None:
-            union, fixed = tied
-        elif fixed:
+        if fixed:
             parameters = next(iter(fixed.values()))
             # One step: the integers of a fixed range end at 255/256, and floats reach 1.
             slack = parameters.scale
@@ -338,19 +346,6 @@ class _Assigner:
         of.update(
             dict.fromkeys(members, zero_parameters(scale, wanted, "as others around it", kernels.arithmetic))
         )
-
-    def _tied(self, members: Sequence[Any]) -> tuple[Range, dict[Any, Parameters]] | None:
-        """Where a source file has other grids for tensors that a kernel wants in one: the range of what such
-        kernels write, and the parameters of the others, which are requantized for them; else None.
-        """
-        kept = {t: r for t in members if (r := self.imported.get(t)) is not None and r.observer == KEPT}
-        table = self.kernels.table
-        written = {r for t, r in kept.items() if (o := self.writers.get(t)) and table[o.code].same_scale}
-        if len(set(kept.values())) < 2 or len(written) != 1:
-            return None
-        (own,) = written
-        reason, arithmetic = "given by the file", self.kernels.arithmetic
-        return own, {t: parameters_for(r, reason, arithmetic) for t, r in kept.items() if r != own}
 
     def _fixed(self, tensor: Any) -> Parameters | None:
         """The parameters that the kernel which writes a tensor dictates."""

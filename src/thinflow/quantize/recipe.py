@@ -105,8 +105,10 @@ class Recipe:
         rounding: a key of `ROUNDING`; all but "nearest" look at samples whatever the scheme.
         correct_bias: whether biases make up for the mean error of rounded weights; looks at samples, too.
         float_parts: keys of `FLOAT_PARTS`; schemes with integer activations look at them.
-        looked_at: at most so many samples, spread over all, tell what takes many walks: rescaling, rounding
-            and biases.
+        looked_at: at most so many samples, spread over all, tell what takes many walks: rescaling, rounding,
+            biases and channels that go.
+        prune: decibels below a layer's sum that channels have to be, all together, to be left out: see
+            `pruning`; 0 keeps all of them.
     """
 
     scheme: str = "int8"
@@ -129,6 +131,7 @@ class Recipe:
     correct_bias: bool = False
     float_parts: frozenset[str] = frozenset(("slow", "scores", "recurrent"))
     looked_at: int = 64
+    prune: float = 0.0
 
     def __post_init__(self) -> None:
         require_scheme(self.scheme)
@@ -163,6 +166,11 @@ class Recipe:
         # Written so that what is no number is refused, too.
         if not self.looked_at >= 1:
             raise ParameterError(f"looked_at cannot be {self.looked_at}", hint="give 1 or more")
+        if self.prune and not 10 <= self.prune <= 200:
+            raise ParameterError(
+                f"prune cannot be {self.prune:g}",
+                hint="give 0, or 10 to 200 decibels; 40 is what int8 itself loses",
+            )
         for code in self.skip_ops:
             if schema.op_code(code) is None:
                 raise ParameterError(
@@ -200,7 +208,8 @@ class Recipe:
     @property
     def needs_a_look(self) -> bool:
         """True if samples tell something besides ranges."""
-        return self.rescale != "off" or self.rounding != "nearest" or self.correct_bias
+        is_learned = self.rescale != "off" or self.rounding != "nearest" or self.correct_bias
+        return is_learned or self.prune > 0
 
     def why_skipped(self, operator: Operator[Any]) -> str:
         """The choice that keeps all of an operator float; empty if there is none."""

@@ -123,9 +123,14 @@ def read_recipe(path: str | os.PathLike[str]) -> RecipeFile:
         why = getattr(error, "strerror", None) or error
         raise FormatError(f"the recipe cannot be read: {why}", where, hint="check the path") from error
     try:
-        return _recipe_file(read_toml(text), where)
+        return recipe_of_text(text, where)
     except ThinflowError as error:
         raise error.at(where) from error
+
+
+def recipe_of_text(text: str, path: str = "") -> RecipeFile:
+    """A recipe from the text of its file; raises as `read_recipe` does."""
+    return _recipe_file(read_toml(text), path)
 
 
 def _recipe_file(document: dict[str, Value], path: str) -> RecipeFile:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from thinflow.analysis.summary import short_number
+from thinflow.ir.brief import short_number
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Operator
 from thinflow.quantize.macs import kernels_of, multiplied
@@ -89,9 +89,9 @@ def shares(
     kernels, found = kernels_of(program), Shares(in_float=dict.fromkeys(in_float, 0))
     blocks = program.programs() if isinstance(program, onnx.Program) else program.subgraphs
     for block in blocks:
-        codes = _codes(block.operators)
+        codes, stored = _codes(block.operators), _stored(block.operators)
         for operator in block.operators:
-            plain = _plain(operator, codes, sizes or {})
+            plain = _plain(operator, stored, sizes or {})
             count = multiplied(plain, kernels)
             if not count:
                 continue
@@ -108,14 +108,43 @@ def shares(
     return found
 
 
+def reading_matrices(program: tflite.Program | onnx.Program) -> set[Operator[Any]]:
+    """Operators that read constant matrices, unpacked ones included."""
+    blocks = program.programs() if isinstance(program, onnx.Program) else program.subgraphs
+    found: set[Operator[Any]] = set()
+    for block in blocks:
+        stored = _stored(block.operators)
+        for operator in block.operators:
+            read = [stored.get(t, t) for t in operator.reads()]
+            if any(t.is_constant and len(t.shape or ()) > 1 for t in read):
+                found.add(operator)
+    return found
+
+
 def _codes(operators: Iterable[Operator[Any]]) -> dict[Any, Any]:
     """What a change of type gives -> what it takes."""
-    changes = ("DEQUANTIZE", "CAST")
-    return {o.outputs[0]: o.inputs[0] for o in operators if o.code.upper().startswith(changes)}
+    return {o.outputs[0]: o.inputs[0] for o in operators if _changes_type(o)}
+
+
+def _changes_type(operator: Operator[Any]) -> bool:
+    return operator.code.upper().startswith(("DEQUANTIZE", "CAST"))
+
+
+def _stored(operators: Iterable[Operator[Any]]) -> dict[Any, Any]:
+    """What is computed from one stored constant, and by constants beside it -> that constant."""
+    found: dict[Any, Any] = {}
+    for operator in operators:
+        first, *others = operator.inputs or [None]
+        source = found.get(first, first)
+        is_stored = source is not None and source.is_constant
+        is_unpacked = first in found or (is_stored and _changes_type(operator))
+        if is_unpacked and all(t is None or t.is_constant for t in others):
+            found[operator.outputs[0]] = source
+    return found
 
 
 def _plain(
-    operator: Operator[Any], codes: Mapping[Any, Any], sizes: Mapping[str, tuple[int, ...]]
+    operator: Operator[Any], stored: Mapping[Any, Any], sizes: Mapping[str, tuple[int, ...]]
 ) -> Operator[Any]:
     """An operator as if it read constants as they are stored, with the sizes that were seen."""
 
@@ -125,9 +154,7 @@ def _plain(
         )
         return tensor if shape is None else replace(tensor, shape=shape)
 
-    behind = (codes.get(t) for t in operator.inputs)
-    pairs = zip(operator.inputs, behind, strict=True)
-    inputs = [b if b is not None and b.is_constant else seen(t) for t, b in pairs]
+    inputs = [stored[t] if t in stored else seen(t) for t in operator.inputs]
     # A view of what is common to operators of every runtime.
     return Operator(operator.code, inputs, [seen(t) for t in operator.outputs], operator.options)
 

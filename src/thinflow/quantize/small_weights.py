@@ -17,6 +17,8 @@ from thinflow.onnx import program as onnx
 from thinflow.onnx.protos import ELEMENT_TYPES
 from thinflow.program.model import Operator as AnyOperator
 from thinflow.quantize.constants import Reading, Smaller, Storing
+from thinflow.quantize.integer_lstm import CODE as LSTM
+from thinflow.quantize.integer_lstm import float_matrices
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.litert import INT8_KERNELS, Weights, weights_of
 from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe
@@ -89,6 +91,8 @@ class _IntegerWeights(Storing):
     _biases: dict[tuple[Any, ...], Tensor] = field(default_factory=dict)
 
     def choose(self, operator: Operator, number: int, constant: Tensor) -> Smaller | str:
+        if operator.code == LSTM:
+            return self._matrix(operator, number, constant)
         weights = weights_of(operator)
         if weights is None or weights.number != number:
             return ""
@@ -98,6 +102,16 @@ class _IntegerWeights(Storing):
         if not np.isfinite(data).all():
             return f"constant '{constant.name}' has values that are not finite"
         return self._smaller(operator, weights, data)
+
+    def _matrix(self, operator: Operator, number: int, constant: Tensor) -> Smaller | str:
+        """One of the matrices of an LSTM."""
+        matrices = float_matrices(operator)
+        if number not in matrices:
+            return ""
+        size = sum(np.asarray(t.array()).size for t in matrices.values())
+        if size < FEWEST:
+            return f"its weights are {size}, and below {FEWEST} that is not worth it"
+        return self._smaller(operator, Weights(number, constant, 0), np.asarray(constant.array()))
 
     def _smaller(self, operator: Operator, weights: Weights, data: np.ndarray) -> Smaller | str:
         raise NotImplementedError
@@ -165,6 +179,9 @@ class _Dynamic(_IntegerWeights):
         if operator.code == "GATHER":
             # One scale for the whole table: the rows that come out are one tensor, whichever were looked up.
             return Smaller(partial(self._stored, weights, None), Reading.BEHIND)
+        if operator.code == LSTM:
+            # Its kernel takes all as int8 or none, with one scale each.
+            return Smaller(partial(self._stored, weights, None), Reading.DIRECT)
         options = _HYBRID.get(operator.code)
         if options is None:
             return f"LiteRT's {operator.code} takes no int8 weights beside float activations"
@@ -197,6 +214,8 @@ class _Unpacked(_IntegerWeights):
     in_four_bits: frozenset[Operator] = frozenset()
 
     def _smaller(self, operator: Operator, weights: Weights, data: np.ndarray) -> Smaller | str:
+        if data.ndim < 2:
+            return ""  # peepholes of an LSTM: a scale for each would be no smaller
         axis = weights.axis if self.recipe.per_channel else None
         bits = 4 if operator in self.in_four_bits else 8
         return Smaller(partial(self._stored, weights, axis, bits=bits), Reading.BEFORE)

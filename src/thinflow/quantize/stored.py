@@ -39,7 +39,8 @@ class Stored:
     """An array in a .npy file or a member of a .npz file, read row by row."""
 
     def __init__(self, path: Path, member: str | None) -> None:
-        self.path, self.member = path, member
+        # Whole, as a worker has another folder of its own.
+        self.path, self.member = path.absolute(), member
         self.where = str(path) if member is None else f"{path}, {member.removesuffix('.npy')}"
         with self._open() as stream:
             self.shape, self.is_fortran, self.dtype = _read_header(stream, self.where)
@@ -76,15 +77,25 @@ class Stored:
         return stream.size if isinstance(stream, _Member) else stream.seek(0, io.SEEK_END)
 
     def __iter__(self) -> Iterator[Array]:
+        return self.rows(0, len(self))
+
+    def rows(self, start: int, stop: int) -> Iterator[Array]:
+        """Some of the rows; what stands before them in a packed member is unpacked, and dropped.
+
+        Raises:
+            FeedError: the file ends too early, or cannot be read.
+        """
         # A row along the first axis is spread over the whole file then.
         if self.is_fortran:
-            yield from self._whole()
+            yield from self._whole()[start:stop]
             return
         row_shape = self.shape[1:]
         row_bytes = math.prod(row_shape) * self.dtype.itemsize
         with self._open() as stream:
             _read_header(stream, self.where)
-            for number in range(len(self)):
+            if start:
+                _skip(stream, start * row_bytes, self.where)
+            for number in range(start, stop):
                 raw = _read(stream, row_bytes, self.where)
                 if len(raw) != row_bytes:
                     raise FeedError(f"the file ends in sample {number} of {len(self)}", self.where)
@@ -116,6 +127,13 @@ class _Member(io.BufferedReader):
     def close(self) -> None:
         super().close()
         self._archive.close()
+
+
+def _skip(stream: IO[bytes], size: int, where: str) -> None:
+    try:
+        stream.seek(size, io.SEEK_CUR)
+    except UNREADABLE as e:
+        raise FeedError(f"the file cannot be read: {e}", where) from e
 
 
 def _read(stream: IO[bytes], size: int, where: str) -> bytes:

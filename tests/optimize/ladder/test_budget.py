@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
+from tests.lower.c.c_networks import mixed
 from thinflow.errors import ParameterError
-from thinflow.optimize.ladder.budget import Budget, budget_of, bytes_text, drop_of, ms_text
+from thinflow.fit.footprint import footprint
+from thinflow.lower.c.convert import network
+from thinflow.lower.c.options import Options
+from thinflow.optimize.ladder.budget import Budget, budget_of, drop_of
+from thinflow.optimize.ladder.needs import needs_of
+from thinflow.program.amounts import bytes_text, ms_text
+from thinflow.program.arena import arena_bytes
+from thinflow.tflite.reader import read_program
 
 
 @pytest.mark.parametrize(
@@ -108,5 +116,19 @@ def test_budgets_and_amounts_in_words() -> None:
         "3.86 us",
         "155 us",
         "12.3 ms",
-        "1.23e+03 ms",
+        "1,234 ms",
     ]
+
+
+def test_on_a_processor_the_needs_are_those_of_the_c() -> None:
+    content = mixed("int8")
+    program = read_program(content)
+    plain = needs_of(content, program, "")
+    assert plain == (len(content), arena_bytes(program.subgraphs))
+    it = footprint(network(read_program(content), Options(cpu="cortex-m4")))
+    assert needs_of(content, program, "cortex-m4") == (it.flash_bytes, it.ram_bytes + it.stack_bytes)
+    # A candidate beside others: reading it must not have changed it.
+    assert needs_of(content, program, "") == plain
+    assert budget_of(max_ram="64KB", target="cortex-m4").text.endswith("RAM <= 64.0 kB on cortex-m4")
+    with pytest.raises(ParameterError, match="no processor 'cortex-m5'"):
+        budget_of(target="cortex-m5")

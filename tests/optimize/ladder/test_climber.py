@@ -11,11 +11,13 @@ import pytest
 
 import thinflow
 from tests.lower.variables import summing
+from tests.page_scripts import BUILT
 from thinflow.errors import ParameterError
 from thinflow.optimize import judging
-from thinflow.optimize.ladder import climber, measured
+from thinflow.optimize.ladder import climber, figures, measured
 from thinflow.optimize.ladder.climber import LadderInterrupted
 from thinflow.optimize.report import OptimizeReport
+from thinflow.pages.shell import data_of
 from thinflow.quantize.recipe import ONNX_SCHEMES, SCHEMES, Recipe
 
 
@@ -122,7 +124,8 @@ def test_results_of_other_samples_are_made_anew_with_a_word(job: dict[str, Any],
     assert note.startswith("1 result is of another model, other samples, other settings or another version")
 
 
-def test_ctrl_c_keeps_what_is_done(job: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def interrupted(job: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch) -> LadderInterrupted:
+    """What is raised when Ctrl-C is pressed while a later candidate is measured."""
     real = climber._Climber._measured
 
     def pressed(self: Any, candidate: Any, progress: Any) -> Any:
@@ -133,10 +136,15 @@ def test_ctrl_c_keeps_what_is_done(job: dict[str, Any], out: Path, monkeypatch: 
     monkeypatch.setattr(climber._Climber, "_measured", pressed)
     with pytest.raises(LadderInterrupted) as stopped:
         optimized(job, out, scheme="auto")
+    return stopped.value
+
+
+def test_ctrl_c_keeps_what_is_done(job: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = interrupted(job, out, monkeypatch)
     monkeypatch.undo()
     done = len(list(out.glob("ladder/litert/*.json")))
     assert done
-    assert str(stopped.value) == (
+    assert str(stopped) == (
         f"{done} of {len(SCHEMES)} candidates are measured and kept in {out / 'ladder' / 'litert'};"
         " the same command goes on from there"
     )
@@ -323,7 +331,7 @@ def test_what_cannot_be_timed_is_judged_without(
     def refusing(*_: Any, **__: Any) -> Any:
         raise thinflow.FeedError("no inputs")
 
-    monkeypatch.setattr(climber, "benchmark", refusing)
+    monkeypatch.setattr(figures, "benchmark", refusing)
     report = optimized(job, out, scheme="int8", max_latency=20, measure=True, seconds=0.2, threads=[1])
     assert report.ladder is not None
     assert "some were not timed: no inputs" in report.ladder.notes
@@ -336,3 +344,41 @@ def test_what_cannot_be_timed_is_judged_without(
 def test_nothing_to_judge_on(job: dict[str, Any], out: Path, words: dict[str, Any]) -> None:
     with pytest.raises(thinflow.FeedError, match="there are no samples to judge on\nhint: give at least one"):
         optimized(job, out, test=lambda: iter(()), scheme="float16", **words)
+
+
+@BUILT
+def test_an_interrupted_run_leaves_a_page_that_says_so(
+    job: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = interrupted(job, out, monkeypatch)
+    found = data_of((out / "report_interrupted.html").read_bytes())
+    done = len(stopped.measured) - 1
+    kept = out / "ladder" / "litert"
+    told = f"{done} of {len(SCHEMES)} candidates are measured and kept in {kept}"
+    assert found["verdict"] == f"interrupted: {told}"
+    assert found["unfinished"] == "Interrupted: nothing is chosen yet, and no model is written."
+    first, last = found["sections"]
+    assert last["blocks"][0]["text"] == "The same command goes on from there."
+    points = first["blocks"][0]["points"]
+    assert {"float32"} < {p["label"] for p in points}
+    assert not any(p["state"] == "chosen" for p in points)
+    assert len(found["data"]["ladder"]["litert"]["candidates"]) == done + 1
+
+
+@BUILT
+def test_an_interrupted_run_leaves_the_report_of_a_finished_one(
+    job: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimized(job, out, scheme="float16")
+    finished = {path: path.read_bytes() for path in out.iterdir()}
+    interrupted(job, out, monkeypatch)
+    assert {path: path.read_bytes() for path in finished} == finished
+    assert {path.name for path in out.iterdir() if path not in finished} == {
+        "ladder",
+        "report_interrupted.html",
+    }
+    monkeypatch.undo()
+    # The next run that is finished takes its place.
+    optimized(job, out, scheme="auto")
+    assert not (out / "report_interrupted.html").exists()
+    assert data_of((out / "report.html").read_bytes())["unfinished"] == ""

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from thinflow.errors import ParameterError
+from thinflow.lower.c.options import Options
+from thinflow.program.amounts import bytes_text, ms_text
 
 DEFAULT_MAX_DROP = 1.5
 """Points of accuracy (or of equal answers) that fewer bits may cost before float is recommended."""
@@ -31,12 +33,14 @@ class Budget:
         size_bytes: of the file.
         latency_ms: median of a run on this machine, with the first number of threads.
         ram_bytes: of the activations, see `arena_bytes`.
+        target: a processor; size and memory are flash and all memory of C for it then.
     """
 
     drop: float = DEFAULT_MAX_DROP
     size_bytes: float | None = None
     latency_ms: float | None = None
     ram_bytes: float | None = None
+    target: str = ""
 
     @property
     def text(self) -> str:
@@ -45,7 +49,7 @@ class Budget:
         bounds += [f"size <= {bytes_text(self.size_bytes)}"] if self.size_bytes is not None else []
         bounds += [f"latency <= {ms_text(self.latency_ms)}"] if self.latency_ms is not None else []
         bounds += [f"RAM <= {bytes_text(self.ram_bytes)}"] if self.ram_bytes is not None else []
-        return ", ".join(bounds)
+        return ", ".join(bounds) + (f" on {self.target}" if self.target else "")
 
 
 def drop_of(given: Amount | None) -> float:
@@ -68,12 +72,14 @@ def budget_of(
     max_size: Amount | None = None,
     max_latency: Amount | None = None,
     max_ram: Amount | None = None,
+    target: str | None = None,
 ) -> Budget:
     """The budget that words say together.
 
     Args:
         max_drop: points of percent, see `drop_of`.
         max_size, max_ram: bytes, or with a unit: "100KB" (1000 bytes each), "64KiB" (1024).
+        target: a processor that the model is to be C for, see `PROCESSORS`.
         max_latency: milliseconds, or with a unit: "20ms", "500us".
 
     Raises:
@@ -86,6 +92,8 @@ def budget_of(
         _bound(max_size, _BYTES, "size", "a file of at most {:g} bytes", in_bytes),
         _bound(max_latency, _MILLISECONDS, "time", "a run of at most {:g} ms", in_time),
         _bound(max_ram, _BYTES, "size", "memory of at most {:g} bytes", in_bytes),
+        # Refuses what does not exist, and tells what does.
+        "" if target is None else Options(cpu=target).cpu,
     )
 
 
@@ -117,16 +125,3 @@ def _amount(given: Amount, units: Mapping[str, float], kind: str, hint: str) -> 
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise ParameterError(f"{given!r} is no {kind}", hint=hint)
     return float(given)
-
-
-def bytes_text(count: float) -> str:
-    """`54.0 kB`, with three digits and more."""
-    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= factor:
-            return f"{count / factor:,.{1 if count >= 10 * factor else 2}f} {unit}"
-    return f"{count:g} bytes"
-
-
-def ms_text(ms: float) -> str:
-    """`12.3 ms`, in microseconds below one millisecond."""
-    return f"{1000 * ms:.3g} us" if ms < 1 else f"{ms:.3g} ms"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from thinflow.optimize.climb import EFFORTS
@@ -31,12 +31,15 @@ class Candidate:
     @property
     def name(self) -> str:
         """In words, and unique: `int8 (fast)`."""
-        return self.scheme if self.effort == "none" else f"{self.scheme} ({self.effort})"
+        pruned = f"pruned {self.recipe.prune:g} dB" if self.recipe.prune else ""
+        how = ", ".join(filter(None, ["" if self.effort == "none" else self.effort, pruned]))
+        return f"{self.scheme} ({how})" if how else self.scheme
 
     @property
     def stem(self) -> str:
         """The stem of its files' names."""
-        return f"{self.scheme}_{self.effort}"
+        pruned = f"_pruned_{self.recipe.prune:g}" if self.recipe.prune else ""
+        return f"{self.scheme}_{self.effort}{pruned}"
 
     @property
     def cost(self) -> float:
@@ -55,3 +58,33 @@ def candidates(schemes: Sequence[str], effort: str) -> list[Candidate]:
     # What needs no ranges is made at once.
     ordered = sorted(schemes, key=lambda scheme: scheme in NEEDS_SAMPLES)
     return [Candidate(Recipe(scheme=scheme), level) for level in levels for scheme in ordered]
+
+
+LEVELS = (40.0, 30.0, 25.0)
+"""Decibels below a layer's sum of channels that may go: eight bits lose as much as the first."""
+_LEAST = 0.02
+"""Part of the weights that has to go with them."""
+
+
+def pruned_candidates(
+    schemes: Sequence[str], effort: str, weights_without: Callable[[float], float]
+) -> list[Candidate]:
+    """Candidates without weak channels, where some are: of the fastest scheme and of the smallest, from the
+    default effort on.
+
+    Args:
+        weights_without: level -> the part of the weights that goes at it.
+    """
+    levels = list(EFFORTS)
+    tried = [s for s in ("int8", "int4_weights") if s in schemes] or list(schemes)[:1]
+    if levels.index(effort) < levels.index("default"):
+        return []
+    found: list[Candidate] = []
+    before = 0.0
+    for level in LEVELS:
+        part = weights_without(level)
+        # Another level has to bring something beyond the one before it.
+        if part - before >= _LEAST:
+            found += [Candidate(Recipe(scheme=scheme, prune=level), "default") for scheme in tried]
+            before = part
+    return found

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from thinflow.ir.brief import brief_repr
-from thinflow.optimize.ladder.budget import Budget, bytes_text, ms_text
+from thinflow.optimize.ladder.budget import Budget
 from thinflow.optimize.ladder.measured import Measured
+from thinflow.program.amounts import bytes_text, ms_text
 
 AS_SMALL = 1.1
 """Costs that differ by less than this factor are as good: sizes differ by metadata, times by chance."""

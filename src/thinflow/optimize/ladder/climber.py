@@ -3,87 +3,49 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from importlib import metadata
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Generic
+from typing import Generic
 
-from thinflow.bench.latency import benchmark
-from thinflow.bench.machine import this_machine
-from thinflow.errors import EngineCrashed, ThinflowError
+from thinflow.errors import ThinflowError
 from thinflow.ir.digest import graph_digest
-from thinflow.ir.graph import Graph
-from thinflow.onnx import program as onnx
-from thinflow.optimize.job_inputs import JobInputs, make_folder
+from thinflow.optimize.climb import spread
+from thinflow.optimize.job_inputs import make_folder
 from thinflow.optimize.judging import KeptAnswers
 from thinflow.optimize.ladder.budget import Budget
-from thinflow.optimize.ladder.candidates import FLOAT, Candidate, candidates
+from thinflow.optimize.ladder.candidates import FLOAT, Candidate, candidates, pruned_candidates
 from thinflow.optimize.ladder.choice import choose
+from thinflow.optimize.ladder.elsewhere import Made, made_elsewhere
+from thinflow.optimize.ladder.figures import figures_of, latency_of
+from thinflow.optimize.ladder.ground import Ground
 from thinflow.optimize.ladder.measured import Latency, Measured, on_one_clock
+from thinflow.optimize.ladder.needs import needs_of
 from thinflow.optimize.ladder.result import Ladder
-from thinflow.optimize.ladder.store import Store, digest_of, samples_digest
-from thinflow.optimize.maker import M, ModelMaker, ModelPair, Q
+from thinflow.optimize.ladder.store import Store, digest_of
+from thinflow.optimize.maker import M, ModelPair, Q
 from thinflow.optimize.quality import Quality
-from thinflow.optimize.samples import Samples
-from thinflow.optimize.trial_runs import first_sample, require_ours
+from thinflow.optimize.trial_runs import require_ours
 from thinflow.optimize.trials import Climb
-from thinflow.program.arena import arena_bytes
+from thinflow.quantize.pruning import prune
+from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.recipe_file import RecipeFile, recipe_text
-from thinflow.tflite import model as tflite
 from thinflow.typing import Progress
 
 
 class LadderInterrupted(KeyboardInterrupt):
-    """Somebody pressed Ctrl-C; the message says what is kept, and how to go on."""
-
-
-@dataclass(frozen=True)
-class Ground(Generic[M, Q]):
-    """What every candidate is made from and judged by.
+    """Somebody pressed Ctrl-C; the message says what is kept, and how to go on.
 
     Attributes:
-        make: a maker of models by effort.
-        model: the float one, proven.
-        job: inputs of the main job.
-        calibration, evaluation: samples for the model's graph.
-        end_to_end: as for `compare_models`.
+        runtime: LiteRT or ONNX.
+        measured: by then, the float model first; empty if nothing was.
     """
 
-    make: Callable[[str], ModelMaker[M, Q]]
-    model: M
-    job: JobInputs
-    calibration: Samples
-    evaluation: Samples
-    end_to_end: bool
-
-    @property
-    def original(self) -> Graph:
-        return self.job.graph
-
-    @property
-    def is_timed(self) -> bool:
-        """True if latency is to be measured."""
-        return self.job.options.measure and self.job.options.seconds > 0
-
-    def about(self) -> Iterator[str]:
-        """What all results depend on."""
-        model, options = self.model, self.job.options
-        yield digest_of(model.content)
-        yield graph_digest(self.original)
-        yield samples_digest(self.calibration)
-        yield samples_digest(self.evaluation)
-        yield from map(_version_of, ("ai-edge-litert", "onnxruntime"))
-        yield f"{self.end_to_end} {self.is_timed} {options.threads[0]}"
-        yield str(this_machine()) if self.is_timed else ""
-
-
-def _version_of(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
+    def __init__(self, message: str, runtime: str = "", measured: Sequence[Measured] = ()) -> None:
+        super().__init__(message)
+        self.runtime, self.measured = runtime, measured
 
 
 def climbed(ground: Ground[M, Q], schemes: Sequence[str], effort: str, budget: Budget) -> ModelPair[M, Q]:
@@ -97,7 +59,18 @@ def climbed(ground: Ground[M, Q], schemes: Sequence[str], effort: str, budget: B
         LadderInterrupted: by Ctrl-C; what was measured is kept.
         ThinflowError: no smaller model could be made.
     """
-    return _Climber(ground, budget).climb(candidates(schemes, effort))
+    pruned = pruned_candidates(schemes, effort, partial(_weights_without, ground))
+    return _Climber(ground, budget).climb([*candidates(schemes, effort), *pruned])
+
+
+def _weights_without(ground: Ground[M, Q], level: float) -> float:
+    """The part of the float model's weights that goes with channels below a level."""
+    # Made-up inputs do not tell which channels are of use.
+    if ground.calibration.synthetic:
+        return 0.0
+    model = ground.model
+    made = prune(model.program, level, spread(model.feeds(ground.calibration), Recipe().looked_at))
+    return made.weights / max(made.weights_before, 1)
 
 
 class _Climber(Generic[M, Q]):
@@ -111,6 +84,7 @@ class _Climber(Generic[M, Q]):
         self._fresh: list[tuple[Candidate, float]] = []
         self._answers = KeptAnswers()
         self._errors: list[ThinflowError] = []
+        self._ahead: dict[str, Made] = {}
         self._untimed = ""
         self._pairs: dict[str, ModelPair[M, Q]] = {}
 
@@ -120,14 +94,24 @@ class _Climber(Generic[M, Q]):
         make_folder(self._folder)
         try:
             with self._float_file():
+                kept = {candidate.name: self._kept(candidate) for candidate in tried}
+                left = [candidate for candidate in tried if kept[candidate.name] is None]
+                self._ahead = made_elsewhere(self._ground, left, self._ground.job.options.progress)
                 for number, candidate in enumerate(tried):
-                    self._found[candidate.name] = self._kept(candidate) or self._new(tried, number)
+                    self._found[candidate.name] = kept[candidate.name] or self._new(tried, number)
                 return self._chosen({c.name: c for c in tried})
         except KeyboardInterrupt:
             raise LadderInterrupted(
                 f"{len(self._found)} of {len(tried)} candidates are measured and kept in {self._folder};"
-                " the same command goes on from there"
+                " the same command goes on from there",
+                self._ground.model.runtime,
+                self._so_far(),
             ) from None
+
+    def _so_far(self) -> list[Measured]:
+        """What was measured, the float model first; nothing before a candidate was."""
+        found = on_one_clock(self._found)
+        return [self._float_record(found), *found.values()] if found else []
 
     @contextmanager
     def _float_file(self) -> Iterator[None]:
@@ -137,10 +121,10 @@ class _Climber(Generic[M, Q]):
             left.unlink(missing_ok=True)
         maker = self._ground.make("none")
         try:
-            size = maker.write(self._ground.model, self._float_path)
-            self._float = Measured(
-                FLOAT, FLOAT, "", size_bytes=size, ram_bytes=arena_bytes(_blocks(self._ground.model.program))
-            )
+            maker.write(self._ground.model, self._float_path)
+            content, program = self._float_path.read_bytes(), self._ground.model.program
+            needs = needs_of(content, program, self._ground.target)
+            self._float = Measured(FLOAT, FLOAT, "", size_bytes=needs.size_bytes, ram_bytes=needs.ram_bytes)
             yield
         finally:
             for path in self._folder.glob(f"*{maker.suffix}"):
@@ -208,12 +192,12 @@ class _Climber(Generic[M, Q]):
         Raises:
             ThinflowError: it cannot be made, or does not run.
         """
+        if candidate.name in self._ahead:
+            return self._received(candidate, self._ahead[candidate.name])
         ground, maker = self._ground, self._ground.make(candidate.effort)
         made = maker.quantize(ground.model, ground.calibration, candidate.recipe, progress=progress)
-        digest = digest_of(made.content)
-        twin = next((m for m in self._found.values() if m.digest == digest and m.is_own), None)
-        if twin is not None:
-            return replace(twin, name=candidate.name, effort=candidate.effort, same_as=twin.name)
+        if (twin := self._twin(candidate, digest_of(made.content))) is not None:
+            return twin
         pair = maker.judged(
             ground.model,
             made,
@@ -227,54 +211,31 @@ class _Climber(Generic[M, Q]):
 
     def _figures(self, candidate: Candidate, pair: ModelPair[M, Q]) -> Measured:
         """All figures of a pair's smaller model."""
-        made, quality = pair.quantized, pair.qualities[pair.maker.names[1]]
-        way: Climb = made.way
-        return Measured(
-            candidate.name,
-            candidate.scheme,
-            candidate.effort,
-            recipe=way.recipe,
-            digest=digest_of(made.content),
-            size_bytes=len(made.content),
-            ram_bytes=arena_bytes(_blocks(made.quantized.program)),
-            quality=quality,
-            latency=self._latency(pair),
-            failure="it gives NaN or infinity where the model gives numbers" if quality.not_finite else "",
-            trials=way.trials,
-            warnings=list(made.warnings),
-            note=way.note,
-        )
+        write = partial(pair.maker.write, pair.quantized, check=pair.maker.open_file)
+        return figures_of(candidate, pair, self._ground.target, self._latency(write))
 
-    def _latency(self, pair: ModelPair[M, Q]) -> Latency | None:
-        """The time of a pair's smaller model, in turns with the float one; None if it is not to be measured.
+    def _latency(self, write: Callable[[Path], object]) -> Latency | None:
+        """The time of the model that is written so, in turns with the float one; None without one."""
+        found, why = latency_of(self._ground, write, self._folder, self._float_path)
+        self._untimed = why or self._untimed
+        return found
+
+    def _received(self, candidate: Candidate, made: Made) -> Measured:
+        """What a worker made, measured to the end here.
 
         Raises:
-            KeyboardInterrupt: it was interrupted.
+            ThinflowError: it cannot be made.
         """
-        ground, options = self._ground, self._ground.job.options
-        if not ground.is_timed:
-            return None
-        path = self._folder / f"candidate{pair.maker.suffix}"
-        pair.maker.write(pair.quantized, path, check=pair.maker.open_file)
-        core = ground.model.core
-        try:
-            found = benchmark(
-                [path, self._float_path],
-                threads=options.threads[:1],
-                seconds=options.seconds,
-                feeds=first_sample(ground.job, {path: core, self._float_path: core}),
-                peaks=False,
-                memory=False,
-            )
-        except EngineCrashed:
-            raise
-        except ThinflowError as error:  # the model itself ran before: it can be judged without its time
-            self._untimed = f"some were not timed: {error.message}"
-            return None
-        if found.interrupted:
-            raise KeyboardInterrupt
-        ratio = found.ratio(path, self._float_path)
-        return Latency(ratio.a.median_ms, ratio.b.median_ms, ratio.interval.low, ratio.interval.high)
+        if made.measured is None:
+            raise ThinflowError(made.failure)
+        return self._twin(candidate, made.measured.digest) or replace(
+            made.measured, latency=self._latency(lambda path: path.write_bytes(made.content))
+        )
+
+    def _twin(self, candidate: Candidate, digest: str) -> Measured | None:
+        """The figures of the very same file, made before."""
+        twin = next((m for m in self._found.values() if m.digest == digest and m.is_own), None)
+        return twin and replace(twin, name=candidate.name, effort=candidate.effort, same_as=twin.name)
 
     # --- the best -----------------------------------------------------------------------------------------
 
@@ -355,10 +316,6 @@ def _coarse(quality: Quality, budget: Budget) -> str:
 def _text(candidate: Candidate) -> str:
     """A candidate's recipe as text, to tell it from others."""
     return recipe_text(RecipeFile(candidate.recipe))
-
-
-def _blocks(program: tflite.Program | onnx.Program) -> Iterable[Any]:
-    return program.programs() if isinstance(program, onnx.Program) else program.subgraphs
 
 
 def _readable(seconds: float | None) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 
 from thinflow.ir.brief import brief_repr
 from thinflow.optimize.ladder.candidates import FLOAT
-from thinflow.optimize.ladder.loss import too_much_lost
-from thinflow.optimize.quality import LOUDEST, Quality, Score
+from thinflow.optimize.quality import LOUDEST, Judged, Quality, Score, decibels
 from thinflow.optimize.trials import Trial
 from thinflow.quantize.recipe import Recipe
 
@@ -149,6 +148,7 @@ def read_measured(data: Mapping[str, Any], recipe: Recipe) -> Measured:
     # JSON knows lists alone.
     quality["outputs"] = tuple(quality["outputs"])
     quality["logits"] = None if quality["logits"] is None else Score(*quality["logits"])
+    quality["judged"] = [Judged(*one) for one in quality.get("judged", ())]
     latency = named.pop("latency")
     trials = [_trial(trial) for trial in named.pop("trials")]
     found = Measured(
@@ -184,3 +184,29 @@ def on_one_clock(found: Mapping[str, Measured]) -> dict[str, Measured]:
         else replace(m, latency=replace(m.latency, ms=m.latency.ratio * middle, float_ms=middle))
         for name, m in found.items()
     }
+
+
+# An SQNR of 20 dB is a noise power of 1 % of the signal's, which is an amplitude of a tenth of it: eight
+# rounded bits alone leave about 50 dB (6.02 dB a bit), so something besides rounding is wrong below this.
+POOR_SQNR_DB = 20.0
+
+
+def too_much_lost(name: str, quality: Quality, max_drop: float) -> str:
+    """The loss of a smaller model where it is more than allowed, or may be; empty if it is not.
+
+    Args:
+        name: what to call it.
+        max_drop: points that it may lose.
+    """
+    if quality.not_finite:
+        return f"{name} gives NaN or infinity where the model gives numbers"
+    if quality.drop is None:
+        poor = quality.sqnr_db < POOR_SQNR_DB
+        return f"the {name} output is poor (SQNR {decibels(quality.sqnr_db)})" if poor else ""
+    if quality.drop <= max_drop:
+        return ""
+    what = "accuracy" if quality.accuracy is not None else "answers"
+    if not quality.surely_drops(max_drop):
+        points = f"{max_drop:g} points of {what}"
+        return f"whether {name} loses more than {points} takes more samples to tell"
+    return f"{name} loses {quality.drop:.1f} points of {what}, more than {max_drop:g}"

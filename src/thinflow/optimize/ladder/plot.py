@@ -1,15 +1,37 @@
-"""The ladder as a picture: size against signal to noise, the front, and the budget."""
+"""The ladder as pictures: a file of size against signal to noise, and the blocks of a page."""
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
 
-from thinflow.optimize.ladder.budget import bytes_text
-from thinflow.optimize.ladder.choice import misfits
+from thinflow.optimize.job_inputs import UNFINISHED_PAGE
+from thinflow.optimize.ladder.budget import Budget
+from thinflow.optimize.ladder.choice import front, misfits
+from thinflow.optimize.ladder.climber import LadderInterrupted
 from thinflow.optimize.ladder.measured import Measured
 from thinflow.optimize.ladder.result import Ladder
+from thinflow.optimize.quality import LOUDEST
+from thinflow.pages.report import (
+    Axis,
+    Block,
+    Cell,
+    Column,
+    Point,
+    ReportDocument,
+    Scatter,
+    Table,
+    Text,
+    notes,
+    section,
+    title_of,
+)
+from thinflow.pages.shell import save_document, why_no_pages
+from thinflow.program.amounts import bytes_text, ms_text
 
 _WIDTH, _HEIGHT = 720, 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 44, 56
@@ -102,3 +124,149 @@ def _circle(one: Measured, ladder: Ladder, x: float, y: float) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= 96 else f"{text[:95]}…"
+
+
+State = Literal["chosen", "front", "fits", "misfit"]
+
+
+def ladder_blocks(ladder: Ladder) -> Iterator[Block]:
+    """The trade-off of all candidates, what was chosen, and why."""
+    yield Text(f"{ladder.sentence}: {ladder.choice.best.name}.", "" if ladder.is_reached else "bad")
+    yield from candidate_blocks(ladder.measured, ladder.budget, ladder.choice.best)
+    # Of the marks of a table in a terminal nothing is said here.
+    yield notes(ladder.remarks()[1:])
+
+
+def candidate_blocks(
+    measured: Sequence[Measured], budget: Budget, best: Measured | None = None
+) -> Iterator[Block]:
+    """The trade-off of candidates.
+
+    Args:
+        best: that is shipped; None if nothing was chosen.
+    """
+    own = [m for m in measured if m.is_own]
+    ahead = front(own)
+    counted = any(m.quality.drop is not None for m in own)
+    what = (
+        "points of accuracy lost" if any(m.quality.accuracy is not None for m in own) else "answers changed"
+    )
+    costs = [
+        Axis("size of the file", "bytes", budget.size_bytes),
+        Axis("time of a run", "ms", budget.latency_ms),
+        Axis("RAM of activations", "bytes", budget.ram_bytes),
+    ]
+    gains = [Axis(what, "points", budget.drop, down=True)] if counted else []
+    noise = Axis("signal to noise", "dB")
+    # Where nobody loses too much, noise tells more.
+    by_loss = counted and any((m.quality.drop or 0.0) > budget.drop for m in own)
+    gains = [*gains, noise] if by_loss or not counted else [noise, *gains]
+    # Memory is drawn where it has a bound: elsewhere it is much the same for all.
+    kept = [0, 1] if budget.ram_bytes is None else [0, 1, 2]
+    points = [_point(m, _state(m, budget, best, ahead), kept, gains) for m in own]
+    note = "Left costs less, higher is better; a dashed line is a bound of the budget."
+    yield Scatter("Size, time and quality of all candidates", [costs[k] for k in kept], gains, points, note)
+    yield _table(measured, budget, best, ahead)
+
+
+def interrupted_document(
+    path: str, message: str, runtime: str, measured: Sequence[Measured], budget: Budget
+) -> ReportDocument:
+    """The document of a job that was interrupted while it looked for the best candidate.
+
+    Args:
+        path: of the model.
+        message: what is kept, and how to go on.
+    """
+    known, _, further = message.partition(";")
+    verdict = f"interrupted: {known}"
+    data = {
+        "verdict": verdict,
+        "interrupted": True,
+        "ladder": {runtime.lower(): {"budget": asdict(budget), "candidates": [m.data() for m in measured]}},
+    }
+    sections = [
+        section(f"Candidates for {runtime}", *candidate_blocks(measured, budget)),
+        section("How to go on", Text(f"{further.strip().capitalize()}.")),
+    ]
+    unfinished = "Interrupted: nothing is chosen yet, and no model is written."
+    return ReportDocument(title_of(path, "a graph"), verdict, sections, data, "warn", unfinished)
+
+
+def _state(one: Measured, budget: Budget, best: Measured | None, ahead: Sequence[Measured]) -> State:
+    if one is best:
+        return "chosen"
+    if misfits(one, budget):
+        return "misfit"
+    return "front" if one in ahead else "fits"
+
+
+def _point(one: Measured, state: State, kept: Sequence[int], gains: Sequence[Axis]) -> Point:
+    found = one.latency
+    costs = [float(one.size_bytes), None if found is None else found.ms, float(one.ram_bytes)]
+    drop = None if one.quality.drop is None else max(one.quality.drop, 0.0)
+    # The float model has no noise to be drawn by.
+    noise = None if one.is_float or abs(one.exactness_db) >= LOUDEST else round(one.exactness_db, 2)
+    about = [f"{bytes_text(one.size_bytes)}, {bytes_text(one.ram_bytes)} RAM"]
+    if found is not None:
+        about.append(f"{ms_text(found.ms)}, {found.ratio:.2f}x the time of float")
+    about += [one.quality.sentence()] if one.quality.samples else []
+    return Point(
+        one.name,
+        [costs[k] for k in kept],
+        [noise if axis.unit == "dB" else drop for axis in gains],
+        state,
+        about,
+    )
+
+
+def _table(
+    measured: Sequence[Measured], budget: Budget, best: Measured | None, ahead: Sequence[Measured]
+) -> Table:
+    """Every candidate, those that failed and those that are the same file among them."""
+    columns = [
+        Column("candidate", code=True),
+        Column("size", "bytes"),
+        Column("RAM", "bytes"),
+        Column("time", "ms"),
+        Column("beside float", "x"),
+        Column("loss", "points"),
+        Column("noise", "dB"),
+        Column(""),
+    ]
+    rows: list[list[Cell]] = []
+    for one in sorted(measured, key=lambda m: (not m.is_own, m.size_bytes)):
+        found, words = one.latency, [f"over its bound on {word}" for word in misfits(one, budget)]
+        if one.failure or one.same_as:
+            words = [one.failure or f"the same file as {one.same_as}"]
+        elif one is best:
+            words.insert(0, "shipped")
+        elif one in ahead:
+            words.insert(0, "on the front")
+        rows.append(
+            [
+                one.name,
+                float(one.size_bytes) or None,
+                float(one.ram_bytes) or None,
+                None if found is None else found.ms,
+                None if found is None else round(found.ratio, 3),
+                None if one.quality.drop is None else round(one.quality.drop, 2),
+                None if one.is_float or one.failure else round(one.exactness_db, 1),
+                ", ".join(words),
+            ]
+        )
+    return Table(columns, rows, "All candidates", folded=True)
+
+
+def save_unfinished(folder: Path, path: str, budget: Budget, stopped: LadderInterrupted) -> None:
+    """Write the page of a job that was interrupted into its folder, with what is known by then.
+
+    Args:
+        path: of the model.
+
+    Raises:
+        WriteError: it cannot be written.
+    """
+    if stopped.measured and not why_no_pages():
+        document = interrupted_document(path, str(stopped), stopped.runtime, stopped.measured, budget)
+        save_document(document, folder / UNFINISHED_PAGE)

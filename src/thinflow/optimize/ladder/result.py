@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from thinflow.ir.brief import brief_repr
-from thinflow.optimize.ladder.budget import Budget, bytes_text, ms_text
+from thinflow.optimize.ladder.budget import Budget
 from thinflow.optimize.ladder.choice import Choice, front, misfits
-from thinflow.optimize.ladder.loss import POOR_SQNR_DB
-from thinflow.optimize.ladder.measured import Measured
+from thinflow.optimize.ladder.measured import POOR_SQNR_DB, Measured
 from thinflow.optimize.quality import LOUDEST
+from thinflow.program.amounts import bytes_text, ms_text
 
 
 @brief_repr
@@ -124,12 +124,13 @@ class Ladder:
             loss = f"no answers to count, so SQNR has to be {POOR_SQNR_DB:g} dB"
         found = [
             "marks: > shipped, * on the front of size, time and quality, ! over the budget",
-            f"{loss}; RAM: activations and unpacked weights in one arena",
+            f"{loss}; {_memory(self.budget)}",
         ]
         twins = [f"{m.name} is {m.same_as}" for m in self.measured if m.same_as]
         more = f", and {len(twins) - _SHOWN} more" if len(twins) > _SHOWN else ""
         found += [f"the same files: {', '.join(twins[:_SHOWN])}{more}"] if twins else []
         found += [f"{m.name}: {m.failure}" for m in self.measured if m.failure]
+        found += [f"{m.name}: {m.note}" for m in self.measured if m.recipe.prune and m.note and m.is_own]
         return [*found, *self.notes]
 
 
@@ -148,3 +149,10 @@ def aligned(rows: Sequence[Sequence[str]], *, numbers_from: int | None = None) -
         ).rstrip()
         for row in rows
     ]
+
+
+def _memory(budget: Budget) -> str:
+    """What the columns of size and memory hold."""
+    if budget.target:
+        return f"size and RAM: flash and all memory of the C on {budget.target}"
+    return "RAM: activations and unpacked weights in one arena"

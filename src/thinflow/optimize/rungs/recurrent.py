@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from thinflow.optimize.rungs import Best, Candidate, in_float, rung
+from thinflow.quantize.integer_lstm import CODE
 from thinflow.quantize.macs import main_block, multiplications, recurrent_multiplications, unrolled_cells
 from thinflow.quantize.recipe import pattern_of
 from thinflow.tflite.model import Program
@@ -50,5 +51,8 @@ def beside_cells(best: Best) -> Iterator[Candidate]:
         main, costs = main_block(best.fit.program), multiplications(best.fit.program)
         inside = recurrent_multiplications(best.fit.program)
         if inside and sum(costs.values()) <= _LARGEST_PART * inside:
-            layers = [o for o in main.operators if o in costs and not recipe.why_float(o)]
+            # Patterns are names, and what an LSTM reads may have its name: that would be float, too.
+            lstms = [o for o in main.operators if o.code == CODE and not recipe.leaves("recurrent")]
+            taken = {*map(pattern_of, lstms)}
+            layers = [o for o in costs if not recipe.why_float(o) and pattern_of(o) not in taken]
             yield from in_float(best, "layers beside recurrent ones in float", layers)

@@ -84,12 +84,19 @@ def rule(*codes: str, of: Rules) -> Callable[[Rule], Rule]:
 class Flow:
     """Follows factors through a block, and notes which have to be the same, or 1.
 
+    Args:
+        clamps: whether an operator does nothing but cut its input off at limits, for those who want to know
+            which channels belong together, and not to rescale them; None if limits hold factors at 1.
+
     Attributes:
         borders: constants that take up factors.
         products: of two tensors.
     """
 
-    def __init__(self, block: Block[Any, Any], rules: Rules) -> None:
+    def __init__(
+        self, block: Block[Any, Any], rules: Rules, clamps: Callable[[Operator], bool] | None = None
+    ) -> None:
+        self._clamps = clamps
         self.cells = Cells()
         self.borders: list[Border] = []
         self._factors: dict[Tensor, Factors] = {}
@@ -107,6 +114,8 @@ class Flow:
 
     def _by_rule(self, operator: Operator, rules: Rules) -> Sequence[Factors] | None:
         known = rules.get(operator.code)
+        if self._clamps is not None and self._clamps(operator):
+            known = _passes
         has_ranks = all(t.shape is not None for t in operator.touched() if is_float(t))
         if known is None or not has_ranks or not is_float(operator.outputs[0]):
             return None
@@ -122,7 +131,8 @@ class Flow:
         if not all(_fits(f, t.shape) for f, t in zip(found or (), operator.outputs, strict=False)):
             return None
         # LiteRT's operators may cut their results at limits, which would be others for each channel.
-        if operator.options.get("fused_activation_function", "NONE") not in ("NONE", "RELU"):
+        fused = operator.options.get("fused_activation_function", "NONE")
+        if fused not in ("NONE", "RELU") and self._clamps is None:
             for factors in found or ():
                 self.cells.bind(factors)
         return found
@@ -189,21 +199,12 @@ class Flow:
             if period and size and size % period == 0:
                 row = np.broadcast_to(factors[(0,) * varies[0]], [n or 0 for n in inner]).reshape(-1)
                 made = np.tile(row, size // period).reshape([n or 0 for n in shape[start:]])
-                return self._compact(made.reshape((1,) * start + made.shape))
+                return compact(made.reshape((1,) * start + made.shape))
         return self._bare(self.cells.even(factors, varies), len(shape))
 
     @staticmethod
     def _bare(factors: Factors, rank: int) -> Factors:
         return factors.reshape(-1)[:1].reshape((1,) * rank)
-
-    @staticmethod
-    def _compact(factors: Factors) -> Factors:
-        """Of size 1 along the axes where they are the same."""
-        for axis in range(factors.ndim):
-            first = factors.take([0], axis)
-            if factors.shape[axis] > 1 and (factors == first).all():
-                factors = first
-        return factors
 
     def joined(self, parts: Sequence[Tensor], axis: int) -> Factors | None:
         """Factors of tensors side by side."""
@@ -319,6 +320,19 @@ class Flow:
             reads, gives = None if reads is None else reads ^ 1, gives ^ 1
         self.borders.append(Border(operator, number, x, y, reads, gives, "row"))
         return fresh
+
+
+def _passes(flow: Flow, operator: Operator) -> Factors:
+    return flow.of(input_at(operator, 0))
+
+
+def compact(factors: Factors) -> Factors:
+    """Of size 1 along the axes where they are the same."""
+    for axis in range(factors.ndim):
+        first = factors.take([0], axis)
+        if factors.shape[axis] > 1 and (factors == first).all():
+            factors = first
+    return factors
 
 
 def fitted(factors: Factors, shape: Sequence[int]) -> Factors | None:

@@ -95,6 +95,8 @@ class Kernel(NamedTuple):
     Attributes:
         weighted: for ops with symmetric int8 weights and an integer bias.
         same_scale: all float inputs and outputs share scale and zero point.
+        averages: numbers of its inputs, on the one grid that all of them share: none of them may be cut off
+            before.
         fixed: the output's parameters, if the kernel dictates them.
         known_range: of the output, if it is the same for every model; any parameters will do.
         is_heavy: it multiplies and adds, so integers pay off even between float neighbours.
@@ -112,6 +114,7 @@ class Kernel(NamedTuple):
 
     weighted: Weighted | None = None
     same_scale: bool = False
+    averages: bool = False
     fixed: Fixed | None = None
     known_range: tuple[float, float] | None = None
     is_heavy: bool = False

@@ -64,8 +64,9 @@ _ROWS: dict[str, Kernel] = {
     # The comparing kernels end the process if a scale is 1 or more.
     "LESS LESS_EQUAL GREATER GREATER_EQUAL": Kernel(scale_limit=1.0, cost=Cost(2.2, 37)),
     "ARG_MAX ARG_MIN": _FREE,
-    "AVERAGE_POOL_2D": Kernel(same_scale=True, cost=Cost(1.7, 17)),
-    "MAX_POOL_2D MAXIMUM MINIMUM REDUCE_MAX REDUCE_MIN RESIZE_BILINEAR": _SAME,
+    "AVERAGE_POOL_2D": Kernel(same_scale=True, averages=True, cost=Cost(1.7, 17)),
+    "RESIZE_BILINEAR": Kernel(same_scale=True, averages=True),
+    "MAX_POOL_2D MAXIMUM MINIMUM REDUCE_MAX REDUCE_MIN": _SAME,
     "PADV2": Kernel(same_scale=True, cost=Cost(3.6, 8)),
     "CONCATENATION RESHAPE SQUEEZE EXPAND_DIMS TRANSPOSE PAD MIRROR_PAD SLICE STRIDED_SLICE SPLIT"
     " SPLIT_V GATHER GATHER_ND PACK UNPACK TILE BROADCAST_TO REVERSE_V2 SPACE_TO_DEPTH DEPTH_TO_SPACE"

@@ -10,7 +10,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from thinflow.errors import ParameterError, closest
 from thinflow.typing import Array
@@ -33,6 +33,33 @@ class Observer(Protocol):
 
     def range(self) -> tuple[float, float]:
         """The proposed range; not yet widened to contain 0."""
+
+
+State = dict[str, Array]
+"""What an observer has seen, by name: arrays of numbers, to be stored and sent."""
+
+
+@runtime_checkable
+class Mergeable(Observer, Protocol):
+    """An observer that can see the samples in parts, on several machines.
+
+    Merged in the order of the parts, states are what one observer of all samples has, bit for bit: extremes,
+    whole numbers and sums that are exact.
+    """
+
+    def state(self) -> State:
+        """What it has seen in this walk."""
+
+    def merge(self, later: State) -> None:
+        """What another one has seen in this walk, of the samples that come next."""
+
+    def resume(self, walk: int, whole: State, before: State) -> None:
+        """Begin a walk over some of the samples.
+
+        Args:
+            whole: state behind the first walk over all of them; empty in that walk.
+            before: state behind the first walk over those that come before; empty in that walk.
+        """
 
 
 class Watcher:

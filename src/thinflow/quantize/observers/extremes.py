@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from thinflow.quantize.observers import observer
+import numpy as np
+
+from thinflow.quantize.observers import State, observer
 from thinflow.typing import Array
 
 
@@ -23,6 +25,17 @@ class MinMax:
     def observe(self, values: Array, low: float, high: float) -> None:
         del values  # the extremes are all it needs
         self.low, self.high = min(self.low, low), max(self.high, high)
+
+    def state(self) -> State:
+        return {"ends": np.array([self.low, self.high])}
+
+    def merge(self, later: State) -> None:
+        low, high = map(float, later["ends"])
+        self.low, self.high = min(self.low, low), max(self.high, high)
+
+    def resume(self, walk: int, whole: State, before: State) -> None:
+        del whole, before  # one walk
+        self.begin(walk)
 
     def range(self) -> tuple[float, float]:
         return self.low, self.high

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from thinflow.errors import ParameterError
-from thinflow.quantize.observers import observer
+from thinflow.quantize.observers import State, observer
+from thinflow.quantize.zero_points import steps_below_zero
 from thinflow.typing import Array
 
 # 32 bins to the step between two int8 values: where a value lies within its bin moves an end of the range by
@@ -18,6 +20,9 @@ BINS = 8192
 # show what lies beyond 99.999 % forty times; all values of MobileNet v2 would be a third of the time that
 # quantizing it takes.
 MOST_COUNTED = 1 << 16
+# Parts in which a value is shared out between two bins: with so many, a float64 holds counts of 2^37 values
+# without rounding, and where a value lies is told to 1/65536 of a bin.
+SHARES = 1 << 16
 
 
 class Histogram:
@@ -27,8 +32,8 @@ class Histogram:
 
     def __init__(self) -> None:
         self.low, self.high = math.inf, -math.inf
-        self.counts = np.zeros(BINS, np.int64)
-        self._walk = self._seen = 0
+        self.counts: Array = np.zeros(BINS, np.int64)
+        self._walk = self._seen = self._thinned = 0
         self._centers: Array | None = None
 
     def begin(self, walk: int) -> None:
@@ -37,6 +42,8 @@ class Histogram:
     def observe(self, values: Array, low: float, high: float) -> None:
         if self._walk == 0:
             self.low, self.high = min(self.low, low), max(self.high, high)
+            # Of how many samples the second walk will count a part only: where it goes on in their middle.
+            self._thinned += values.size // MOST_COUNTED > 1
         elif self.high > self.low:
             # float64: in float32 the difference of two large values may overflow.
             some, each = self._some(values)
@@ -44,10 +51,33 @@ class Histogram:
             places *= BINS / (self.high - self.low)
             # A runtime may round differently the second time.
             np.clip(places, 0, BINS - 1, out=places)
-            self.counts += each * np.bincount(places.astype(np.intp), minlength=BINS)
+            self.counts += each * self._counted(places)
         # Only one value was ever seen: there is no width to divide.
         else:
             self.counts[0] += values.size
+
+    def state(self) -> State:
+        if self._walk:
+            return {"counts": self.counts}
+        return {"ends": np.array([self.low, self.high]), "thinned": np.array([self._thinned])}
+
+    def merge(self, later: State) -> None:
+        if self._walk:
+            self.counts += later["counts"]
+            return
+        low, high = map(float, later["ends"])
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        self._thinned += int(later["thinned"][0])
+
+    def resume(self, walk: int, whole: State, before: State) -> None:
+        self.begin(walk)
+        if walk:
+            self.low, self.high = map(float, whole["ends"])
+            self._seen = int(before["thinned"][0])
+
+    def _counted(self, places: Array) -> Array:
+        """[BINS] how many of some values lie in each bin; places are in 0..BINS - 1, with fractions."""
+        return np.bincount(places.astype(np.intp), minlength=BINS)
 
     def _some(self, values: Array) -> tuple[Array, int]:
         """Evenly spread ones of many values, others in every sample, and how many each stands for."""
@@ -88,7 +118,7 @@ class Histogram:
         values = self.centers
         # Rounded like a zero point, so that the error is that of the integers and not of an ideal grid. In
         # place: a search asks for a hundred ranges of each tensor.
-        zero = np.rint(-low / scale)
+        zero = steps_below_zero(low, scale)
         back = values / scale
         np.rint(back, out=back)
         np.clip(back, -zero, levels - 1 - zero, out=back)
@@ -143,19 +173,20 @@ def _checked_levels(levels: int) -> int:
     return levels
 
 
-# Steps of 2 % of the range find the valley, golden section its bottom. What has its best range below a fifth
-# of the extremes gets a fifth: rounding at that range is a 25th of the squared error there was.
+# What has its best range below a fifth of the extremes gets a fifth: rounding at that range is a 25th of the
+# squared error there was.
 FACTORS = np.linspace(0.2, 1.0, 41)
-GOLDEN = (5**0.5 - 1) / 2
-# Each shortens the interval to 0.618 of it: twelve leave 0.3 % of the two steps that they start with.
-REFINEMENTS = 12
+# Around its least the error hardly changes over several factors, and which of them has the least is left to
+# the last digits of float kernels: the same network from another file would get other ranges.
+NEARLY = 0.02
+"""Part of the least error by which another may exceed it and count almost as much."""
 
 Shrink = Callable[[float], tuple[float, float]]
 
 
 @observer("mse")
 class MeanSquaredError(Histogram):
-    """The best of 41 shrunken ranges, refined by golden section.
+    """The best of 41 shrunken ranges: the mean of those that are hardly worse.
 
     Both ends shrink together, or for two-sided data the longer side alone.
 
@@ -166,6 +197,22 @@ class MeanSquaredError(Histogram):
     def __init__(self, levels: int = 256) -> None:
         super().__init__()
         self.levels = _checked_levels(levels)
+        self.counts = np.zeros(BINS)
+
+    def _counted(self, places: Array) -> Array:
+        """Each value is shared out between the two bins whose centres are next to it.
+
+        One that lies on the border of two would else change the error by its last digit.
+        """
+        places -= 0.5
+        np.maximum(places, 0, out=places)
+        left = places.astype(np.intp)
+        places -= left
+        # In whole parts, so that sums are exact: samples give the same in any order, and on any machines.
+        places *= SHARES
+        np.rint(places, out=places)
+        places /= SHARES
+        return np.bincount(left, 1 - places, BINS) + np.bincount(left + 1, places, BINS)
 
     def range(self) -> tuple[float, float]:
         if self.is_flat:
@@ -185,19 +232,14 @@ class MeanSquaredError(Histogram):
 
     def _best(self, shrink: Shrink) -> tuple[float, tuple[float, float]]:
         """Smallest error along one way of shrinking, and its range."""
-        errors = [self._error(*shrink(f)) for f in FACTORS]
-        place = int(np.argmin(errors))
-        step = FACTORS[1] - FACTORS[0]
-        # The lowest error lies between the neighbours of the best factor, if it has one valley there.
-        low, high = FACTORS[place] - step, min(1.0, FACTORS[place] + step)
-        for _ in range(REFINEMENTS):
-            left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-            if self._error(*shrink(left)) <= self._error(*shrink(right)):
-                high = right
-            else:
-                low = left
-        refined = shrink((low + high) / 2)
-        return min((errors[place], shrink(FACTORS[place])), (self._error(*refined), refined))
+        errors = np.array([self._error(*shrink(f)) for f in FACTORS])
+        lowest = int(np.argmin(errors))
+        limit = errors[lowest] * (1 + NEARLY)
+        # The middle of all that are nearly as good, unless there is a hill between two valleys.
+        weights = np.exp((errors[lowest] - errors) / max(limit - errors[lowest], sys.float_info.min))
+        middle = round(np.average(np.arange(len(FACTORS)), weights=weights))
+        place = middle if errors[middle] <= limit else lowest
+        return float(errors[place]), shrink(FACTORS[place])
 
     def _error(self, low: float, high: float) -> float:
         return self.squared_error(low, high, self.levels)
@@ -226,14 +268,34 @@ class Moving(Histogram):
         super().__init__()
         self.rate, self.levels = _checked_rate(rate), _checked_levels(levels)
         self._ends: tuple[float, float] | None = None
+        self._each: list[tuple[float, float]] | None = None
 
     def observe(self, values: Array, low: float, high: float) -> None:
         first_walk = self._walk == 0
         super().observe(values, low, high)
-        if first_walk:
-            before = self._ends or (low, high)
-            moved = (b + self.rate * (e - b) for b, e in zip(before, (low, high), strict=True))
-            self._ends = next(moved), next(moved)
+        if first_walk and self._each is None:
+            self._move(low, high)
+        elif first_walk and self._each is not None:
+            self._each.append((low, high))
+
+    def _move(self, low: float, high: float) -> None:
+        before = self._ends or (low, high)
+        moved = (b + self.rate * (e - b) for b, e in zip(before, (low, high), strict=True))
+        self._ends = next(moved), next(moved)
+
+    def state(self) -> State:
+        found = super().state()
+        return found if self._each is None or self._walk else found | {"each": np.array(self._each)}
+
+    def merge(self, later: State) -> None:
+        super().merge(later)
+        # An average that follows the samples depends on those before: it is drawn again, step by step.
+        for low, high in later.get("each", ()):
+            self._move(float(low), float(high))
+
+    def resume(self, walk: int, whole: State, before: State) -> None:
+        super().resume(walk, whole, before)
+        self._each = []
 
     def range(self) -> tuple[float, float]:
         return (self.low, self.high) if self._ends is None else self.unless_worse(self._ends, self.levels)

@@ -1,0 +1,56 @@
+"""Layers beside each other: a network whose operators each have inputs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from thinflow.ir.types import dtype
+from thinflow.lower.c.flow import EFFECTS
+from thinflow.lower.c.settle import SIZED
+from thinflow.tflite.model import Program, Subgraph, Tensor
+
+_MOST_ENDS = 1000
+"""Inputs and outputs of one program: its C takes a pointer for each, and ctypes passes no more than 1024."""
+
+
+def side_by_side(block: Subgraph) -> Iterator[Program]:
+    """The operators of a block, none of which reads what another one computes, in as few programs as can be.
+
+    Where reals that are computed become bytes, the last bit of one decides a whole step of the other: two
+    ways of adding up the same numbers part there, and all that follows with them. Layer by layer they do not.
+
+    Args:
+        block: sizes known. Loops, branches and what lasts from run to run are left out.
+    """
+    part = Subgraph([], [], [])
+    for number, operator in enumerate(block.operators):
+        read = list(operator.reads())
+        # LiteRT wants variables for the states of recurrent operators, and here they would be inputs.
+        lasts = operator.code.endswith(("_LSTM", "_VARIABLE")) or any(t.is_variable for t in read)
+        if operator.code in EFFECTS or lasts or not read:
+            continue
+        if operator.code in SIZED and operator.inputs[SIZED[operator.code][0] :][:1] in ([], [None]):
+            # Whoever settled the sizes took what tells them; what only has other sizes is left out.
+            if operator.code != "TRANSPOSE_CONV":
+                continue
+            operator = replace(operator, inputs=[_sizes(operator.outputs[0]), *operator.inputs[1:]])
+        fed = {t: replace(t, name=f"{number}/{t.name}") for t in dict.fromkeys(read) if not t.is_constant}
+        made = [replace(t, name=f"{number}/made/{t.name}") for t in operator.outputs]
+        given = [None if t is None else fed.get(t, t) for t in operator.inputs]
+        if len(part.inputs) + len(part.outputs) + len(fed) + len(made) > _MOST_ENDS:
+            yield Program([part])
+            part = Subgraph([], [], [])
+        part.operators.append(replace(operator, inputs=given, outputs=made))
+        part.inputs += fed.values()
+        part.outputs += made
+    if part.operators:
+        yield Program([part])
+
+
+def _sizes(y: Tensor) -> Tensor:
+    """A constant with the sizes of a tensor."""
+    shape = np.array([n or 0 for n in y.shape or ()], np.int32)
+    return Tensor(f"{y.name}/sizes", shape.shape, dtype("int32"), shape)

@@ -1,0 +1,208 @@
+"""The job of `thinflow fit`: a model opened, judged on a processor, and what would make it smaller."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.fit.footprint import Footprint, footprint
+from thinflow.fit.judge import Place, judge
+from thinflow.fit.micro import MicroFit, micro_fit
+from thinflow.fit.report import Fit, Remedy
+from thinflow.ir.graph import Graph
+from thinflow.load.graphs import Source, require_outputs
+from thinflow.load.sources import open_model
+from thinflow.lower.c.convert import Network, network
+from thinflow.lower.c.options import Options
+from thinflow.lower.c.target import program_of
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.quantize_job import QuantizeOptions, quantize
+from thinflow.optimize.sound_input import loaded_for_device
+from thinflow.quantize.recipe import Recipe
+from thinflow.tflite.model import Program
+from thinflow.tflite.reader import read_program
+from thinflow.tflite.writer import to_bytes
+from thinflow.typing import Progress, Shapes
+
+_STEPS = 3
+_LEAST_SIDE = 16
+"""Pixels: pictures below are no pictures any more."""
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How to judge.
+
+    Attributes:
+        place: where it is to run.
+        compile: whether to ask the processor's compiler.
+        remedies: whether to look for what would make it smaller.
+        progress: called with (done, total, label).
+    """
+
+    place: Place
+    compile: bool = True
+    remedies: bool = True
+    progress: Progress | None = None
+
+
+def fit(source: Source, shapes: Shapes | None, names: dict[str, Any], options: FitOptions) -> Fit:
+    """The report on a model; see `thinflow.fit`."""
+    tell = options.progress or _silent
+    tell(0, _STEPS, "open")
+    model = OpenedForC(source, shapes, names)
+    tell(1, _STEPS, "plan and compile")
+    found = judge(model.make, options.place, model=model.path, compile=options.compile)
+    found = replace(found, micro=model.micro(options.place.cpu), notes=(*model.notes, *_folded(model, found)))
+    if not options.remedies:
+        return found
+    tell(2, _STEPS, "look for what is smaller")
+    return replace(found, remedies=tuple(_remedies(model, found, options)))
+
+
+def _silent(_done: int, _total: int, _label: str) -> None:
+    pass
+
+
+class OpenedForC:
+    """A model as what becomes C: a .tflite operator by operator, others by TensorFlow's ops.
+
+    Args:
+        source: path or Graph.
+        shapes, names: how to open it.
+
+    Raises:
+        UnsupportedOp: C has no form of some operators.
+    """
+
+    def __init__(self, source: Source, shapes: Shapes | None, names: dict[str, Any]) -> None:
+        self.source, self.shapes, self.names = source, shapes, names
+        graph = source if isinstance(source, Graph) else open_model(source)
+        self.path = os.fspath(graph.path or "")
+        self._graph = graph
+        self.notes: list[str] = []
+        self.is_file_itself = graph.vocabulary == "tflite" and not shapes and not any(names.values())
+        if self.is_file_itself and not self._is_refused():
+            return
+        self.is_file_itself = False
+        loaded, _, self.notes = loaded_for_device(source, shapes, {"state": "freeze", **names})
+        require_outputs(loaded)
+        self._graph = float_graph(loaded, verify=False, runtime="litert").graph
+
+    def _is_refused(self) -> bool:
+        """Whether C has no form of a .tflite file of floats, which may have one by way of other ops.
+
+        Raises:
+            UnsupportedOp: it is of integers, which would be another model as floats.
+        """
+        try:
+            self.make(Options())
+        except UnsupportedOp:
+            if any(t.quantization is not None for t in self.program().subgraphs[0].outputs):
+                raise
+            return True
+        return False
+
+    def program(self) -> Program:
+        """The program, anew."""
+        return program_of(self._graph)
+
+    def make(self, options: Options) -> Network:
+        """The network."""
+        return network(self.program(), options)
+
+    def micro(self, cpu: str) -> MicroFit:
+        """What TFLite Micro would take."""
+        # By this rounding no channels are folded, which it does not either.
+        plain = self.make(Options(rounding="xnnpack"))
+        macs = {layer.operator: layer.macs for layer in plain.layers}
+        path = self.path if self.is_file_itself else ""
+        size = os.path.getsize(path) if os.path.isfile(path) else len(to_bytes(self.program()))
+        return micro_fit(Program([plain.block]), size, macs, cpu)
+
+    def picture(self) -> tuple[str, tuple[int, ...]] | None:
+        """Name and shape of the one input that is a picture; None if there is none."""
+        inputs = self._graph.inputs
+        if len(inputs) != 1 or self._graph.vocabulary == "tflite":
+            return None
+        shape = tuple(n or 1 for n in inputs[0].spec.shape or ())
+        is_picture = len(shape) == 4 and min(shape[1:3]) > _LEAST_SIDE
+        return (inputs[0].name, shape) if is_picture else None
+
+
+def _folded(model: OpenedForC, found: Fit) -> Sequence[str]:
+    """What folding channels that are constant has saved."""
+    plain = model.make(Options(cpu=found.cpu, rounding="xnnpack"))
+    before = sum(layer.macs for layer in plain.layers)
+    if before <= found.footprint.macs:
+        return ()
+    return (
+        f"channels that are the same whatever the input are folded away: {found.footprint.macs:,}"
+        f" multiplications of {before:,}; TFLite Micro computes them all",
+    )
+
+
+def _remedies(model: OpenedForC, found: Fit, options: FitOptions) -> list[Remedy]:
+    """What would make it smaller, each made and measured."""
+    tried: list[Callable[[], Remedy | None]] = [
+        lambda: _in_int8(model, found, options),
+        lambda: _smaller_picture(model, found, options),
+    ]
+    found_ones = []
+    for attempt in tried:
+        # What cannot be made of this model is no remedy of it.
+        try:
+            remedy = attempt()
+        except ThinflowError:
+            continue
+        if remedy is not None:
+            found_ones.append(remedy)
+    return found_ones
+
+
+def _in_int8(model: OpenedForC, found: Fit, options: FitOptions) -> Remedy | None:
+    """Eight bits instead of floats."""
+    if found.kind != "float":
+        return None
+    # Made-up ranges change no size, and the samples for real ones are not asked for here.
+    recipe = Recipe(input_type="int8", output_type="int8")
+    chosen = QuantizeOptions(
+        recipe=recipe, effort="none", samples=2, names={"shapes": model.shapes, **model.names}
+    )
+    content = quantize(model.source, chosen).content
+    made = network(read_program(content), Options(cpu=found.cpu))
+    return _remedy("int8", footprint(made, compile=options.compile), _quantize_command(model))
+
+
+def _quantize_command(model: OpenedForC) -> str:
+    name = os.path.basename(model.path) or "MODEL"
+    stem = name.split(".")[0]
+    flags = "--calibration SAMPLES --input-type int8 --output-type int8"
+    return f"thinflow quantize {name} {stem}_int8.tflite {flags}"
+
+
+def _smaller_picture(model: OpenedForC, found: Fit, options: FitOptions) -> Remedy | None:
+    """A picture of fewer pixels, as small as the memory asks for."""
+    picture = model.picture()
+    if picture is None or (found.fits and found.misses == [] and found.ram_limit is not None):
+        return None
+    name, shape = picture
+    part = 0.5
+    if found.ram_limit is not None and found.ram_bytes > found.ram_limit:
+        part = min(0.9, (found.ram_limit / found.ram_bytes) ** 0.5)
+    # Multiples of 8: networks halve the sides three times and more.
+    sides = [max(_LEAST_SIDE, int(n * part) // 8 * 8) for n in shape[1:3]]
+    smaller = (1, *sides, shape[3])
+    it = OpenedForC(model.source, {**dict(model.shapes or {}), name: smaller}, model.names)
+    what = f"pictures of {sides[0]}x{sides[1]} instead of {shape[1]}x{shape[2]}, trained or tested for"
+    made = footprint(it.make(Options(cpu=found.cpu)), compile=options.compile)
+    text = ",".join(map(str, smaller))
+    file = os.path.basename(model.path) or "MODEL"
+    return _remedy(what, made, f"thinflow fit {file} --shape {name}={text}")
+
+
+def _remedy(what: str, it: Footprint, command: str) -> Remedy:
+    return Remedy(what, it.flash_bytes, it.ram_bytes + it.stack_bytes, it.instructions, command)

@@ -1,0 +1,87 @@
+"""The figures of one candidate, and its time beside the float model's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from thinflow.bench.latency import benchmark
+from thinflow.errors import EngineCrashed, ThinflowError
+from thinflow.optimize.ladder.candidates import Candidate
+from thinflow.optimize.ladder.ground import Ground
+from thinflow.optimize.ladder.measured import Latency, Measured
+from thinflow.optimize.ladder.needs import needs_of
+from thinflow.optimize.ladder.store import digest_of
+from thinflow.optimize.maker import ModelPair
+from thinflow.optimize.trial_runs import first_sample
+from thinflow.optimize.trials import Climb
+
+
+def figures_of(
+    candidate: Candidate, pair: ModelPair[Any, Any], target: str, latency: Latency | None = None
+) -> Measured:
+    """All figures of a pair's smaller model.
+
+    Args:
+        target: a processor that it is to be C for; "" for none.
+
+    Raises:
+        UnsupportedOp: C has no form of it.
+    """
+    needs = needs_of(pair.quantized.content, pair.quantized.quantized.program, target)
+    made, quality = pair.quantized, pair.qualities[pair.maker.names[1]]
+    way: Climb = made.way
+    return Measured(
+        candidate.name,
+        candidate.scheme,
+        candidate.effort,
+        recipe=way.recipe,
+        digest=digest_of(made.content),
+        size_bytes=needs.size_bytes,
+        ram_bytes=needs.ram_bytes,
+        quality=quality,
+        latency=latency,
+        failure="it gives NaN or infinity where the model gives numbers" if quality.not_finite else "",
+        trials=way.trials,
+        warnings=list(made.warnings),
+        note=way.note,
+    )
+
+
+def latency_of(
+    ground: Ground[Any, Any], write: Callable[[Path], object], folder: Path, float_path: Path
+) -> tuple[Latency | None, str]:
+    """The time of a model, in turns with the float one, or None; and why it could not be taken.
+
+    Args:
+        write: writes it into a file.
+        folder: for that file.
+        float_path: of the float model.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted.
+    """
+    options = ground.job.options
+    if not ground.is_timed:
+        return None, ""
+    path = folder / f"candidate{float_path.suffix}"
+    write(path)
+    core = ground.model.core
+    try:
+        found = benchmark(
+            [path, float_path],
+            threads=options.threads[:1],
+            seconds=options.seconds,
+            feeds=first_sample(ground.job, {path: core, float_path: core}),
+            peaks=False,
+            memory=False,
+        )
+    except EngineCrashed:
+        raise
+    except ThinflowError as error:  # the model itself ran before: it can be judged without its time
+        return None, f"some were not timed: {error.message}"
+    if found.interrupted:
+        raise KeyboardInterrupt
+    ratio = found.ratio(path, float_path)
+    return Latency(ratio.a.median_ms, ratio.b.median_ms, ratio.interval.low, ratio.interval.high), ""

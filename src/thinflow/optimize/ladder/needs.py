@@ -1,0 +1,43 @@
+"""What a candidate needs: a file and an arena, or as C on a processor flash and all memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from thinflow.fit.footprint import footprint
+from thinflow.lower.c.convert import network
+from thinflow.lower.c.options import Options
+from thinflow.onnx import program as onnx
+from thinflow.program.arena import arena_bytes
+from thinflow.tflite import model as tflite
+from thinflow.tflite.reader import read_program
+
+
+class Needs(NamedTuple):
+    """Bytes of the file or of flash, and of memory."""
+
+    size_bytes: int
+    ram_bytes: int
+
+
+def needs_of(content: bytes, program: tflite.Program | onnx.Program, target: str) -> Needs:
+    """What a model needs.
+
+    Args:
+        content: of its file.
+        program: that it is.
+        target: a processor it is to be C for; "" for none.
+
+    Raises:
+        UnsupportedOp: C has no form of it.
+    """
+    if not target or isinstance(program, onnx.Program):
+        return Needs(len(content), arena_bytes(_blocks(program)))
+    # Read anew: what becomes C is changed on the way.
+    it = footprint(network(read_program(content), Options(cpu=target)))
+    return Needs(it.flash_bytes, it.ram_bytes + it.stack_bytes)
+
+
+def _blocks(program: tflite.Program | onnx.Program) -> Iterable[Any]:
+    return program.programs() if isinstance(program, onnx.Program) else program.subgraphs

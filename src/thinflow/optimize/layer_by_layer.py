@@ -1,0 +1,366 @@
+"""A quantized file's layers beside those of what was made of it, each fed with the file's own tensors.
+
+Over a whole network roundings add up, and hide a wrong scale. Of one layer that is fed with the same codes a
+right implementation is a step off here and there; so little tells a wrong scale, zero point or weight from a
+rounding. Grids are compared as they are stated, too: one that begins a step later rounds alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from thinflow.analysis.foreign_quant_params import params_of, step_of
+from thinflow.compare.inner_values import names_of
+from thinflow.compare.match_io import RAW, order_between
+from thinflow.interpreter import Plan
+from thinflow.ir.attrs import Attr, ShapeAttr
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.order import execution_order
+from thinflow.ir.types import dtype
+from thinflow.lift.grids import Grid, grid_of
+from thinflow.quantize.kernels.litert import INT8_KERNELS, INT16_KERNELS
+from thinflow.typing import Array
+
+_STEPS = 2.05
+"""Steps that an element may be off; the rest is that of float32."""
+_WIDE_STEPS = 32.05
+"""The same for codes of sixteen bits, whose tables of functions are coarser than their steps."""
+_SHARE = 0.3
+"""Of the numbers that occur in a tensor, which may be a step off more often than not. Of twelve real networks
+0.07 of the elements are, at most, in an old depthwise kernel that rounds twice."""
+_FEW = 4
+"""As many may be however small a tensor is."""
+_MOST_OF_CHANNEL = 0.8
+"""Of the elements of a channel: if so many are off, its weights are."""
+_OFF_GRID = 0.1
+"""Of a step, by which a difference may be no whole number of steps: codes are whole."""
+_MOST_BYTES = 1 << 28
+"""Of all tensors that are held for comparing."""
+_SAME = 1e-5
+"""Relative difference of two scales that are one: a range has been stored in between."""
+
+
+@dataclass(frozen=True)
+class WrongLayer:
+    """A layer that does not compute what the file's does.
+
+    Attributes:
+        name, op: of the file.
+        problem: what is wrong, in words.
+    """
+
+    name: str
+    op: str
+    problem: str
+
+
+@dataclass
+class Layers:
+    """What came of comparing layer by layer.
+
+    Attributes:
+        compared: how many quantized tensors were compared.
+        left: names of those that were not: nothing there has their name, or their runtime does not give them.
+        steps: the most steps of its grid that an element was off.
+        wrong: the first layer that is wrong.
+    """
+
+    compared: int = 0
+    left: list[str] = field(default_factory=list)
+    steps: float = 0.0
+    wrong: WrongLayer | None = None
+
+    @property
+    def sentence(self) -> str:
+        """For people; "" if there is nothing to compare."""
+        if not self.compared:
+            return "" if not self.left else "its layers could not be compared one by one"
+        whole = round(self.steps)
+        off = "equal to" if not whole else f"within {whole} step{'s' * (whole > 1)} of"
+        count = "its quantized layer" if self.compared == 1 else f"each of {self.compared} quantized layers"
+        left = f"; {len(self.left)} not compared so, first '{self.left[0]}'" if self.left else ""
+        return f"{count}, fed with the file's own values, is {off} the file's{left}"
+
+
+def quantized_tensors(own: Graph) -> list[Value]:
+    """The tensors of a file's graph that its ops compute, and that have a grid."""
+    computed = (n for n in own if n.tensor is None and n.inputs)
+    return [v for n in computed for v in n.outputs if step_of(v)]
+
+
+def affordable_tensors(own: Graph) -> list[Value]:
+    """The tensors that a file's ops compute, in running order, as far as they can be held at once."""
+    free = _MOST_BYTES
+    found: list[Value] = []
+    for node in execution_order(own):
+        if node.tensor is not None or node.op.startswith("Placeholder"):
+            continue
+        free -= sum(v.spec.size_bytes or 0 for v in node.outputs)
+        # What follows one that is not given would have the roundings of two layers.
+        if free < 0:
+            break
+        found += node.outputs
+    return found
+
+
+def layer_by_layer(
+    own: Graph,
+    graph: Graph,
+    pairs: Mapping[Value, Value],
+    found: Mapping[Value, Array],
+    fed: Mapping[Value, Array],
+) -> Layers:
+    """Run every layer of a graph on the tensors that a file's runtime computed.
+
+    Args:
+        own: the file's graph, in its own ops.
+        graph: what was made of it, in TensorFlow's ops.
+        pairs: tensors of the file -> values of the graph.
+        found: tensors of the file, as its runtime gave them.
+        fed: of the graph's inputs.
+    """
+    result = Layers(wrong=other_grid(pairs))
+    if result.wrong is not None:
+        return result
+    given: dict[Value, Array] = {}
+    for a, b in pairs.items():
+        array = None if a not in found or b in fed else _as_fed(found[a], a, b)
+        if array is not None:
+            given[b] = array
+    given |= _surely_ordered(graph, given, fed)
+    made = run_each(graph, given, fed)
+    for a, b in pairs.items():
+        if b not in made or not step_of(a):
+            continue
+        steps, problem = _judged(a, b, given[b], made[b], _is_wide(a, found))
+        result.compared += 1
+        result.steps = max(result.steps, steps)
+        if problem is not None:
+            result.wrong = WrongLayer(a.name, a.node.op, problem)
+            return result
+    result.left = [v.name for v in quantized_tensors(own) if pairs.get(v) not in made]
+    return result
+
+
+def run_each(graph: Graph, given: Mapping[Value, Array], fed: Mapping[Value, Array]) -> dict[Value, Array]:
+    """What the interpreter computes for some values, from the ones given for all before them.
+
+    Args:
+        graph: whose values they are.
+        given: what whoever reads a value is to see.
+        fed: of the graph's inputs.
+    """
+    cut, twins = cut_at(graph, given)
+    wanted = [_twin(cut, v) for v in given]
+    feeds = {_twin(cut, v): np.asarray(x) for v, x in fed.items()}
+    feeds |= {twins[v]: x for v, x in given.items()}
+    return dict(zip(given, Plan(cut, wanted, list(feeds)).run(feeds), strict=True))
+
+
+def cut_at(graph: Graph, feeds: Mapping[Value, Array]) -> tuple[Graph, dict[Value, Value]]:
+    """A copy in which these values are fed to whoever reads them; and what is fed, by value of the graph."""
+    cut = graph.clone()
+    twins: dict[Value, Value] = {}
+    for value, array in feeds.items():
+        attrs: dict[str, Attr] = {"dtype": value.dtype or dtype(array.dtype), "shape": ShapeAttr(array.shape)}
+        twin = cut.add("Placeholder", name=cut.unique_name(f"{value.node.name}/given"), attrs=attrs)
+        _twin(cut, value).replace_uses(twin.output())
+        twins[value] = twin.output()
+    return cut, twins
+
+
+def _twin(copy: Graph, value: Value) -> Value:
+    return copy.node(value.node.name).output(value.port)
+
+
+def _as_fed(array: Array, own: Value, value: Value) -> Array | None:
+    """A tensor of the file as a value of the graph: real numbers for its codes, its axes in their order; None
+    if it cannot be.
+    """
+    kind = value.dtype
+    grid = params_of(own)
+    if kind is None or array.dtype.kind not in "fiub":
+        return None
+    if grid is not None and array.dtype.kind in "iu" and not kind.is_integer:
+        array = grid.real(array)
+    if array.dtype.kind == kind.numpy().kind == "f":
+        array = array.astype(kind.numpy())
+    return _in_order(array, value) if array.dtype == kind.numpy() else None
+
+
+def _in_order(array: Array, value: Value) -> Array | None:
+    """An array with its channels where a value of the graph has them."""
+    shape = value.shape
+    if shape is None:
+        return array
+    if names_of(value)[0].endswith(RAW) and array.ndim > 2:
+        array = np.moveaxis(array, 1, -1)
+    if len(shape) == array.ndim and _fits(array.shape, shape):
+        return array
+    known = [array.shape[0] if n is None and not i else n for i, n in enumerate(shape)]
+    sizes = [n for n in known if n is not None]
+    if len(sizes) < len(known) or math.prod(sizes) != array.size:
+        return None
+    order = order_between(sizes, array.shape)
+    return array.reshape(sizes) if order is None else array.transpose(order)
+
+
+def _surely_ordered(
+    graph: Graph, given: Mapping[Value, Array], fed: Mapping[Value, Array]
+) -> dict[Value, Array]:
+    """The arrays of which shapes do not tell where their channels are, in the order that is nearest to what
+    the graph computes; of a picture as high and as wide as it has channels, say.
+
+    A wrong order is far off everywhere, and what roundings before it add up to is not.
+    """
+    unsure = [v for v, x in given.items() if _has_equal_sizes(x) and v not in fed]
+    if not unsure:
+        return {}
+    computed = Plan(graph, unsure, list(fed)).run(dict(fed))
+    return {v: _nearest_order(given[v], near) for v, near in zip(unsure, computed, strict=True)}
+
+
+def _has_equal_sizes(array: Array) -> bool:
+    sizes = array.shape[1:]
+    return len(sizes) > 1 and len(set(sizes)) == 1 and sizes[0] > 1
+
+
+def _nearest_order(array: Array, near: Array) -> Array:
+    """The array itself, or with its channels moved to the other end."""
+    if array.shape != near.shape:
+        return array
+    orders = [array, np.moveaxis(array, 1, -1), np.moveaxis(array, -1, 1)]
+    return min(orders, key=lambda x: float(np.abs(x.astype(np.float64) - near).sum()))
+
+
+def _fits(sizes: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
+    return all(n is None or n == size for size, n in zip(sizes, shape, strict=True))
+
+
+def other_grid(pairs: Mapping[Value, Value]) -> WrongLayer | None:
+    """The first tensor of a file of which a graph states another scale or zero point than the file.
+
+    Args:
+        pairs: tensors of the file -> values of the graph.
+    """
+    for own, value in pairs.items():
+        if (problem := _other_grid(own, value)) is not None:
+            return WrongLayer(own.name, own.node.op, problem)
+    return None
+
+
+def _other_grid(own: Value, value: Value) -> str | None:
+    """What is wrong with the grid that a graph states of a tensor; None if nothing is, or it states none."""
+    params, grid = params_of(own), grid_of(value.node)
+    if params is None or params.is_per_channel or grid is None:
+        return None
+    scale, zero = params.scale[0], (params.zero_point or (0,))[0]
+    if is_dictated(grid):
+        return None
+    if not _is_same_scale(scale, grid.scale):
+        return f"its scale is {grid.scale:.6g} and not {scale:.6g}"
+    # Codes of another sign are moved by half of their range.
+    moved = 0 if own.dtype is grid.kind else _sign_moves(own, grid.limits[0])
+    if moved is not None and zero + moved != grid.zero_point:
+        return f"its zero_point is {grid.zero_point - moved} and not {zero}"
+    return None
+
+
+def _is_same_scale(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=_SAME)
+
+
+def is_dictated(grid: Grid) -> bool:
+    """True if a kernel of LiteRT gives its results on this grid and no other, whatever a file asks for."""
+    tables = INT8_KERNELS.table, INT16_KERNELS.table
+    dictated = [k.fixed for table in tables for k in table.values() if k.fixed is not None]
+    return any((f.scale, f.zero_point) == (grid.scale, grid.zero_point) for f in dictated)
+
+
+def _sign_moves(own: Value, least: int) -> int | None:
+    """By how much codes of a file's tensor are moved if the least of them becomes this; None if unknown."""
+    if own.dtype is None or not own.dtype.is_integer:
+        return None
+    info = np.iinfo(own.dtype.numpy())
+    return least - int(info.min)
+
+
+def _judged(
+    own: Value, value: Value, expected: Array, made: Array, is_wide: bool
+) -> tuple[float, str | None]:
+    """How many steps a result is off; and what is wrong with it, None if nothing is."""
+    if made.shape != expected.shape:
+        return 0.0, f"it is {list(made.shape)} and not {list(expected.shape)}"
+    if not made.size:
+        return 0.0, None
+    is_code = made.dtype.kind in "iu"
+    off = (made.astype(np.float64) - expected) / (1.0 if is_code else step_of(own))
+    away = np.abs(off)
+    if _is_per_channel(own):
+        # Weights on their way: they are copied and not computed.
+        away_most = float(away.max())
+        return away_most, _far(away, made, expected) if away_most > _OFF_GRID else None
+    most = float(away.max())
+    if most > (_WIDE_STEPS if is_wide else _STEPS):
+        return most, _far(away, made, expected)
+    grid = grid_of(value.node)
+    on_grid = is_code or (grid is not None and _is_same_scale(grid.scale, step_of(own)))
+    if on_grid and np.count_nonzero(np.abs(off - np.rint(off)) > _OFF_GRID) > _allowed(made.size):
+        return most, "its numbers are none that the file's codes stand for"
+    # What is not rounded here, and is there, is up to half a step off by that alone.
+    wrong = away > (0.5 if on_grid else 1.0)
+    if not is_wide and _hits_levels(wrong, expected):
+        count = int(np.count_nonzero(wrong))
+        return most, f"{count} of its {made.size} elements are off, which roundings are not"
+    return most, None
+
+
+def _allowed(size: int) -> float:
+    return max(_FEW, _SHARE * size)
+
+
+def _hits_levels(wrong: Array, expected: Array) -> bool:
+    """True if elements are off by what they are, or by their channel, and not here and there.
+
+    Roundings are off where a number falls between two codes, which few numbers of a level do; a wrong scale
+    is off for all numbers of many levels. Where there is one level only, it may be one between two codes.
+    """
+    if not wrong.any():
+        return False
+    if _off_levels(wrong.ravel(), expected.ravel()) > _allowed(np.unique(expected).size):
+        return True
+    for axis in {1 % max(wrong.ndim, 1), wrong.ndim - 1} if wrong.ndim > 1 else ():
+        masks, values = (np.moveaxis(a, axis, 0).reshape(a.shape[axis], -1) for a in (wrong, expected))
+        for channel in np.flatnonzero(masks.mean(axis=1) > _MOST_OF_CHANNEL):
+            levels = np.unique(values[channel]).size
+            if levels > _FEW and _off_levels(masks[channel], values[channel]) > _MOST_OF_CHANNEL * levels:
+                return True
+    return False
+
+
+def _off_levels(wrong: Array, expected: Array) -> int:
+    """How many of the numbers that occur are off more often than not."""
+    _, level = np.unique(expected, return_inverse=True)
+    return int(np.count_nonzero(np.bincount(level, wrong) > 0.5 * np.bincount(level)))
+
+
+def _far(away: Array, made: Array, expected: Array) -> str:
+    place = np.unravel_index(int(away.argmax()), away.shape)
+    where = [int(i) for i in place]
+    return f"{where} is {made[place]:.6g} and not {expected[place]:.6g}, {float(away[place]):.3g} steps off"
+
+
+def _is_wide(own: Value, found: Mapping[Value, Array]) -> bool:
+    """True if a tensor of the file holds codes of more than eight bits, or what they stand for."""
+    codes = next((found[v] for v in (own, *own.node.inputs[:1]) if v in found), None)
+    return codes is not None and codes.dtype.kind in "iu" and codes.dtype.itemsize > 1
+
+
+def _is_per_channel(own: Value) -> bool:
+    behind = [own, *own.node.inputs[:1]]
+    grids = [params_of(v) for v in behind]
+    return any(grid is not None and grid.is_per_channel for grid in grids)
