@@ -7,6 +7,7 @@
 | `Feed` | input name -> array |
 | `Sample` | a `Feed`, arrays in the order of the inputs, or one array for a model with one input |
 | `Samples` | a folder or file, arrays, or an iterable of `Sample` (or a function that returns one) |
+| `Indexed` | a data set with `__len__` and `__getitem__`, as PyTorch has them |
 | `Shapes` | input name -> its sizes, None for one that stays open |
 | `FilePath` | text or a `pathlib.Path` |
 | `Progress` | called with (done, total, label) now and then |
@@ -16,11 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 FilePath = str | PathLike[str]
 Shapes = Mapping[str, Sequence[int | None]]
 Progress = Callable[[int, int, str], None]
+
+
+class Indexed(Protocol):
+    """Samples by their number."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Any: ...
+
 
 if TYPE_CHECKING:
     import numpy as np

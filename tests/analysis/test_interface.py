@@ -28,6 +28,15 @@ def test_plain_graph() -> None:
     assert found.cut is None
 
 
+def test_a_range_stated_beside_codes_is_no_output() -> None:
+    codes = "y = Softmax(x) {T=float}\nz = Cast(y) {SrcT=float, DstT=int8}\n"
+    fed = "x = Placeholder() {dtype=float, shape=shape[1,4]}\n"
+    found = guess(f"{fed}{codes}r = FakeQuantWithMinMaxArgs(y)")
+    assert chosen(found) == (["x"], ["z"])
+    found = guess(f"{fed}r = FakeQuantWithMinMaxArgs(x)")
+    assert chosen(found) == (["x"], ["r"])
+
+
 def test_labels_and_debris_are_not_suggested() -> None:
     found = guess(
         """

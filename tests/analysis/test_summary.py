@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tests.transforms.golden import parse_graph
-from thinflow.analysis.summary import short_number, structure_lines, summarize, tensor_text
+from thinflow.analysis.summary import structure_lines, summarize, tensor_text
 from thinflow.errors import FeedError
+from thinflow.ir.brief import short_number
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import STRING, dtype
 

@@ -148,8 +148,8 @@ def test_what_fails_is_explained_in_flags(
 ) -> None:
     np.savez(tmp_path / "bad.npz", sound=np.zeros((2, 800, 1), np.float32), rate=np.zeros(2, np.int32))
     bad = ["benchmark", str(speech), "--calibration", str(tmp_path / "bad.npz"), "--runs", "1"]
-    assert main([*bad, "--engines", "litert"]) == 1
-    assert "hint: --engines reference may say more" in capsys.readouterr().err
+    assert main([*bad, "--engine", "litert"]) == 1
+    assert "hint: --engine reference may say more" in capsys.readouterr().err
     # Which it does where nobody insists on an engine.
     assert main(bad) == 1
     assert "Mfcc needs at least 2 bins, a sample rate" in capsys.readouterr().err

@@ -53,7 +53,8 @@ def outcomes(shared: Path, engine: str) -> Iterator[dict[str, Outcome]]:
 
 
 def test_every_engine_is_here() -> None:
-    assert set(names()) == set(FLOORS), "a new engine: say what it passes"
+    # What is compiled from C is compared layer by layer: tests/lower/c.
+    assert {*names()} - {"c"} == set(FLOORS), "a new engine: say what it passes"
 
 
 def test_enough_cases_pass(outcomes: dict[str, Outcome], engine: str) -> None:

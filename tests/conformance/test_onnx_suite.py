@@ -15,8 +15,10 @@ ROUNDED = {"test_dft_inverse", "test_dft_inverse_opset19", "test_light_squeezene
 The network has equal weights all over, so that its 1,000 scores are one number, 9.475685e9. ONNX Runtime's
 ReduceMean gives 250 of them a unit in the last place (1024) less, its GlobalAveragePool does not; the
 true mean lies 59 above the others. A Softmax takes the 250 for impossible, and gives 1/750 for 1/1000."""
-FLOORS = {"reference": 1971, "tflite": 1550, "onnx": 1700}
-"""Cases that must be right, with small fed operands as constants."""
+FLOORS = {"reference": 1968, "tflite": 1623, "onnx": 1700}
+"""Cases that must be right, with small fed operands as constants.
+
+Those that rounding decides do not count: they go by the processor."""
 
 
 def verdicts(road: str) -> list[onnx_suite.Verdict]:
@@ -32,4 +34,4 @@ def test_right_or_refused(road: str) -> None:
     found = verdicts(road)
     wrong = {v.name: v.why for v in found if v.state in ("wrong", "crash") and v.name not in ROUNDED}
     assert not wrong
-    assert sum(v.state == "right" for v in found) >= FLOORS[road]
+    assert sum(v.state == "right" and v.name not in ROUNDED for v in found) >= FLOORS[road]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -252,3 +253,26 @@ def test_a_backend_that_refuses_to_lower():
     np.testing.assert_allclose(found, net.reference(y)[0])
     assert set(compiled.placement.values()) == {"reference"}
     assert set(compiled.reasons.values()) == {"not today"}
+
+
+def test_models_with_a_shared_zero_point_open_where_products_may_overflow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The option for careful kernels makes ONNX Runtime fail on them; without it they run."""
+    runtime = pytest.importorskip("onnxruntime")
+    asked = []
+
+    def session(content: object, options: Any, **more: object) -> object:
+        try:
+            asked.append(options.get_session_config_entry("session.x64quantprecision"))
+        except RuntimeError:  # not set
+            asked.append("")
+        if asked[-1]:
+            raise RuntimeError("FAIL : AddInitializedOrtValue Attempt to replace the existing tensor")
+        return "a session"
+
+    monkeypatch.setattr(runtime, "InferenceSession", session)
+    monkeypatch.setattr(onnxruntime, "products_may_overflow", lambda: True)
+    opened = onnxruntime.open_session(b"", lambda careful: onnxruntime.session_options(careful=careful))
+    assert opened == "a session"
+    assert asked == ["1", ""]

@@ -63,7 +63,7 @@ def test_commands_say_who_runs_it(refused: str, capsys: pytest.CaptureFixture[st
     told = capsys.readouterr().out
     assert "reference" in told
     assert "LiteRT refuses the model" in told
-    assert main(["benchmark", refused, "--runs", "2", "--engines", "litert"]) == 1
+    assert main(["benchmark", refused, "--runs", "2", "--engine", "litert"]) == 1
 
 
 def test_what_nobody_runs_is_refused_as_before(tmp_path: Path) -> None:
@@ -93,3 +93,18 @@ def test_messages_of_onnx_runtime_are_without_its_sources(tmp_path: Path) -> Non
     path.write_bytes(model.SerializeToString())
     with pytest.raises(EngineUnavailable, match="refuses the model: Unsupported model IR version: 40"):
         thinflow.Session(path, "onnxruntime")
+
+
+def test_an_op_set_that_nobody_knows_yet(tmp_path: Path) -> None:
+    """No part of such a file is known any better."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    ends = [[onnx.helper.make_tensor_value_info(n, 1, [2])] for n in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", *ends)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 99)], ir_version=8)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(EngineUnavailable, match="ONNX Runtime refuses") as caught:
+        thinflow.Session(path)
+    assert "outputs=" not in caught.value.hint
+    assert "export it for version" in caught.value.hint

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.formats.damage import FILES
 from tests.load.builders import SIGNATURE, VALUES, W, meta_text, product, write_model
 from thinflow import formats
 from thinflow.cli import main
@@ -163,11 +164,11 @@ def _try(folder: Path, *, whole: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["saved_model.pb", "variables/variables.index"])
-def test_20_000_damaged_files(folder: Path, name: str) -> None:
+def test_many_damaged_files(folder: Path, name: str) -> None:
     path = folder / name
     original = path.read_bytes()
     rng = np.random.default_rng(20)
-    for count in range(20_000):
+    for count in range(FILES):
         data = bytearray(original)
         if count % 4 == 0:
             del data[rng.integers(len(data)) :]

@@ -1,4 +1,4 @@
-"""20,000 damaged files of every kind that stands beside variables: a typed error or a model, and soon."""
+"""Damaged files of every kind that stands beside variables: a typed error or a model, and soon."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_every_command_takes_them(path: str, tmp_path: Path, capsys: pytest.Capt
     assert "sound: an input of float[1,256]" in told
     assert "y: an output of float[1,4]" in told
     assert "open size" not in told
-    assert told.splitlines()[-1].endswith("--engines onnxruntime --shape batch=1 --shape samples=256")
+    assert told.splitlines()[-1].endswith("--engine onnxruntime --shape batch=1 --shape samples=256")
     for words in (["run", path], ["run", path, *given], ["run", path, *given, "--engine", "reference"]):
         assert main(words) == 0
         assert "y  float32[1, 4]" in capsys.readouterr().out

@@ -46,6 +46,18 @@ for _name, _options in {
     case(_name)(lambda d, name=_name, options=_options: Case(getattr(d.layers, name)(**options), [(5, 6, 3)]))
 
 
+@case("MelSpectrogram", (3,))
+def mel_spectrogram(d: Draw) -> Case:
+    length = d.of(None, 24)
+    layer = d.layers.MelSpectrogram(
+        fft_length=32, sequence_length=length, sequence_stride=d.size(4, 20), num_mel_bins=d.size(3, 9),
+        window=d.of("hann", "hamming", None), sampling_rate=8000, min_freq=d.of(0.0, 40.0),
+        max_freq=d.of(None, 3000), power_to_db=d.flag(), mag_exp=d.of(1.0, 2.0, 1.5),
+        ref_power=d.of(1.0, 0.3),
+    )  # fmt: skip
+    return Case(layer, [(d.size(64, 99),)])
+
+
 @case("CategoryEncoding")
 def category_encoding(d: Draw) -> Case:
     layer = d.layers.CategoryEncoding(7, output_mode=d.of("one_hot", "multi_hot", "count"))

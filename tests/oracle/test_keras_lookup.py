@@ -30,6 +30,25 @@ LAYERS: dict[str, tuple[str, dict[str, Any], np.ndarray]] = {
     "words of any number": ("TextVectorization", {"vocabulary": ["hello", "foo"]}, TEXTS),
     "words, many hot": ("TextVectorization", {"vocabulary": ["foo"], "output_mode": "multi_hot"}, TEXTS),
     "words, as they are": ("TextVectorization", {"vocabulary": ["foo"], "standardize": None}, TEXTS),
+    "words in pairs": ("TextVectorization", {"vocabulary": ["foo", "hello world", "c"], "ngrams": 2}, TEXTS),
+    "words in threes, cut": (
+        "TextVectorization",
+        {"vocabulary": ["foo", "hello world foo"], "ngrams": (3, 1), "output_sequence_length": 2}, TEXTS,
+    ),
+    "words in pairs, counted": (
+        "TextVectorization", {"vocabulary": ["foo", "world foo"], "ngrams": 2, "output_mode": "count"}, TEXTS,
+    ),
+    "words, weighed": (
+        "TextVectorization",
+        {"vocabulary": ["foo", "hello"], "idf_weights": [0.5, 0.25], "output_mode": "tf_idf"}, TEXTS,
+    ),
+    "texts, weighed": (
+        "StringLookup",
+        {
+            "vocabulary": ["a", "b", "c"], "idf_weights": [0.5, 0.25, 2.0], "output_mode": "tf_idf",
+            "pad_to_max_tokens": True, "max_tokens": 7, "num_oov_indices": 2,
+        }, WORDS,
+    ),
 }  # fmt: skip
 
 
@@ -49,6 +68,16 @@ def test_vocabulary_that_was_learnt(generation: int, kind: str, tmp_path: Path) 
     keras = package(generation)
     layer = getattr(keras.layers, kind)()
     layer.adapt(tf.constant(["foo", "b", "foo hello"]))
+    compare(keras, layer, TEXTS, tmp_path / "model.keras")
+
+
+@pytest.mark.parametrize("generation", [2, 3])
+def test_weights_that_were_learnt(generation: int, tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    keras = package(generation)
+    layer = keras.layers.TextVectorization(output_mode="tf_idf", ngrams=2)
+    layer.adapt(tf.constant(["foo", "b", "foo hello", "hello world"]))
     compare(keras, layer, TEXTS, tmp_path / "model.keras")
 
 

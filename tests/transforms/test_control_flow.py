@@ -63,6 +63,22 @@ def test_any_program(block: Block, seed: int) -> None:
     check(block, new, "lower_control_flow", "raise_control_flow", feeds)
 
 
+@settings(max_examples=40, deadline=None)
+@given(blocks(), st.integers(0, 3))
+def test_identities_may_go_before_branches_are_raised(block: Block, seed: int) -> None:
+    """Constants wait for an Identity behind a Switch, and only that tells on which side they are."""
+    x = np.random.default_rng(seed).standard_normal(3).astype(np.float32)
+    before = old_form(block)
+    bare = apply(before, "remove_nodes(op=Identity)").graph
+    raised, report = step(bare, "raise_control_flow")
+    assert report.trace.left == [], block
+    assert ops(raised).isdisjoint(OLD)
+    for feed in ({"x": x}, {"x": -x}):
+        for graph in (bare, raised):
+            for a, b in zip(compute(before, feed), compute(graph, feed), strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
 def placeholder(graph: Graph, shape: tuple[int, ...] = (2,)) -> Value:
     attrs = {"dtype": FLOAT, "shape": ShapeAttr(shape)}
     return graph.add("Placeholder", name="x", attrs=attrs).output()

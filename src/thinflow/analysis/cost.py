@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from thinflow.analysis import foreign
+from thinflow.analysis.call_costs import CallCosts, Turns
 from thinflow.errors import ThinflowError
 from thinflow.ir.brief import brief_repr
+from thinflow.ir.function import ARGUMENT
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ops import registry
 from thinflow.ops.registry import Cost
@@ -31,16 +33,36 @@ class GraphCost:
     unknown: dict[str, str] = field(default_factory=dict)
 
 
-def graph_cost(graph: Graph, nodes: Sequence[Node] | None = None) -> GraphCost:
+def graph_cost(graph: Graph, nodes: Sequence[Node] | None = None, *, turns: Turns | None = None) -> GraphCost:
     """Operations per run; needs `infer_shapes` to have set the specs.
 
     Args:
         graph: the graph.
         nodes: only these (what an output needs); default all.
+        turns: tells how often loops turn, so that what nodes call counts as theirs; without it the bodies of
+            functions are not looked into.
     """
+    calls = None if turns is None else CallCosts(graph, _body_cost, turns)
+    return _cost(nodes if nodes is not None else graph, calls)
+
+
+def _body_cost(graph: Graph, calls: CallCosts) -> tuple[Cost, str]:
+    found = _cost(graph, calls)
+    return found.total, next(iter(found.unknown.values()), "")
+
+
+def _cost(nodes: Iterable[Node], calls: CallCosts | None) -> GraphCost:
     result = GraphCost()
-    for node in nodes if nodes is not None else graph:
-        if not node.outputs or node.tensor is not None:
+    for node in nodes:
+        if not node.outputs or node.tensor is not None or node.op == ARGUMENT:
+            continue
+        if calls is not None and (called := calls.of(node)) is not None:
+            cost, why = called
+            if why:
+                result.unknown[node.name] = why
+            if cost.flops:
+                result.by_node[node.name] = cost
+                result.total += cost
             continue
         if foreign.is_foreign(node.op):
             _add_foreign(node, result)
@@ -93,11 +115,13 @@ class Parameters:
         count: elements of all constants.
         bytes_by_dtype: type name -> bytes as stored in the file.
         largest: (node name, type, shape as text, bytes), biggest first.
+        in_functions: elements of the constants in the bodies of functions, which are not among these.
     """
 
     count: int = 0
     bytes_by_dtype: dict[str, int] = field(default_factory=dict)
     largest: list[tuple[str, str, str, int]] = field(default_factory=list)
+    in_functions: int = 0
 
 
 def parameters(graph: Graph, largest: int = 10) -> Parameters:
@@ -119,7 +143,9 @@ def parameters(graph: Graph, largest: int = 10) -> Parameters:
         tensor = node.tensor
         assert tensor is not None
         top.append((name, tensor.dtype.name, "[" + ",".join(map(str, tensor.shape)) + "]", size))
-    return Parameters(count, dict(stored.most_common()), top)
+    bodies = [node.tensor for function in graph.functions.values() for node in function.graph]
+    in_functions = sum(tensor.size for tensor in bodies if tensor is not None)
+    return Parameters(count, dict(stored.most_common()), top, in_functions)
 
 
 # --- peak memory --------------------------------------------------------------------------------------------

@@ -6,12 +6,13 @@ rule is known, and an open batch follows the batch that the inputs are given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 # Imported for the rules that it registers.
 from thinflow.analysis import aten_costs, onnx_shapes  # noqa: F401
 from thinflow.analysis.foreign_rules import COSTS, FREE, SHAPES, TYPES, type_of
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DType, TensorSpec
@@ -129,3 +130,33 @@ def cost(node: Node, outputs: Sequence[TensorSpec], specs: Sequence[TensorSpec])
     if rule is None:
         return Cost(flops=sum(s.size or 0 for s in outputs))
     return rule(outputs[0], operands(node, specs), node.attrs)
+
+
+NEWEST_OPSET = 28
+"""The newest version of ONNX's op set whose changes the rules know, that of ONNX 1.23."""
+_NEWEST_OF = {"ai.onnx.ml": 5, "com.microsoft": 1}
+"""The same of other domains."""
+
+
+def require_known_opset(facts: Mapping[str, str]) -> None:
+    """Refuse a model whose ops may mean something that is not known here.
+
+    Raises:
+        UnsupportedOp: names the version that it asks for.
+    """
+    entries = (entry.strip() for entry in facts.get("opset", "").split(","))
+    version = next((int(entry) for entry in entries if entry.isdecimal()), 0)
+    if version > NEWEST_OPSET:
+        raise UnsupportedOp(
+            f"the model asks for version {version} of ONNX's op set; versions up to {NEWEST_OPSET} are known",
+            hint=f"export it for version {NEWEST_OPSET} or older",
+        )
+    for domain, asked in (
+        e.split(maxsplit=1) for e in facts.get("opset", "").split(",") if len(e.split()) == 2
+    ):
+        newest = _NEWEST_OF.get(domain)
+        if newest is not None and asked.isdecimal() and int(asked) > newest:
+            raise UnsupportedOp(
+                f"the model asks for version {asked} of {domain}; versions up to {newest} are known",
+                hint=f"export it for version {newest} or older",
+            )

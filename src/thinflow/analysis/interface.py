@@ -241,6 +241,9 @@ def _is_machinery(node: Node) -> bool:
     """True if a node that nothing reads is there for training, saving or telling, or is a mere constant."""
     if node.tensor is not None or node.op in ("NoOp", "Assert", "Const"):
         return True
+    # Of what others read it says the range; codes are made of the same numbers, beside it.
+    if has(node.op, Trait.FAKE_QUANT) and node.inputs and len(node.inputs[0].readers) > 1:
+        return True
     return has(node.op, _NO_ANSWERS | Trait.PLACEHOLDER) or _WRITERS.fullmatch(node.op) is not None
 
 

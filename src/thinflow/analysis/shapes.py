@@ -18,6 +18,7 @@ from thinflow.ir.types import BOOL, UNKNOWN, DType, TensorSpec
 from thinflow.ops import registry
 from thinflow.ops._failures import in_words
 from thinflow.ops.traits import Trait, has
+from thinflow.progress import counted
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ def _infer(
         # A broken graph can still be looked at: its sound part in file order, the rest stays unknown.
         stuck = unrunnable(graph)
         order = [n for n in graph if n not in stuck]
-    for node in order:
+    for node in counted(order, len(order), "inferring shapes"):
         try:
             specs = _node_specs(node, [v.spec for v in node.inputs], calls)
         except ThinflowError as error:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thinflow.analysis import foreign
+from thinflow.analysis.call_costs import Turns
 from thinflow.analysis.cost import GraphCost, Parameters, Peak, graph_cost, parameters, peak_activations
 from thinflow.analysis.interface import Candidate, Interface, guess_interface
 from thinflow.analysis.precision import precision
@@ -19,7 +20,7 @@ from thinflow.analysis.size_names import shapes_of_inputs
 from thinflow.analysis.training_mode import in_training_branch, is_sample_norm, uses_batch_statistics
 from thinflow.errors import FeedError, closest
 from thinflow.errors.plain_text import one_line
-from thinflow.ir.brief import brief_repr
+from thinflow.ir.brief import brief_repr, short_number
 from thinflow.ir.check import find_problems
 from thinflow.ir.graph import Graph, Node, Problem, Value, paused_gc
 from thinflow.ir.notebook import text_html
@@ -86,18 +87,23 @@ class Summary:
         return "\n".join(map(one_line, summarize_lines(self)))
 
 
-def summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]] | None = None) -> Summary:
+def summarize(
+    graph: Graph,
+    shapes: Mapping[str, Sequence[int | None]] | None = None,
+    turns: Turns | None = None,
+) -> Summary:
     """Look at a graph from all sides, without running it and without reading its weights. O(nodes + edges).
 
     Args:
         graph: the graph.
         shapes: input name -> shape to assume. An unknown leading size counts as 1 in cost and memory.
+        turns: as for `graph_cost`.
     """
     with paused_gc():
-        return _summarize(graph, shapes or {})
+        return _summarize(graph, shapes or {}, turns)
 
 
-def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Summary:
+def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]], turns: Turns | None) -> Summary:
     failures = infer_shapes(graph)
     interface = guess_interface(graph)
     assumed = _assumed(interface, graph.inputs, shapes)
@@ -119,7 +125,7 @@ def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Summ
         control_edges=sum(len(n.control_inputs) for n in graph),
         devices=dict(sorted(Counter(n.device for n in graph if n.device).items())),
         problems=find_problems(graph, port_count),
-        cost=graph_cost(graph, [n for n in graph if n in needed]),
+        cost=graph_cost(graph, [n for n in graph if n in needed], turns=turns),
         peak=peak_activations(order, suggested) if order else None,
         training_norms=training,
         inference_norms=inference,
@@ -248,21 +254,6 @@ def _benchmark_lines(graph: Graph, inputs: Sequence[Node], outputs: Sequence[Nod
         f"--graph={graph.path} --show_flops --input_layer={names} --input_layer_type={types} "
         f"--input_layer_shape={shapes} --output_layer={','.join(n.name for n in outputs)}",
     ]
-
-
-def short_number(value: int) -> str:
-    """`4253864` as `4.25M`: TensorFlow's short form, integer division included."""
-    if value < 1000:
-        return str(value)
-    if value >= 10**15:
-        return f"{value:0.3G}"
-    scaled = value
-    units = "kMBT"
-    unit = 0
-    while scaled >= 1_000_000:
-        scaled //= 1000
-        unit += 1
-    return f"{scaled / 1000:.2f}{units[unit]}"
 
 
 def structure_lines(graph: Graph) -> list[str]:

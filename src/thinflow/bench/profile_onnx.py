@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +38,23 @@ def profile_file(
     Raises:
         EngineUnavailable: ONNX Runtime is missing or refuses the model, or an input holds strings.
     """
-    from thinflow.engines.onnxruntime import fed, session_options
+    from thinflow.engines.onnxruntime import fed, open_session, session_options
 
     require_fixed(list(feeds.values()))
     arrays = {name: fed(x) for name, x in feeds.items()}  # complex numbers are pairs inside
-    try:
-        import onnxruntime
-    except ModuleNotFoundError as error:
-        raise EngineUnavailable("onnxruntime is missing", hint="pip install 'thinflow[onnx]'") from error
+    if find_spec("onnxruntime") is None:
+        raise EngineUnavailable("onnxruntime is missing", hint="pip install 'thinflow[onnx]'")
     with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
-        options = session_options(threads)
-        options.inter_op_num_threads = 1
-        options.enable_profiling = True
-        options.profile_file_prefix = str(Path(folder) / "profile")
+
+        def options(careful: bool) -> Any:
+            made = session_options(threads, careful=careful)
+            made.inter_op_num_threads = 1
+            made.enable_profiling = True
+            made.profile_file_prefix = str(Path(folder) / "profile")
+            return made
+
         try:
-            session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            session = open_session(content, options)
             for _ in range(warmup + runs):
                 session.run(None, arrays)
             written = session.end_profiling()

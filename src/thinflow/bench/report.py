@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from thinflow.bench.machine import Doing, Machine
 from thinflow.bench.memory import Memory
+from thinflow.bench.report_page import Profiled, benchmark_document
 from thinflow.bench.roofline import FLOAT, Peak
 from thinflow.bench.rows import PLACEMENT, Ratio, Row, Skipped, figures, pipes, readable
 from thinflow.bench.stats import plus_minus, ratio_of_medians
@@ -18,11 +19,14 @@ from thinflow.errors import ParameterError, closest
 from thinflow.errors.plain_text import markdown
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.notebook import markdown_html
+from thinflow.pages.report import ReportDocument
+from thinflow.pages.shell import Paged, save_document
+from thinflow.typing import FilePath
 
 
 @brief_repr
 @dataclass(frozen=True)
-class BenchmarkReport:
+class BenchmarkReport(Paged):
     """The result of `benchmark`.
 
     Attributes:
@@ -251,6 +255,25 @@ class BenchmarkReport:
 
     def _repr_html_(self) -> str:
         return markdown_html(self.markdown(exact=False))
+
+    def document(self, profiles: Sequence[Profiled] = (), next_steps: Sequence[str] = ()) -> ReportDocument:
+        """What the page shows, block by block; arguments as for `save_html`."""
+        return benchmark_document(self, profiles, next_steps)
+
+    def save_html(
+        self, path: FilePath, profiles: Sequence[Profiled] = (), next_steps: Sequence[str] = ()
+    ) -> int:
+        """Write the page; the bytes written.
+
+        Args:
+            profiles: times of the operators of its rows, shown and kept with the figures.
+            next_steps: commands to try.
+
+        Raises:
+            PagesUnavailable: the package was installed without the scripts of its pages.
+            WriteError: it cannot be written.
+        """
+        return save_document(self.document(profiles, next_steps), path)
 
     def data(self) -> dict[str, Any]:
         """Everything but the single runs, for JSON."""

@@ -183,7 +183,7 @@ class Ratio:
         def key(row: Row) -> dict[str, Any]:
             return {"subject": row.subject, "engine": row.engine, "threads": row.threads}
 
-        known = {**vars(self.interval), "outcome": self.outcome, "text": str(self)}
+        known = {**self.interval.data(), "outcome": self.outcome, "text": str(self)}
         return {"a": key(self.a), "b": key(self.b), **known}
 
 

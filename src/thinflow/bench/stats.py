@@ -92,6 +92,10 @@ class Interval:
         """The larger of the two distances to the ends."""
         return max(self.high - self.value, self.value - self.low)
 
+    def data(self) -> dict[str, float | None]:
+        """For JSON, which has no infinity: no upper end if there is no interval."""
+        return {"value": self.value, "low": self.low, "high": self.high if self.known else None}
+
     def __contains__(self, number: float) -> bool:
         return self.low <= number <= self.high
 

@@ -21,7 +21,7 @@ from thinflow.bench.inputs import (
     described,
     made_up_arrays,
 )
-from thinflow.engines._files import FilePort, ModelFile, open_file
+from thinflow.engines._files import FilePort, ModelFile, open_file, runs_files_of
 from thinflow.engines._temporary_files import mapped, release_pages
 from thinflow.engines.base import Compiled, Feed
 from thinflow.engines.litert import Model
@@ -230,6 +230,8 @@ class FileSubject:
     def prepare(self, engine: str, threads: int) -> Runner:
         if engine == "reference":
             return _in_reference(self, threads)
+        if engine != self.own_engine and runs_files_of(engine) == self.own_engine:
+            return self._run_by_ports(open_file(self.path, engine, threads))
         _require_own(engine, self.own_engine, self.suffix)
         return self._opened(threads)
 

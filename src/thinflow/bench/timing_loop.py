@@ -14,6 +14,7 @@ from thinflow.bench.machine import Bystanders, Usage, usage
 from thinflow.bench.stats import describe
 from thinflow.bench.targets import Runner
 from thinflow.errors import ParameterError
+from thinflow.progress import watched
 from thinflow.typing import Progress
 
 Clock = Callable[[], int]
@@ -127,7 +128,8 @@ def measure(
         KeyboardInterrupt: before the first run was measured; later it ends the measurement.
     """
     loop = _Loop(_by_setting(cases), limits, clock, rest, progress, random.Random(seed), bystanders)
-    with no_garbage_collection():
+    # Nobody is told of nodes meanwhile: that would be measured, too.
+    with no_garbage_collection(), watched(None):
         loop.warm_up()
         try:
             loop.run()

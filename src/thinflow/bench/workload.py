@@ -95,11 +95,12 @@ def workload(subject: Subject) -> Workload | None:
 def workload_of(graph: Graph) -> Workload:
     """The workload of a graph whose shapes are inferred: of all that its outputs need."""
     from thinflow.analysis.cost import graph_cost
+    from thinflow.interpreter.turns import turns_of
     from thinflow.ir.order import ancestors
 
     # What no output needs never runs.
     needed = ancestors([v.node for v in graph.outputs]) if graph.outputs else set(graph)
-    cost = graph_cost(graph, [n for n in graph if n in needed])
+    cost = graph_cost(graph, [n for n in graph if n in needed], turns=turns_of)
     heavy = {n: cost.by_node[n.name].macs for n in needed if n.name in cost.by_node}
     # A multiplication and an addition.
     heavy = {n: 2 * macs for n, macs in heavy.items() if macs}

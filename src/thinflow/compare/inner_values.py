@@ -258,6 +258,22 @@ def _affordable(tensors: Match[Value]) -> dict[Value, Value]:
     return pairs
 
 
+def inner_values(graph: Graph, feed: Mapping[str, Any]) -> dict[Value, Array]:
+    """What a model computes on the way to its outputs, as real numbers; as much as can be held.
+
+    Args:
+        graph: with inputs and outputs set, or as it was read from a file that an engine runs.
+        feed: name of an input -> array.
+    """
+    free, wanted = _MAX_BYTES, list[Value]()
+    for value in _inner(graph):
+        size = value.spec.size_bytes or 0
+        if size <= free:
+            free -= size
+            wanted.append(value)
+    return _values(graph, graph, wanted, feed, {})
+
+
 def _graph_of(model: Model, signature: str | None) -> Graph:
     if isinstance(model, Graph):
         return model

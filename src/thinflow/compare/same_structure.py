@@ -5,7 +5,6 @@ The rules and the words are those of TensorFlow's own comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from thinflow.analysis.summary import tensor_text
@@ -14,6 +13,7 @@ from thinflow.ir.attrs import Attr, FunctionAttr, PlaceholderAttr, ShapeAttr, at
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, shape_text
+from thinflow.ops._defaults import defaults_of
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,14 @@ class Rules:
         functions: also compare the library.
         versions: also compare `GraphDef.versions`.
         internal_attrs: also compare attributes that start with `_`.
-        defaults: op -> its attributes' defaults, which then equal absent ones; None: they do not.
+        ignore_defaults: whether an absent attribute equals its default.
         rtol, atol: float tensors are equal where |a - b| <= atol + rtol |b|; both 0: bit by bit.
     """
 
     functions: bool = False
     versions: bool = False
     internal_attrs: bool = False
-    defaults: Callable[[str], Mapping[str, Attr] | None] | None = None
+    ignore_defaults: bool = False
     rtol: float = 0.0
     atol: float = 0.0
 
@@ -100,7 +100,7 @@ def _attr_differences(name: str, a: Node, b: Node, rules: Rules) -> list[str]:
 def _attrs(node: Node, rules: Rules) -> dict[str, Attr]:
     """The attributes that count, with defaults filled in if absent ones equal them."""
     own = {k: v for k, v in node.attrs.items() if rules.internal_attrs or not k.startswith("_")}
-    filled = rules.defaults(node.op) if rules.defaults is not None else None
+    filled = defaults_of(node.op) if rules.ignore_defaults else None
     # What a node states wins over the default.
     return {**(filled or {}), **own}
 

@@ -23,7 +23,7 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import without_states
 from thinflow.ir.types import DType, Shape, TensorSpec
 from thinflow.synthetic import synthetic_feeds
-from thinflow.typing import Array
+from thinflow.typing import Array, Progress
 
 Feed = Mapping[str, Any]
 Feeds = Iterable[Feed] | Feed | None
@@ -52,7 +52,9 @@ class SideBySide:
     are_graphs: bool = False
     failures: list[tuple[Feed, tuple[States, States]]] = field(default_factory=list)
 
-    def compare(self, feeds: Sequence[Feed], tolerance: float) -> list[OutputReport]:
+    def compare(
+        self, feeds: Sequence[Feed], tolerance: float, progress: Progress | None = None
+    ) -> list[OutputReport]:
         """The differences of the outputs, over all feeds. Outputs of one form are paired by their numbers.
 
         Where both keep state, the feeds are calls one after the other; else each is a first call.
@@ -61,6 +63,8 @@ class SideBySide:
         reports: dict[str, OutputReport] = {}
         in_a_row = first.keeps_state and second.keeps_state
         for number, feed in enumerate(feeds):
+            if progress is not None:
+                progress(number, len(feeds), "run both")
             # A model without state beside one that has it can only be compared on first calls.
             if not (number and in_a_row):
                 first.restart()
@@ -79,6 +83,8 @@ class SideBySide:
                 report.add(difference(ours[name], self._aligned(ours[name], theirs[twin])))
             if any(r.relative > tolerance for r in reports.values()):
                 self.failures.append((feed, states))
+        if progress is not None:
+            progress(len(feeds), len(feeds), "run both")
         return list(reports.values())
 
     def feed_of_second(self, feed: Feed) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from thinflow.errors import GraphError, ParameterError, ThinflowError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import without_states
 from thinflow.synthetic import naming_open_sizes, open_sizes
+from thinflow.typing import Progress
 
 _MUCH_LESS = 0.2
 """Part of a difference that rounding in other places may make up, without being the cause."""
@@ -54,6 +55,7 @@ def verify(
     inputs: NamedPairs | None = None,
     outputs: NamedPairs | None = None,
     shapes: Shapes | None = None,
+    progress: Progress | None = None,
 ) -> Verification:
     """Run both on the same inputs and compare the outputs.
 
@@ -76,6 +78,7 @@ def verify(
             or an engine is to blame.
         inputs, outputs: which those are, and which is which; found out if None.
         shapes: input name in `a` -> shape of what is made up, where a file leaves it open.
+        progress: called with (done, total, label).
 
     Raises:
         GraphError: they share no output, or not all inputs.
@@ -99,7 +102,7 @@ def verify(
     made_up = feeds is None and ends.whole is None
     # Where a made-up input does not fit, the message names the sizes that were made up.
     with naming_open_sizes(open_sizes(session_inputs(first, shapes)) if made_up else {}):
-        reports = both.compare(chosen, tolerance)
+        reports = both.compare(chosen, tolerance, progress)
     notes += [*state_notes(both.sessions, len(chosen)), *read.notes, *fed.notes]
     found = Verification(reports, tolerance, "", len(chosen), notes)
     if are_graphs:

@@ -30,6 +30,8 @@ SECONDS = 0.5
 _HOPELESS = 5.0
 """An engine whose first run takes so many times the best one's median gets no second chance."""
 _FIRST = ("litert", "onnxruntime")
+_ASKED_FOR = frozenset({"c"})
+"""Engines that nobody gets who does not name them: to compile takes seconds, and a compiler."""
 MOST_BYTES = 16 << 20
 """Of a file of choices."""
 _MANY_WEIGHTS = 100_000
@@ -40,7 +42,7 @@ _PACKAGES = ("ai-edge-litert", "onnxruntime", "numpy")
 def usable_engines(candidates: Sequence[str] | None = None) -> list[str]:
     """The engines that can be used here, those that tend to be fast first."""
     found = []
-    for name in candidates if candidates is not None else sorted(names(), key=_expected):
+    for name in candidates if candidates is not None else sorted(set(names()) - _ASKED_FOR, key=_expected):
         try:
             find(name)
         except EngineUnavailable:

@@ -293,11 +293,24 @@ def refusal_hint(path: str) -> str:
     except FormatError:
         return "the file may be damaged; convert the model again"
     except UnsupportedOp as error:
+        # No node's own trouble, so no part of the file has less of it.
+        if not error.where:
+            return f"{error.message}; {error.hint}"
         # What stands in the way here does so there as well. Its own hint is to ask the runtime.
         return f"{error.message}; a part that ends in front of it can be made: outputs=[...]"
     except ThinflowError as error:
         return f"{error.message}; {error.hint}"
     return f"the interpreter may take it: `thinflow run {shlex.quote(path)} --engine reference`"
+
+
+def runs_files_of(engine: str) -> str:
+    """The other engine whose files this one runs as they are, too; "" if there is none."""
+    import importlib
+
+    from thinflow.engines import find
+
+    found: str = getattr(importlib.import_module(type(find(engine)).__module__), "FILES_OF", "")
+    return found
 
 
 def _module_for(path: str | os.PathLike[str], engine: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.engines._files import open_file, path_of
-from thinflow.engines.onnxruntime import session_options
+from thinflow.engines.onnxruntime import open_session, session_options
 from thinflow.formats.packed_bytes import bytes_of, content_of
 from thinflow.ir.graph import Graph
 from thinflow.onnx.protos import more_outputs
@@ -78,22 +78,23 @@ def onnxruntime_tensors(path: str, names: Sequence[str], feed: Mapping[str, Any]
         names: of tensors in the file.
         feed: name of an input -> array.
     """
-    import onnxruntime
-
     own = open_file(path, "onnxruntime", 1)
     fed = {own.find(name, "feed").name: np.asarray(x) for name, x in feed.items()}
     declared = {port.name for port in own.outputs}
     # Protobuf messages one behind the other are one message, merged field by field; the outputs of the graph,
     # being repeated, are joined. Nothing of the model has to be parsed.
     content = bytes(bytes_of(path)) + more_outputs([name for name in names if name not in declared])
-    # As the model itself runs: on some CPUs other eight-bit products overflow.
-    options = session_options()
-    # The model comes as bytes, which have no folder in which to look for files of weights.
-    options.add_session_config_entry(
-        "session.model_external_initializers_file_folder_path", os.path.dirname(os.path.abspath(path))
-    )
+
+    def options(careful: bool) -> Any:
+        # As the model itself runs: on some CPUs other eight-bit products overflow.
+        made = session_options(careful=careful)
+        # The model comes as bytes, which have no folder in which to look for files of weights.
+        folder = os.path.dirname(os.path.abspath(path))
+        made.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        return made
+
     try:
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        session = open_session(content, options)
         results = session.run(list(names), fed)
     except Exception:  # its exceptions have no common base but this
         return {}

@@ -7,7 +7,14 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from thinflow.engines._files import ModelFile, engine_of, open_file, path_of, signature_to_run
+from thinflow.engines._files import (
+    ModelFile,
+    engine_of,
+    open_file,
+    path_of,
+    runs_files_of,
+    signature_to_run,
+)
 from thinflow.engines._threads import side_by_side
 from thinflow.errors import EngineUnavailable, GraphError, ThinflowError
 
@@ -56,6 +63,8 @@ def open_for_engine(
     # A second opinion, whether the file's own engine would run it or not.
     if own and engine == "reference":
         return _lifted(model, signature)
+    if own and engine != "auto" and runs_files_of(engine) == own:
+        return OpenModel(file=open_file(model, engine, threads, signature))
     # Another engine runs what the file says, in the ops that all engines are given.
     if own and engine not in ("auto", own):
         return replace(_lifted(model, signature), is_lifted=False)

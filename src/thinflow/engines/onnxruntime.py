@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,11 +33,12 @@ _LIMITS_BYTES = (1, 24)
 _FATAL_ONLY = 4  # below "fatal", which nobody could catch, everything is an exception with the same text
 
 
-def session_options(threads: int = 1) -> Any:
+def session_options(threads: int = 1, *, careful: bool = True) -> Any:
     """Options that all sessions here have in common, so that they run the same kernels.
 
     Args:
         threads: how many the kernels may use.
+        careful: whether to ask for kernels that cannot overflow, where others may.
     """
     import onnxruntime
 
@@ -45,9 +46,28 @@ def session_options(threads: int = 1) -> Any:
     options.intra_op_num_threads = threads
     options.log_severity_level = _FATAL_ONLY
     # ONNX Runtime computes unsigned by unsigned then, which is slower and cannot overflow.
-    if products_may_overflow():
+    if careful and products_may_overflow():
         options.add_session_config_entry("session.x64quantprecision", "1")
     return options
+
+
+def open_session(content: bytes | str, options: Callable[[bool], Any]) -> Any:
+    """A session on a model, with the kernels that cannot overflow where it can have them.
+
+    Args:
+        content: the file's bytes, or its path.
+        options: makes the options, given whether to ask for those kernels.
+    """
+    import onnxruntime
+
+    providers = ["CPUExecutionProvider"]
+    try:
+        return onnxruntime.InferenceSession(content, options(True), providers=providers)
+    except Exception as error:
+        # It turns weights to uint8 for these kernels, and a zero point that several share it turns twice.
+        if "Attempt to replace the existing tensor" not in str(error):
+            raise
+        return onnxruntime.InferenceSession(content, options(False), providers=providers)
 
 
 class Model:
@@ -71,14 +91,18 @@ class Model:
             raise EngineUnavailable(
                 "the package onnxruntime is missing", hint="pip install 'thinflow[onnx]'"
             ) from error
-        options = session_options(threads)
-        # Looked up here, since engines are made ready deep inside of what asks for nodes side by side.
-        options.inter_op_num_threads = inter_op_threads()
-        if options.inter_op_num_threads > 1:
-            # The default mode runs node by node, whatever the number of threads is.
-            options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+
+        def options(careful: bool) -> Any:
+            made = session_options(threads, careful=careful)
+            # Looked up here, since engines are made ready deep inside of what asks for nodes side by side.
+            made.inter_op_num_threads = inter_op_threads()
+            if made.inter_op_num_threads > 1:
+                # The default mode runs node by node, whatever the number of threads is.
+                made.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+            return made
+
         try:
-            self.session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            self.session = open_session(content, options)
         except Exception as error:  # its exceptions have no common base but this
             raise EngineUnavailable(
                 f"ONNX Runtime refuses the model: {_said(error)}",

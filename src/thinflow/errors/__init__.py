@@ -12,6 +12,7 @@ ThinflowError
 ├── TransformError         a transform failed; the graph was rolled back (also a RuntimeError)
 ├── EngineUnavailable      the engine is not installed, or refused the model
 │   └── EngineCrashed      the engine took its process with it, or never answered
+├── PagesUnavailable       the scripts of the pages were not built with this installation
 ├── PartialModel           a runtime can hold only a part of the model, and all of it was asked for
 ├── FeedError              wrong, missing or surplus input of a run (also a ValueError)
 └── VerificationError      two graphs that should agree do not
@@ -102,6 +103,10 @@ class EngineUnavailable(ThinflowError):
 
 class EngineCrashed(EngineUnavailable):
     """The engine ended its process or gave no answer in time; it ran in a child, so nothing else is lost."""
+
+
+class PagesUnavailable(ThinflowError):
+    """The scripts inside pages are missing from this installation."""
 
 
 class PartialModel(ThinflowError):

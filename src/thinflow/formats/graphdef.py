@@ -25,6 +25,7 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.function import mentioned
 from thinflow.ir.graph import Graph, Node, Passenger, Problem, Value, Versions, paused_gc
 from thinflow.ir.tensor import ArrayStorage, RawStorage, Tensor
+from thinflow.progress import counted
 from thinflow.wire import protos, scan
 from thinflow.wire.fields import encode_varint, field_header
 
@@ -162,16 +163,16 @@ def from_bytes(data: memoryview | bytes) -> Graph:
 def _fill(graph: Graph, buffer: memoryview, found: scan.GraphScan) -> None:
     file = _File(buffer)
     ops: dict[str, str] = {}  # so that there is one text for all nodes of an op
-    for batch, messages in read_nodes(buffer, found):
-        for span, message in zip(batch, messages, strict=True):
-            name, op = message.name, message.op
-            if not name or not op:
-                raise FormatError(
-                    "a node has no name or no op",
-                    f"byte {span.start}",
-                    hint="this is not a TensorFlow GraphDef, or it is damaged",
-                )
-            graph.restore(Node(name, ops.setdefault(op, op), message.device, Record(file, span)))
+    read = (pair for batch in read_nodes(buffer, found) for pair in zip(*batch, strict=True))
+    for span, message in counted(read, len(found.nodes), "reading nodes"):
+        name, op = message.name, message.op
+        if not name or not op:
+            raise FormatError(
+                "a node has no name or no op",
+                f"byte {span.start}",
+                hint="this is not a TensorFlow GraphDef, or it is damaged",
+            )
+        graph.restore(Node(name, ops.setdefault(op, op), message.device, Record(file, span)))
     nodes = iter(graph)
     # Parsed once more: that is cheap, and the names of all inputs of a large graph take more room than it.
     for _, messages in read_nodes(buffer, found):
@@ -272,7 +273,7 @@ def to_chunks(graph: Graph, stand_in: Callable[[Attr], Attr] | None = None) -> I
     header = field_header(_NODE_FIELD, 2)
     stored = _field(graph.passenger, _LIBRARY_FIELD)
     library, names = library_bytes(stored, graph.functions)
-    for node in graph:
+    for node in counted(graph, len(graph), "writing nodes"):
         size, chunks = _node_chunks(node, names, stand_in)
         yield header + encode_varint(size)
         yield from chunks

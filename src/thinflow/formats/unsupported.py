@@ -68,6 +68,7 @@ _ZIPS: list[tuple[Callable[[str], bool], str, str]] = [
         "give it as --calibration, and the model itself",
     ),
 ]
+_KEPT_ELSEWHERE = frozenset({_EXPORT, EXPORT_HINT, _LOAD_WEIGHTS, _SAVE_AGAIN})
 _PICKLED = frozenset({".pt", ".pth"})
 _PICTURES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp"})
 _SOUNDS = frozenset({".wav", ".flac", ".mp3", ".ogg"})
@@ -85,13 +86,13 @@ def refuse(sample: Sample) -> None:
     """
     if sample.is_folder:
         raise _folder_error(sample.path)
-    what, hint = _kind(sample)
+    what, hint = kind_of(sample)
     if what:
         raise FormatError(f"this is {what}, not a model that can be read", str(sample.path), hint=hint)
 
 
-def _kind(sample: Sample) -> tuple[str, str]:
-    """The kind of a file, and a hint what to do; empty if nobody can tell."""
+def kind_of(sample: Sample) -> tuple[str, str]:
+    """The kind of a file that holds no graph, and a hint what to do; both empty if nobody can tell."""
     if sample.head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _zip_kind(sample.path)
     # The oldest pickles are texts.
@@ -104,6 +105,16 @@ def _kind(sample: Sample) -> tuple[str, str]:
     if not any(sample.head):
         return "a file of zeros", "the download or copy failed; fetch it again"
     return _text_kind(sample.head)
+
+
+def holds_weights(hint: str) -> bool:
+    """Whether the hint of a kind is one of those for files of trained networks that are not read here."""
+    return hint in _KEPT_ELSEWHERE or _SCRIPT in hint
+
+
+def is_archive(hint: str) -> bool:
+    """Whether the hint of a kind is one of those for archives of files."""
+    return hint.startswith(("unpack it", "unzip it"))
 
 
 def _zip_kind(path: Path) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from thinflow.interpreter.kernels import Observer, Values, as_array
 from thinflow.interpreter.tasks import LoopRunners, tasks
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.progress import counted
 from thinflow.typing import Array
 
 
@@ -115,7 +116,7 @@ class Plan:
             observe: see `run`.
         """
         values: Values = dict(zip(self.inputs, inputs, strict=True))
-        for task, drops in self._program:
+        for task, drops in counted(self._program, len(self._program), "running nodes"):
             task.run(values, observe)
             for value in drops:
                 # Nodes may leave out outputs, so some of them were never there.

@@ -1,4 +1,4 @@
-"""One-line `repr` of results: sizes in place of bytes, arrays and long lists."""
+"""One-line `repr` of results: sizes in place of bytes, arrays and long lists; and large numbers in short."""
 
 from __future__ import annotations
 
@@ -57,3 +57,18 @@ def _counted(items: Any) -> str:
     if is_plain and len(text := repr(items)) <= _LONGEST:
         return text
     return f"<{type(items).__name__} of {len(items)}>"
+
+
+def short_number(value: int) -> str:
+    """`4253864` as `4.25M`: TensorFlow's short form, integer division included."""
+    if value < 1000:
+        return str(value)
+    if value >= 10**15:
+        return f"{value:0.3G}"
+    scaled = value
+    units = "kMBT"
+    unit = 0
+    while scaled >= 1_000_000:
+        scaled //= 1000
+        unit += 1
+    return f"{scaled / 1000:.2f}{units[unit]}"

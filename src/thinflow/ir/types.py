@@ -42,6 +42,10 @@ class DType:
     itemsize: int
     kind: str
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Types are compared with `is`: on the other side it is that side's own.
+        return dtype, (self.number,)
+
     def numpy(self) -> np.dtype[Any]:
         """The numpy dtype of one element (object for strings, which are `bytes`)."""
         import numpy as np

@@ -64,14 +64,16 @@ class Weights:
     def _read_paths(self, model: LayerConfig) -> None:
         counts: dict[str, int] = {}
         for slot in self._entries.slots(model):
-            owner, _, _ = slot.path.rpartition("/")
+            owner, _, own = slot.path.rpartition("/")
             number = counts.get(owner, 0)
             counts[owner] = number + 1
             self._places[slot.path] = (self._root, "")
             for candidate in _spellings(owner):
                 group = self._root.group(f"{candidate}/vars")
-                if group is not None and str(number) in group:
-                    self._places[slot.path] = (group, str(number))
+                # Some layers name what they store themselves.
+                key = next((k for k in (str(number), own) if group is not None and k in group), None)
+                if group is not None and key is not None:
+                    self._places[slot.path] = (group, key)
                     break
 
         self._refuse_strange(model, "")

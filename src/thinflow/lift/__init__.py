@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.analysis.foreign import require_known_opset
 from thinflow.ir.attrs import FunctionAttr
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node
@@ -23,8 +24,8 @@ from thinflow.lift.grids import sweep_codes
 from thinflow.lift.lifter import Lifter
 from thinflow.lift.nodes import lift_node
 from thinflow.lift.onnx.sequences import without_sequences
-from thinflow.lift.onnx.values import require_known_opset
 from thinflow.lift.specs import inferred, types_of
+from thinflow.progress import counted
 
 
 def lift(graph: Graph, *, keep_grids: bool = False) -> Graph:
@@ -91,7 +92,7 @@ def _order(graph: Graph) -> Iterable[Node]:
 def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "", *, keep_grids: bool = False) -> Lifter:
     lifter = Lifter(graph, facts, scope)
     lifter.keeps_grids = keep_grids
-    for node in _order(graph):
+    for node in counted(_order(graph), len(graph), "translating nodes"):
         lift_node(lifter, node)
     return lifter
 

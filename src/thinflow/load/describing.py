@@ -23,6 +23,7 @@ from thinflow.formats.slices import Place
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import STRING, VARIANT, TensorSpec
 from thinflow.load.checkpoint_keys import variables
+from thinflow.progress import counted
 from thinflow.typing import Array
 
 
@@ -233,7 +234,8 @@ def variable_states(checkpoint: Checkpoint, *, with_stats: bool = False) -> Iter
         checkpoint: open.
         with_stats: look at the numbers, too.
     """
-    for name in checkpoint.keys_of_all():
+    names = checkpoint.keys_of_all()
+    for name in counted(names, len(names), "checking variables"):
         yield _state(checkpoint, name, with_stats)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from thinflow.errors import ParameterError
+from thinflow.errors import ParameterError, UnsupportedOp
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
@@ -182,10 +182,20 @@ def tell_unkept(graph: Graph, why: str) -> None:
 
 
 def opening_notes(graph: Graph) -> list[str]:
-    """Notes on the signature that was taken of several, on state that the model kept, and on axes that were
-    moved.
+    """Notes on the signature that was taken of several, on state that the model kept, on axes that were
+    moved, and on ops of a version that is not known here.
     """
-    return [graph.facts[topic] for topic in (SIGNATURE, STATE, LAYOUT) if topic in graph.facts]
+    notes = [graph.facts[topic] for topic in (SIGNATURE, STATE, LAYOUT) if topic in graph.facts]
+    if "opset" not in graph.facts:
+        return notes
+    # Imported late: few models are ONNX's.
+    from thinflow.analysis.foreign import require_known_opset
+
+    try:
+        require_known_opset(graph.facts)
+    except UnsupportedOp as error:
+        notes.append(f"{error.problem}: nothing can be made of it here; {error.hint}")
+    return notes
 
 
 def source_notes(graph: Graph) -> list[str]:

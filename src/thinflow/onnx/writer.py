@@ -83,16 +83,29 @@ def write_program(program: Program, *, beside: str = "", inline_limit: int = INL
     return OnnxFile(size, chunks, data_size, _external(large, offsets))
 
 
+def _own_zero_point(operator: Operator) -> list[Tensor]:
+    """The zero point of weights that an operator dequantizes.
+
+    ONNX Runtime turns weights to uint8 where products of signed ones may overflow, if it is asked to, and
+    fails on a zero point that it has turned already for others.
+    """
+    inputs = operator.inputs
+    if operator.code != "DequantizeLinear" or len(inputs) < 3 or inputs[0] is None or inputs[2] is None:
+        return []
+    return [inputs[2]] if inputs[0].is_constant and inputs[2].is_constant else []
+
+
 def _shared(program: Program, homes: Mapping[Tensor, Program]) -> dict[Tensor, Tensor]:
     """Constants that need no place of their own -> the one of the same content that stands for them.
 
     Elements are read only where type, shape and home are those of another constant.
     """
     # An output is fetched by its own name.
-    outputs = {t for part in program.programs() for t in part.outputs}
+    alone = {t for part in program.programs() for t in part.outputs}
+    alone |= {t for part in program.programs() for o in part.operators for t in _own_zero_point(o)}
     alike: dict[Any, list[Tensor]] = {}
     for tensor, home in homes.items():
-        if tensor not in outputs and tensor.dtype is not STRING:
+        if tensor not in alone and tensor.dtype is not STRING:
             # In one home only: a constant of one body cannot be seen from another.
             alike.setdefault((home, tensor.dtype, tensor.array().shape), []).append(tensor)
     shared: dict[Tensor, Tensor] = {}

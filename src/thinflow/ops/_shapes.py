@@ -75,6 +75,9 @@ def window_output(
     SAME: ceil(size / stride).
     VALID: ceil((size - span + 1) / stride) with span = (window - 1) * dilation + 1.
     EXPLICIT: as VALID on the padded size. Source: TensorFlow's `GetWindowedOutputSize`.
+
+    Raises:
+        ShapeError: the window is larger than what it slides over by a stride or more.
     """
     if size is None:
         return None
@@ -83,6 +86,9 @@ def window_output(
     span = (window - 1) * dilation + 1
     if padding == "EXPLICIT":
         size += sum(explicit)
+    # TensorFlow divides with truncation: a window too large by less than a stride is legal, without a place.
+    fits = size - span + stride > -stride
+    require(fits, f"a window of {span} with padding {padding} does not fit into {size}")
     return max(-(-(size - span + 1) // stride), 0)
 
 

@@ -215,7 +215,7 @@ class Mfcc(OpDef):
             dct_coefficient_count <= filterbank_channel_count,
             "there are more coefficients than filterbank channels",
         )
-        filters = _mel_filters(
+        filters = mel_filters(
             spectrogram.shape[2],
             int(sample_rate.reshape(-1)[0]),
             filterbank_channel_count,
@@ -228,7 +228,9 @@ class Mfcc(OpDef):
         energies = np.sqrt(spectrogram[:, :, used].astype(np.float64)) @ filters[used]
         # TensorFlow's floor of the filter bank, for the logarithm of silence.
         logs = np.log(np.maximum(energies, 1e-12))
-        return np.asarray(logs @ _dct(filterbank_channel_count, dct_coefficient_count), np.float32)
+        return np.asarray(
+            logs @ cosine_transform(filterbank_channel_count, dct_coefficient_count), np.float32
+        )
 
     @staticmethod
     def cost(
@@ -244,7 +246,7 @@ def _mel(frequency: Array | float) -> Any:
 
 
 @cache
-def _mel_filters(bins: int, rate: int, channels: int, lower: float, upper: float) -> Array | None:
+def mel_filters(bins: int, rate: int, channels: int, lower: float, upper: float) -> Array | None:
     """Triangular filters [bins, channels] in double; neighbours overlap by half and sum to 1.
 
     None where a limit is beyond the spectrum: TensorFlow logs an error and leaves the output 0.
@@ -282,7 +284,7 @@ def _mel_filters(bins: int, rate: int, channels: int, lower: float, upper: float
 
 
 @cache
-def _dct(inputs: int, outputs: int) -> Array:
+def cosine_transform(inputs: int, outputs: int) -> Array:
     """DCT-II matrix [inputs, outputs] with the scale sqrt(2 / inputs), also for coefficient 0."""
     step = np.pi / inputs
     angles = (np.arange(inputs)[:, None] + 0.5) * np.arange(outputs) * step

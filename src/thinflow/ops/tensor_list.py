@@ -10,7 +10,7 @@ import numpy as np
 from thinflow.ir.types import INT32, INT64, VARIANT, DType, ListSpec, Shape, TensorSpec, shape_text
 from thinflow.ops._shapes import merge, scalar
 from thinflow.ops._tensor_list import TensorListValue, as_shape, rows, shape_of
-from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
@@ -104,6 +104,11 @@ class TensorListSetItem(_ListOp):
     ) -> TensorSpec:
         items = _items(values).with_item(item.shape)
         return _listing(None if resize_if_index_out_of_bounds else items.count, items.shape, is_set=True)
+
+    @staticmethod
+    def cost(y: TensorSpec, values: TensorSpec, index: TensorSpec, item: TensorSpec) -> Cost:
+        # The rest of the list stays where it is.
+        return Cost(item.size or 0)
 
     @staticmethod
     def kernel(
@@ -259,6 +264,10 @@ class TensorListResize(_ListOp):
 @op("TensorListPushBack")
 class TensorListPushBack(_ListOp):
     """The list with one more item."""
+
+    @staticmethod
+    def cost(y: TensorSpec, values: TensorSpec, item: TensorSpec) -> Cost:
+        return Cost(item.size or 0)
 
     @staticmethod
     def kernel(values: TensorListValue, item: Any) -> TensorListValue:

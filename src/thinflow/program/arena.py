@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,21 +25,31 @@ def arena_bytes(blocks: Iterable[Block[Any, Any]]) -> int:
 
 
 def _arena(block: Block[Any, Any]) -> int:
-    spans = _with_lasting(block)
-    sized = [(size, span) for tensor, span in spans.items() if (size := _size(tensor))]
+    sized = [(size, span) for tensor, span in _with_lasting(block).items() if (size := _size(tensor))]
+    return place(sized)[1]
+
+
+def place(sized: Sequence[tuple[int, Span]]) -> tuple[list[int], int]:
+    """Offsets for pieces of memory, and the bytes of an arena for all. O(n^2).
+
+    Args:
+        sized: bytes of each piece, and when it is needed; offsets are sums of such sizes.
+    """
     # The largest first, each at the lowest gap among those that are alive with it: "greedy by size" of Lee
     # and Pisarchyk (2020), which comes within a few percent of the bound on common networks.
-    sized.sort(key=lambda pair: (-pair[0], pair[1]))
-    count = len(sized)
-    sizes = np.array([size for size, _ in sized], np.int64)
-    starts = np.array([span.start for _, span in sized], np.int64)
-    ends = np.array([span.end for _, span in sized], np.int64)
-    offsets = np.zeros(count, np.int64)
-    for i in range(count):
+    order = sorted(range(len(sized)), key=lambda i: (-sized[i][0], sized[i][1]))
+    sizes = np.array([sized[i][0] for i in order], np.int64)
+    starts = np.array([sized[i][1].start for i in order], np.int64)
+    ends = np.array([sized[i][1].end for i in order], np.int64)
+    offsets = np.zeros(len(sized), np.int64)
+    for i in range(len(sized)):
         alive = np.flatnonzero((starts[:i] <= ends[i]) & (ends[:i] >= starts[i]))
         alive = alive[np.argsort(offsets[alive], kind="stable")]
         offsets[i] = _lowest_gap(offsets[alive], offsets[alive] + sizes[alive], int(sizes[i]))
-    return int((offsets + sizes).max(initial=0))
+    found = [0] * len(sized)
+    for i, offset in zip(order, offsets.tolist(), strict=True):
+        found[i] = offset
+    return found, int((offsets + sizes).max(initial=0))
 
 
 def _lowest_gap(begins: Any, stops: Any, size: int) -> int:

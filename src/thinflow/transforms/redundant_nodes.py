@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from thinflow.errors import ParameterError
 from thinflow.ir.attrs import FunctionAttr, attr_key
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.order import execution_order
+from thinflow.ir.order import MERGES, execution_order
 from thinflow.ir.tensor import Tensor
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of
 from thinflow.ops.traits import Trait, commutes, has
 from thinflow.rewrite.edits import Site, rename_colocation
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
+from thinflow.transforms.shared.branch_sides import loses_its_side
 from thinflow.transforms.shared.effects import effect_free, is_stateless
 
 _IDENTITY_BYTES = 48
@@ -169,7 +170,9 @@ class RemoveNodes(Transform):
 
     y = Relu(i); i = Identity(x)  ->  y = Relu(x)      remove_nodes(op=Identity, op=CheckNumerics)
 
-    Inputs and outputs of the graph stay.
+    Inputs and outputs of the graph stay, and so does what alone tells others on which branch of TF1 they are:
+    to wait for an Identity behind a Switch is to run on its side only, and a control edge from the Switch
+    itself names no side.
 
     Attributes:
         op: which ops; `"A|B"` is both and `"*"` is every op. That they do nothing is taken on trust.
@@ -208,17 +211,20 @@ class RemoveNodes(Transform):
             # `*` means what could hand its input on: ops that have just one.
             if node.op not in ops and ("*" not in ops or len(node.inputs) != 1):
                 continue
+            if node.control_inputs and free is None:
+                free = effect_free(graph)
+            # Idle: it has no effect, and nobody else wants it, so nobody has to wait for it.
+            idle = [n for n in node.control_inputs if n in (free or ()) and n.readers == (node,)]
             try:
                 values = self.values(node)
+                waits_for = [] if self.drop_control else [n for n in node.control_inputs if n not in idle]
+                _refuse_to_lose_a_branch(node, values, waits_for)
             except Refuse as refusal:
                 trace.leave(node, refusal.reason)
                 continue
-            if node.control_inputs and not self.drop_control:
-                free = effect_free(graph) if free is None else free
-                # Idle: it has no effect, and nobody else wants it, so nobody has to wait for it.
-                for source in node.control_inputs:
-                    if source in free and source.readers == (node,):
-                        node.remove_control_input(source)
+            if not self.drop_control:
+                for source in idle:
+                    node.remove_control_input(source)
             trace.changed(node, f"its readers read '{values[min(values)].name}'")
             graph.bypass(node, values, keep_control=not self.drop_control)
 
@@ -244,3 +250,20 @@ class RemoveNodes(Transform):
         if not values:
             raise Refuse("it has no inputs to hand on")
         return values
+
+
+def _refuse_to_lose_a_branch(node: Node, values: Mapping[int, Value], waits_for: Sequence[Node]) -> None:
+    """Refuse to take out what alone tells on which side of a Switch other nodes run.
+
+    Args:
+        values: what would be read instead of its outputs.
+        waits_for: what its readers would wait for instead of it.
+    """
+    switched = [value for value in values.values() if has(value.node.op, Trait.SWITCH)]
+    for waiter in node.control_outputs:
+        if any(loses_its_side(waiter, value) for value in switched):
+            raise Refuse(f"it tells '{waiter.name}' on which branch it runs")
+    # A Merge takes what arrives, and would not wait for the side of what is there on both.
+    merge = next((reader for reader in node.readers if reader.op in MERGES), None)
+    if merge is not None and waits_for:
+        raise Refuse(f"it tells '{merge.name}' on which branch its value arrives")

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from thinflow.lift.onnx.values import NEWEST_OPSET
+from thinflow.analysis.foreign import NEWEST_OPSET
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 

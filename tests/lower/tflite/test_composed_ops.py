@@ -72,6 +72,9 @@ CASES = [
     ("MatrixDiagPartV2", [floats(5, 3), Constant(-2, np.int32), Constant(0, np.float32)], {}),
     ("MatrixBandPart", [floats(2, 4, 5), Constant(1, np.int64), Constant(-1, np.int64)], {}),
     ("MatrixBandPart", [integers(4, 4), Constant(0, np.int32), Constant(2, np.int32)], {}),
+    *(("LeftShift", [np.array([3, -1, 127, 5, 9], kind), np.array([0, 1, 7, 2, 99], kind)], {})
+      for kind in (np.int8, np.int16, np.int32, np.int64)),
+    ("LeftShift", [np.array([3, 255, 129, 77], np.uint8), np.array([1, 7, 3, 0], np.uint8)], {}),
     ("AdjustContrastv2", [PIXELS, Constant(1.7, np.float32)], {}),
     ("AdjustContrastv2", [PIXELS[0], np.float32(0.4)], {}),
     ("HSVToRGB", [PIXELS], {}),

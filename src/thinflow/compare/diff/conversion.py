@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis.precision import precision
 from thinflow.compare.diff.crossing import Crossing, bytes_by_type, cross, ops_text, short_op
+from thinflow.compare.diff.report_page import conversion_document
 from thinflow.compare.diff.weights import WeightPair, pair_weights, worst_text
 from thinflow.compare.differences import Layer, first_beyond, steepest
 from thinflow.errors.plain_text import one_line
@@ -16,6 +17,9 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, paused_gc
 from thinflow.ir.notebook import text_html
 from thinflow.ir.vocabulary import vocabulary_named
+from thinflow.pages.report import ReportDocument
+from thinflow.pages.shell import Paged, save_document
+from thinflow.typing import FilePath
 
 if TYPE_CHECKING:
     from thinflow.compare.verification import Verification
@@ -26,7 +30,7 @@ SHOWN = 10
 
 @brief_repr
 @dataclass
-class ConversionDiff:
+class ConversionDiff(Paged):
     """Differences of two models of different vocabularies, or number formats.
 
     Attributes:
@@ -83,6 +87,19 @@ class ConversionDiff:
 
     def _precisions(self) -> tuple[str, str]:
         return _precision(self.a), _precision(self.b)
+
+    def document(self, next_steps: Sequence[str] = ()) -> ReportDocument:
+        """What the page shows, block by block; with commands to try."""
+        return conversion_document(self, next_steps)
+
+    def save_html(self, path: FilePath, next_steps: Sequence[str] = ()) -> int:
+        """Write the page, with commands to try; the bytes written.
+
+        Raises:
+            PagesUnavailable: the package was installed without the scripts of its pages.
+            WriteError: it cannot be written.
+        """
+        return save_document(self.document(next_steps), path)
 
     def lines(self, *, everything: bool = False) -> list[str]:
         """The verdict, then every kind of difference; long lists are cut unless `everything`."""

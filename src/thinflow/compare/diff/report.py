@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from thinflow.compare.diff.changes import Changes, find_changes
 from thinflow.compare.diff.explain import KINDS, Explanation, explain, unexplained
+from thinflow.compare.diff.report_page import diff_document
 from thinflow.errors.plain_text import one_line
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, paused_gc
 from thinflow.ir.notebook import text_html
+from thinflow.pages.report import ReportDocument
+from thinflow.pages.shell import Paged, save_document
+from thinflow.typing import FilePath
 
 if TYPE_CHECKING:
     from thinflow.compare.verification import Verification
@@ -33,7 +38,7 @@ _TITLES = {
 
 @brief_repr
 @dataclass
-class Diff:
+class Diff(Paged):
     """Differences of two graphs.
 
     Attributes:
@@ -169,6 +174,19 @@ class Diff:
             ],
             "note": self.note,
         }  # fmt: skip
+
+    def document(self, next_steps: Sequence[str] = ()) -> ReportDocument:
+        """What the page shows, block by block; with commands to try."""
+        return diff_document(self, _TITLES, next_steps)
+
+    def save_html(self, path: FilePath, next_steps: Sequence[str] = ()) -> int:
+        """Write the page, with commands to try; the bytes written.
+
+        Raises:
+            PagesUnavailable: the package was installed without the scripts of its pages.
+            WriteError: it cannot be written.
+        """
+        return save_document(self.document(next_steps), path)
 
     def lines(self, *, everything: bool = False) -> list[str]:
         """The verdict, then every kind of difference; long lists are cut unless `everything`."""

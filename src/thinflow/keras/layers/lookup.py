@@ -9,8 +9,9 @@ import numpy as np
 from thinflow.ir.graph import Value
 from thinflow.ir.types import STRING, DType, dtype
 from thinflow.keras.call import Call
-from thinflow.keras.layers.preprocessing import encoded
-from thinflow.keras.registry import Result, layer
+from thinflow.keras.config import LayerConfig
+from thinflow.keras.layers.preprocessing import category_counts, encoded
+from thinflow.keras.registry import Inside, Result, Slot, Slots, layer
 from thinflow.typing import Array
 
 _INT64 = dtype("int64")
@@ -92,8 +93,6 @@ def _numbered(c: Call, x: Value, tokens: Sequence[object], element: DType, first
 
 def _lookup(c: Call, element: DType, mask: object, other: object) -> Result:
     unknown = c.integer("num_oov_indices", 1)
-    if c.get("idf_weights") is not None or c.get("output_mode") == "tf_idf":
-        raise c.refuse("it weighs tokens by how rare they are (tf_idf)")
     if c.get("oov_method") not in (None, "floormod") or c.get("salt") is not None:
         raise c.refuse("it hashes unknown tokens with a salt, or numbers by FarmHash")
     is_plain = c.get("output_mode", "int") == "int"
@@ -118,7 +117,44 @@ def _lookup(c: Call, element: DType, mask: object, other: object) -> Result:
         hidden = c.const(_keys([mask], element)[0:1].reshape(()), "mask")
         is_hidden = c.emit("Equal", x, hidden)
         numbers = c.emit("SelectV2", is_hidden, c.emit("ZerosLike", numbers), numbers, T=_INT64)
+    if _is_weighed(c.layer):
+        return _weighed(c, numbers, unknown, unknown + len(tokens), "idf_weights")
     return _counted(c, numbers, first + unknown + len(tokens))
+
+
+def _is_weighed(layer: LayerConfig) -> bool:
+    """True if tokens are counted by how rare they are."""
+    return layer.options.get("output_mode") in ("tf_idf", "tf-idf")
+
+
+def _weight_slots(path: str) -> Slots:
+    """The weights of tokens, which were learnt unless the config gives them."""
+
+    def slots(config: LayerConfig, inside: Inside) -> list[Slot]:
+        is_learnt = _is_weighed(config) and config.options.get("idf_weights") is None
+        return [Slot(path, False)] if is_learnt else []
+
+    return slots
+
+
+def _weighed(c: Call, numbers: Value, front: int, tokens: int, path: str) -> Value:
+    """Each token's count times its weight.   [..., n] -> [..., tokens]
+
+    Args:
+        front: unknown tokens, whose weight is the mean of all others if they have none.
+        tokens: how many there are, unknown ones among them.
+        path: of the weights, if they were learnt.
+    """
+    c.read.update(("output_mode", "idf_weights"))
+    depth = _depth(c, tokens)
+    stated = c.get("idf_weights")
+    rare = c.array(path) if stated is None else np.asarray(stated, c.compute.numpy())
+    if len(rare) == tokens - front:
+        rare = np.concatenate([np.full(front, rare.mean(dtype=np.float64)), rare])
+    if len(rare) != depth:
+        rare = np.pad(rare, (0, max(depth - len(rare), 0)))[:depth]
+    counts = category_counts(c, numbers, depth)
+    return c.emit("Mul", counts, c.const(rare, "idf_weights", like=counts))
 
 
 def _depth(c: Call, tokens: int) -> int:
@@ -132,12 +168,12 @@ def _counted(c: Call, numbers: Value, tokens: int) -> Value:
     return c.cast(y, _INT64) if c.generation > 2 else y
 
 
-@layer("StringLookup", ignores=_LEARNING)
+@layer("StringLookup", ignores=_LEARNING, weights=_weight_slots("idf_weights"))
 def string_lookup(c: Call) -> Result:
     return _lookup(c, STRING, c.get("mask_token"), c.get("oov_token", _UNKNOWN))
 
 
-@layer("IntegerLookup", ignores=(*_LEARNING, "max_values"))
+@layer("IntegerLookup", ignores=(*_LEARNING, "max_values"), weights=_weight_slots("idf_weights"))
 def integer_lookup(c: Call) -> Result:
     return _lookup(c, _INT64, c.get("mask_token"), c.get("oov_token", -1))
 
@@ -145,12 +181,10 @@ def integer_lookup(c: Call) -> Result:
 # --- texts --------------------------------------------------------------------------------------------------
 
 
-@layer("TextVectorization", ignores=_LEARNING)
+@layer("TextVectorization", ignores=_LEARNING, weights=_weight_slots("lookup_layer/idf_weights"))
 def text_vectorization(c: Call) -> Result:
     """Texts cut at blanks, and each word by its place in the vocabulary."""
     x = _standardized(c, c[0])
-    if c.get("ngrams") is not None:
-        raise c.refuse("it joins words that stand together (ngrams)")
     if c.flag("ragged"):
         raise c.refuse("its output is ragged")
     if c.get("split", "whitespace") != "whitespace":
@@ -158,19 +192,75 @@ def text_vectorization(c: Call) -> Result:
     x = c.squeeze(x, -1) if c.rank(x) > 1 else x
     split = c.node("StringSplitV2", x, c.const(np.array(b"", object), "sep"), T=None, maxsplit=-1)
     places, words, size = (split.output(n) for n in range(3))
+    starts = None
+    if c.get("ngrams") is not None:
+        words, starts = _runs(c, places, words, size)
     mode = c.choice("output_mode", "int", "multi_hot", "count", "tf_idf", "tf-idf", "binary")
     is_plain = mode == "int"
     first = 1 if is_plain else 0
     tokens = _tokens(c, [*([""] * first), _UNKNOWN])
     numbers = _numbered(c, words, tokens, STRING, first, 1)
     depth = _depth(c, first + 1 + len(tokens))
+    if is_plain and starts is not None:
+        length = c.get("output_sequence_length")
+        return _dense_runs(
+            c, numbers, starts, 0, -1 if length is None else c.integer("output_sequence_length")
+        )
     if is_plain:
         return _rows(c, places, numbers, size)
-    if mode.startswith("tf"):
-        raise c.refuse("it weighs tokens by how rare they are (tf_idf)")
     c.read.add("output_sequence_length")
     # Places without a word count as a category that is none.
-    return _counted(c, _dense(c, places, numbers, size, depth), first + 1 + len(tokens))
+    numbers = (
+        _dense(c, places, numbers, size, depth) if starts is None else _dense_runs(c, numbers, starts, depth)
+    )
+    if _is_weighed(c.layer):
+        return _weighed(c, numbers, 1, 1 + len(tokens), "lookup_layer/idf_weights")
+    return _counted(c, numbers, first + 1 + len(tokens))
+
+
+def _runs(c: Call, places: Value, words: Value, size: Value) -> tuple[Value, Value]:
+    """Runs of neighbouring words, joined by blanks, for each text those of each width in turn; and the place
+    where those of each text begin, the end behind them.
+
+    Args:
+        places: row and column of each word [m, 2].
+        words: [m].
+        size: rows, and the words of the longest.
+    """
+    given, widths = c.get("ngrams"), c.ints("ngrams")
+    if not isinstance(given, list):
+        widths = tuple(range(1, widths[0] + 1))
+    rows = c.transpose(c.sliced(places, [0, 0], [None, 1]), (1, 0), "rows")
+    count = c.squeeze(c.sliced(size, [0], [1]), 0)
+    zero, one = (c.const(np.array(n, np.int64), name) for n, name in ((0, "zero"), (1, "one")))
+    wanted = c.emit("Range", zero, c.emit("AddV2", count, one), one, T=None, Tidx=_INT64)
+    wanted.spec = wanted.spec.with_shape((None,))
+    starts = c.emit("LowerBound", rows, c.expand(wanted, 0), Tvalues=None, out_type=_INT64)
+    made = c.node(
+        "StringNGrams", words, c.squeeze(starts, 0), T=None, Tsplits=_INT64, ngram_widths=widths,
+        separator=b" ", left_pad=b"", right_pad=b"", pad_width=0, preserve_short_sequences=False,
+    )  # fmt: skip
+    return made.output(0), made.output(1)
+
+
+def _dense_runs(c: Call, numbers: Value, starts: Value, default: int, count: int = -1) -> Value:
+    """Numbers [texts, runs], with a default behind the last of each, cut to a count unless that is -1."""
+    shape = c.const(np.array([-1, count], np.int64), "sizes")
+    fill = c.const(np.array(default, np.int64), "default")
+    y = c.emit(
+        "RaggedTensorToTensor",
+        shape,
+        numbers,
+        fill,
+        starts,
+        T=_INT64,
+        Tindex=_INT64,
+        Tshape=_INT64,
+        num_row_partition_tensors=1,
+        row_partition_types=(b"ROW_SPLITS",),
+    )
+    y.spec = y.spec.with_shape((None, None if count < 0 else count))
+    return y
 
 
 def _standardized(c: Call, x: Value) -> Value:

@@ -171,10 +171,16 @@ def encoded(c: Call, numbers: Value, depth: int) -> Value:
     if mode == "one_hot":
         numbers = c.squeeze(numbers, -1) if c.shape(numbers)[-1] == 1 else numbers
         return _one_hot(c, numbers, depth)
+    return category_counts(c, numbers, depth, mode)
+
+
+def category_counts(c: Call, numbers: Value, depth: int, mode: str = "count") -> Value:
+    """How often each category is among numbers; whether at all unless the mode is "count"."""
     rank = c.rank(numbers)
     if rank > 2:
         raise c.refuse(f"its output_mode '{mode}' is known for rows of numbers only, not for {rank} axes")
-    return c.reduce("Sum" if mode == "count" else "Max", _one_hot(c, numbers, depth), [rank - 1])
+    chosen = _one_hot(c, c.cast(numbers, INT32), depth)
+    return c.reduce("Sum" if mode == "count" else "Max", chosen, [rank - 1])
 
 
 def _one_hot(c: Call, numbers: Value, depth: int) -> Value:

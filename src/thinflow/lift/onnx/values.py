@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,36 +48,6 @@ def opset(c: Call) -> int:
     # An entry that is a number alone is that of ONNX's own ops; others begin with their domain.
     entries = (entry.strip() for entry in c.facts.get("opset", "").split(","))
     return next((int(entry) for entry in entries if entry.isdecimal()), _NEWEST)
-
-
-NEWEST_OPSET = 28
-"""The newest version of ONNX's op set whose changes the rules know, that of ONNX 1.23."""
-_NEWEST_OF = {"ai.onnx.ml": 5, "com.microsoft": 1}
-"""The same of other domains."""
-
-
-def require_known_opset(facts: Mapping[str, str]) -> None:
-    """Refuse a model whose ops may mean something that is not known here.
-
-    Raises:
-        UnsupportedOp: names the version that it asks for.
-    """
-    entries = (entry.strip() for entry in facts.get("opset", "").split(","))
-    version = next((int(entry) for entry in entries if entry.isdecimal()), 0)
-    if version > NEWEST_OPSET:
-        raise UnsupportedOp(
-            f"the model asks for version {version} of ONNX's op set; versions up to {NEWEST_OPSET} are known",
-            hint=f"export it for version {NEWEST_OPSET} or older",
-        )
-    for domain, asked in (
-        e.split(maxsplit=1) for e in facts.get("opset", "").split(",") if len(e.split()) == 2
-    ):
-        newest = _NEWEST_OF.get(domain)
-        if newest is not None and asked.isdecimal() and int(asked) > newest:
-            raise UnsupportedOp(
-                f"the model asks for version {asked} of {domain}; versions up to {newest} are known",
-                hint=f"export it for version {newest} or older",
-            )
 
 
 def rank(c: Call, place: int = 0) -> int:

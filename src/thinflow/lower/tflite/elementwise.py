@@ -9,6 +9,7 @@ from thinflow.ir.types import BOOL, FLOAT, INT32, INT64
 from thinflow.lower.building import whole_exponent
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require
+from thinflow.lower.tflite.small_integers import arithmetic
 from thinflow.ops.traits import Trait, has
 from thinflow.program.model import Dims
 from thinflow.tflite.counterparts import Kind, same_in_tflite
@@ -20,9 +21,11 @@ _BINARY = same_in_tflite(Kind.BINARY)
 @lower(*_BINARY, to="tflite")
 def binary(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
     """One operator that broadcasts as TensorFlow does. DIV on integers truncates."""
-    require(node.op != "TruncateDiv" or x.dtype is INT32, "LiteRT truncates int32 quotients only")
+    # Smaller ones are quotients of int32, too.
+    is_short = x.dtype.is_integer and x.dtype.numpy().itemsize <= 2
+    require(node.op != "TruncateDiv" or x.dtype is INT32 or is_short, "LiteRT truncates int32 quotients only")
     require(node.op != "RealDiv" or x.dtype.is_floating, f"RealDiv of {x.dtype} has no TFLite form")
-    return b.emit(_BINARY[node.op], x, y)
+    return arithmetic(b, _BINARY[node.op], x, y)
 
 
 @lower("FloorDiv", to="tflite")
@@ -32,7 +35,7 @@ def floor_div(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
         return b.emit("FLOOR", b.step("DIV", x, y, shape=b.result_spec().shape))
     if x.dtype is INT64 and y.is_constant and np.asarray(y.array()).size == 1:
         return _long_floor_div(b, x, int(np.asarray(y.array()).reshape(())))
-    return b.emit("FLOOR_DIV", x, y)
+    return arithmetic(b, "FLOOR_DIV", x, y)
 
 
 def _long_floor_div(b: Builder, x: Tensor, by: int) -> Tensor:

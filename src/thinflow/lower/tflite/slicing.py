@@ -9,6 +9,7 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, FLOAT, INT32
+from thinflow.lower.block_updates import is_block_update
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
 from thinflow.tflite.counterparts import Kind, same_in_tflite
@@ -118,8 +119,10 @@ def tensor_strided_slice_update(
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
 ) -> Tensor:
-    """Of each axis either one index, or all of it."""
+    """Of each axis either one index, or all of it; or a block of the value's size."""
     del end
+    if is_block_update(node):
+        return b.emit("DYNAMIC_UPDATE_SLICE", x, value, b.index(begin))
     sizes = shape_of(x)
     require(None not in sizes, "the sizes are not known")
     require(not ellipsis_mask and not new_axis_mask, "its slice has an ellipsis or a new axis")

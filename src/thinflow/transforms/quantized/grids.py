@@ -79,7 +79,7 @@ def _behind_input(value: Value) -> tuple[Node, Grid] | None:
             numbers = grid.kind is value.dtype and _map(reader, value, place, _all_codes(grid))
             agrees = isinstance(numbers, np.ndarray) and np.allclose(numbers, _real(grid), rtol=1e-5, atol=0)
             return (reader, grid) if agrees else None
-        if not _is_map(reader, place):
+        if not is_map(reader, place):
             return None
         place = reader.output()
     return None
@@ -98,13 +98,13 @@ def _before_output(value: Value) -> tuple[Node, Grid] | None:
             if isinstance(made, np.ndarray) and (made == _all_codes(grid)).all():
                 return node, grid
         sources = [v for v in place.node.inputs if v.node.tensor is None]
-        if len(sources) != 1 or not _is_map(place.node, sources[0]):
+        if len(sources) != 1 or not is_map(place.node, sources[0]):
             return None
         place = sources[0]
     return None
 
 
-def _is_map(node: Node, x: Value) -> bool:
+def is_map(node: Node, x: Value) -> bool:
     """True if an op makes of each number another one, by constants of one element."""
     others = [v for v in node.inputs if v is not x]
     return (
@@ -154,12 +154,17 @@ def _replace_input(graph: Graph, value: Value, fake: Node) -> None:
 def _replace_output(graph: Graph, value: Value, fake: Node) -> None:
     """Let an output be the real numbers of a FakeQuant."""
     name, chain = value.node.name, _chain(value, {fake.output(), fake.inputs[0]})
-    graph.outputs = [fake.output() if v is value else v for v in graph.outputs]
+    end = fake.output()
+    if end in graph.outputs:
+        # The real numbers are an output by their own name already.
+        end = graph.add("Identity", [end], graph.unique_name(f"{name}/real"), attrs={"T": FLOAT}).output()
+        end.spec = fake.output().spec
+    graph.outputs = [end if v is value else v for v in graph.outputs]
     # What others read of the codes stays for them.
     if any(r not in chain for n in chain for v in n.outputs for r in v.readers):
         return
     _remove(graph, chain)
-    graph.rename(fake, name)
+    graph.rename(end.node, name)
 
 
 def _remove(graph: Graph, chain: list[Node]) -> None:

@@ -1,0 +1,106 @@
+"""Layers that make pictures of sounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.ir.graph import Value
+from thinflow.ir.types import FLOAT, INT32
+from thinflow.keras.call import Call
+from thinflow.keras.registry import Result, layer
+from thinflow.typing import Array
+
+_WINDOWS = {"hann": (0.5, 0.5), "hamming": (0.54, 0.46)}
+"""Cosine windows by Keras's names: the mean, and the height of the cosine."""
+_MEL_SCALE, _MEL_BREAK = 1127.0, 700.0
+"""mel(f) = scale * ln(1 + f / break), f in hertz."""
+
+
+@layer("MelSpectrogram")
+def mel_spectrogram(c: Call) -> Result:
+    """Energy by time and mel band of sounds.   [batch, samples] or [samples] -> [..., bands, frames]"""
+    x, rank = c.cast(c[0], FLOAT), c.rank(c[0])
+    if rank not in (1, 2):
+        raise c.refuse(f"its input has {rank} axes; sounds [batch, samples] or [samples] are known")
+    size = c.integer("fft_length", 2048)
+    power = _power(c, c.expand(x, 0) if rank == 1 else x, size)
+    exponent = c.number("mag_exp", 2.0) / 2
+    if exponent == 0.5:
+        power = c.emit("Sqrt", power)
+    elif exponent != 1:
+        power = c.emit("Pow", power, exponent)
+    bands = c.matmul(power, c.const(_bands(c, size // 2 + 1), "bands"))
+    if c.flag("power_to_db", True):
+        bands = _decibels(c, bands)
+    else:
+        c.read.update(("min_power", "ref_power", "top_db"))
+    y = c.transpose(bands, (0, 2, 1))
+    return c.cast(c.squeeze(y, 0) if rank == 1 else y, c.compute)
+
+
+def _power(c: Call, x: Value, size: int) -> Value:
+    """Squared magnitudes of a short-time Fourier transform.   [batch, samples] -> [batch, frames, bins]
+
+    A convolution with the transform's basis, as every runtime has one.
+    """
+    around = c.const([[0, 0], [size // 2, size // 2]], "paddings")
+    x = c.emit("MirrorPad", x, around, mode="REFLECT", Tpaddings=INT32)
+    x = c.expand(c.expand(x, 1), 3)
+    step = c.integer("sequence_stride", 512)
+    y = c.emit(
+        "Conv2D", x, c.const(_basis(c, size), "basis"),
+        strides=(1, 1, step, 1), padding="VALID", dilations=(1, 1, 1, 1), data_format="NHWC",
+    )  # fmt: skip
+    parts = c.node("Split", c.const(3, "axis"), c.emit("Square", y), T=FLOAT, num_split=2)
+    return c.squeeze(c.emit("AddV2", parts.output(0), parts.output(1)), 1)
+
+
+def _basis(c: Call, size: int) -> Array:
+    """Cosines, then sines of each frequency under the window.   [1, size, 1, 2 * bins]"""
+    stated, given = c.get("sequence_length"), c.get("window", "hann")
+    # Without a window Keras takes all that the transform takes, however long a sequence is to be.
+    length = size if stated is None or given is None else c.integer("sequence_length")
+    if given is None:
+        window = np.ones(length)
+    elif isinstance(given, list):
+        window = np.asarray(given, np.float64)
+    else:
+        mean, height = _WINDOWS[c.choice("window", *_WINDOWS)]
+        window = mean - height * np.cos(2 * np.pi * np.arange(length) / length)
+    if len(window) != length or length > size:
+        raise c.refuse(f"its window of {len(window)} does not fit its sequence of {length} and size {size}")
+    before = (size - length) // 2
+    window = np.pad(window, (before, size - length - before))
+    angles = 2 * np.pi * np.outer(np.arange(size), np.arange(size // 2 + 1)) / size
+    waves = np.concatenate([np.cos(angles), np.sin(angles)], axis=1) * window[:, None]
+    return waves.astype(np.float32)[None, :, None]
+
+
+def _bands(c: Call, bins: int) -> Array:
+    """The share of each frequency in each mel band, by triangles.   [bins, bands]"""
+    rate, count = c.integer("sampling_rate", 16000), c.integer("num_mel_bins", 128)
+    highest = c.get("max_freq")
+    ends = c.number("min_freq", 20.0), c.number("max_freq") if highest else int(rate / 2)
+    low, high = (_mel(np.asarray(f, np.float32)) for f in ends)
+    edges = np.linspace(low, high, count + 2, dtype=np.float32)
+    # The first bin is the mean of the sound, and in no band.
+    mels = _mel(np.linspace(0, rate / 2, bins, dtype=np.float32)[1:])[:, None]
+    rising = (mels - edges[:-2]) / (edges[1:-1] - edges[:-2])
+    falling = (edges[2:] - mels) / (edges[2:] - edges[1:-1])
+    triangles = np.maximum(0, np.minimum(rising, falling))
+    return np.pad(triangles, ((1, 0), (0, 0))).astype(np.float32)
+
+
+def _mel(hertz: Array) -> Array:
+    return np.asarray(np.float32(_MEL_SCALE) * np.log(1 + hertz / np.float32(_MEL_BREAK)), np.float32)
+
+
+def _decibels(c: Call, x: Value) -> Value:
+    """Ten times the logarithm, and nothing farther below the loudest of all than `top_db`."""
+    least = c.number("min_power", 1e-10)
+    reference = 10 * np.log10(max(abs(c.number("ref_power", 1.0)), least))
+    y = c.emit("Mul", c.emit("Log", c.emit("Maximum", x, least)), 10 / np.log(10))
+    if reference:
+        y = c.emit("Sub", y, reference)
+    loudest = c.reduce("Max", y, range(c.rank(y)))
+    return c.emit("Maximum", y, c.emit("Sub", loudest, c.number("top_db", 80.0)))

@@ -1,0 +1,105 @@
+"""The engine that compiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thinflow
+from tests.lower.c.c_networks import mixed
+from thinflow.engines import _c_library
+from thinflow.errors import EngineUnavailable, FeedError
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.types import FLOAT
+
+needs_compiler = pytest.mark.skipif(_c_library.compiler() is None, reason="there is no C compiler")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def graph() -> thinflow.Graph:
+    made = thinflow.Graph()
+    x = made.add("Placeholder", [], "x", attrs={"dtype": FLOAT, "shape": ShapeAttr((1, 3))}).output()
+    w = made.constant(np.arange(6, dtype=np.float32).reshape(3, 2), "w")
+    dense = made.add("MatMul", [x, w], "dense", attrs={"T": FLOAT}).output()
+    made.outputs = [made.add("Relu", [dense], "y", attrs={"T": FLOAT}).output()]
+    return made
+
+
+@needs_compiler
+def test_a_graph_runs_as_c() -> None:
+    session = thinflow.Session(graph(), engine="c")
+    (y,) = session.run(["y"], {"x": [[1, -2, 1]]})
+    assert y.tolist() == [[0, 0]]
+    assert set(session.placement.values()) == {"c"}
+
+
+@needs_compiler
+def test_what_c_does_not_have_runs_in_the_interpreter() -> None:
+    made = graph()
+    last = made.add("Betainc", [made.outputs[0]] * 3, "beta", attrs={"T": FLOAT}).output()
+    made.outputs = [last]
+    session = thinflow.Session(made, engine="c")
+    session.run(None, {"x": [[1, 2, 1]]})
+    assert session.placement["beta"] == "reference"
+
+
+@needs_compiler
+def test_a_file_runs_with_its_own_operators(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(mixed("int8"))
+    session = thinflow.Session(path, engine="c")
+    x = np.random.default_rng(0).integers(-128, 128, (1, 9, 8, 3)).astype(np.int8)
+    (got,) = session.run(None, {"input_0": x})
+    (wanted,) = thinflow.Session(path, engine="litert").run(None, {"input_0": x})
+    assert got.dtype == np.int8
+    assert got.shape == wanted.shape
+    # By another rounding than LiteRT's default here.
+    assert np.abs(got.astype(int) - wanted).max() <= 2
+    with pytest.raises(FeedError, match="has shape"):
+        session.run(None, {"input_0": x[:, 1:]})
+
+
+@needs_compiler
+def test_states_last_from_run_to_run(shared: Path) -> None:
+    path = shared / "zoo" / "tflite" / "mnist_lstm_int8.tflite"
+    session = thinflow.Session(path, engine="c")
+    assert session.keeps_state
+    (name,) = session.inputs
+    x = np.random.default_rng(0).integers(-128, 128, (1, 28, 28)).astype(np.int8)
+    first, second = (session.run(None, {name: x})[0] for _ in range(2))
+    assert (first != second).any()
+    session.restart()
+    assert (session.run(None, {name: x})[0] == first).all()
+
+
+@needs_compiler
+def test_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    thinflow.Session(graph(), engine="c").run(["y"], {"x": [[1, 2, 3]]})
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(_c_library.subprocess, "run", refuse)
+    thinflow.Session(graph(), engine="c").run(["y"], {"x": [[1, 2, 3]]})
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(
+        EngineUnavailable, match="the engine 'c' cannot be used: there is no C compiler"
+    ) as told:
+        thinflow.Session(graph(), engine="c")
+    assert "engine='reference' always works" in told.value.hint
+
+
+@needs_compiler
+def test_a_compiler_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(EngineUnavailable, match="refuses the C: "):
+        _c_library.compiled({"net.c": "this is no C\n"})
