@@ -15,6 +15,7 @@ from thinflow.cli import COMMANDS, main
 from thinflow.transforms import names
 
 _make_outputs, _make_transforms = script("_make_outputs"), script("_make_transforms")
+_make_cli = script("_make_cli")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITH_OUTPUT = _make_outputs.pages()
 _PYTHON = re.compile(r"^```pycon\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -68,10 +69,50 @@ def test_commands_exist(page: Path) -> None:
     assert used - shown_as_mistake <= set(COMMANDS)
 
 
+def test_every_page_is_in_the_nav_of_the_site() -> None:
+    """A page that is not would be built and never found; the site itself needs mkdocs, this does not."""
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    named = re.findall(r"(?<=[- ])([\w./*-]+\.md)$", re.sub(r" +#.*", "", nav), re.MULTILINE)
+    assert len(named) == len(set(named)), "a page twice"
+    pages = {p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md")}
+    folders = {pattern.removesuffix("*.md") for pattern in named if pattern.endswith("/*.md")}
+    missing = {p for p in pages - set(named) if p[: p.rfind("/") + 1] not in folders}
+    assert not missing, f"put them into the nav of mkdocs.yml: {sorted(missing)}"
+    made = {"tutorial.md", "changelog.md", "contributing.md", "api.md"}
+    assert {n for n in named if "*" not in n} - pages == made
+
+
+def test_reference_has_every_public_name_once() -> None:
+    import thinflow
+
+    groups = script("_api_groups")
+    listed = [name for names in groups.GROUPS.values() for name in names.split()]
+    assert len(listed) == len(set(listed)), "a name in two groups"
+    assert not set(listed) - set(thinflow.__all__), "take what is gone out of docs/_api_groups.py"
+    shown = [name for names in groups.grouped(list(thinflow.__all__)).values() for name in names]
+    assert sorted(shown) == sorted(thinflow.__all__)
+    assert groups.grouped(["load", "new"])["More"] == ["new"]
+
+
+def test_pictures_are_small_and_shown() -> None:
+    taken = {path.stem: path for path in (ROOT / "docs" / "pictures").glob("*.png")}
+    assert set(taken) == set(script("_make_pictures").ALL), "run `python docs/_make_pictures.py`"
+    assert len(taken) <= 6
+    assert all(path.stat().st_size <= 80_000 for path in taken.values())
+    prose = "".join(page.read_text("utf-8") for page in PAGES)
+    assert not [name for name in taken if f"pictures/{name}.png)" not in prose], "a picture on no page"
+
+
 def test_transforms_page_is_current() -> None:
     for page in (_make_transforms.PAGE, _make_transforms.OLD_TOOL):
         text = page.read_text("utf-8")
         assert _make_transforms.renewed(text) == text, "run `python docs/_make_transforms.py`"
+
+
+def test_page_of_the_command_line_is_current() -> None:
+    text = _make_cli.PAGE.read_text("utf-8")
+    assert _make_cli.renewed(text) == text, "run `python docs/_make_cli.py`"
+    assert all(f"### {verb}\n" in text for verb in COMMANDS)
 
 
 def test_every_parameter_is_explained() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,23 @@ def test_example(example: str, tmp_path: Path) -> None:
     assert [text for text in PRINTS[example] if text not in printed] == []
 
 
+def test_keyword_spotter_hears_more_than_chance(tmp_path: Path) -> None:
+    from thinflow import evaluate
+
+    assert "wrote keywords.pb" in run("make_keywords.py", tmp_path)
+    labels = (tmp_path / "labels.txt").read_text().split()
+    heard = evaluate(tmp_path / "keywords.pb", tmp_path / "test_clips", labels=labels)
+    assert 80 < heard.accuracy < 100, "neither untrained nor too easy to lose anything"
+
+
+def test_detector_finds_squares(tmp_path: Path) -> None:
+    assert "wrote detector.pb" in run("make_detector.py", tmp_path)
+    printed = run("score_detector.py", tmp_path / "detector.pb")
+    right, there, others = map(int, re.findall(r"(\d+) of (\d+) squares found, (\d+) other", printed)[0])
+    assert right > 0.9 * there > 50
+    assert others < 0.1 * there
+
+
 def test_run_tflite(tmp_path: Path) -> None:
     import thinflow
     from thinflow.cli import main
@@ -65,4 +83,6 @@ def test_train_digits(tmp_path: Path) -> None:
 
 
 def test_every_example_is_run() -> None:
-    assert {p.name for p in EXAMPLES.glob("*.py")} == {*PRINTS, "run_tflite.py", "train_digits.py"}
+    """Each file of examples/ is named in a test above, so that a new one cannot rot unseen."""
+    here = Path(__file__).read_text("utf-8")
+    assert [p.name for p in sorted(EXAMPLES.glob("*.py")) if f'"{p.name}"' not in here] == []

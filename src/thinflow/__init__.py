@@ -21,20 +21,26 @@ if TYPE_CHECKING:
         convert_verified,
         diff,
         evaluate,
+        fit,
         freeze,
         inspect,
+        lint,
         load,
         load_checkpoint,
         optimize,
+        progress_bar,
         quantize,
         reduce,
         run,
         save,
         summarize,
+        survey,
         transform,
         transform_saved_model,
         verify,
+        view,
     )
+    from thinflow.api.viewing import View
     from thinflow.bench.report import BenchmarkReport
     from thinflow.compare.diff.conversion import ConversionDiff
     from thinflow.compare.diff.report import Diff
@@ -50,6 +56,7 @@ if TYPE_CHECKING:
         FormatError,
         GraphError,
         NodeError,
+        PagesUnavailable,
         ParameterError,
         ParseError,
         PartialModel,
@@ -60,17 +67,22 @@ if TYPE_CHECKING:
         VerificationError,
         WriteError,
     )
+    from thinflow.fit.report import Fit
     from thinflow.formats.checkpoint import Checkpoint
     from thinflow.ir.graph import Graph, Node, Value
     from thinflow.ir.tensor import Tensor
     from thinflow.ir.types import DType, TensorSpec
+    from thinflow.lint.finding import LintFinding
+    from thinflow.lint.report import LintReport
     from thinflow.optimize.conversion import Conversion
+    from thinflow.optimize.evaluation.report import Evaluation, Evaluations
     from thinflow.optimize.quality import Quality
     from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
     from thinflow.optimize.report import GraphReport, OptimizeReport
     from thinflow.quantize.recipe import Recipe
     from thinflow.quantize.sample_files import Scaling
     from thinflow.rewriting import Rewrite, load_plugin, register
+    from thinflow.survey.report import SurveyReport
 
 __all__ = [
     "BenchmarkReport",
@@ -81,16 +93,22 @@ __all__ = [
     "Diff",
     "EngineCrashed",
     "EngineUnavailable",
+    "Evaluation",
+    "Evaluations",
     "FeedError",
+    "Fit",
     "FormatError",
     "Graph",
     "GraphError",
     "GraphReport",
     "InferenceInterface",
+    "LintFinding",
+    "LintReport",
     "Node",
     "NodeError",
     "OnnxQuantizedModel",
     "OptimizeReport",
+    "PagesUnavailable",
     "ParameterError",
     "ParseError",
     "PartialModel",
@@ -105,6 +123,7 @@ __all__ = [
     "StatSummarizer",
     "StatSummarizerOptions",
     "Summary",
+    "SurveyReport",
     "Tensor",
     "TensorSpec",
     "ThinflowError",
@@ -114,6 +133,7 @@ __all__ = [
     "Value",
     "Verification",
     "VerificationError",
+    "View",
     "WriteError",
     "benchmark",
     "compare",
@@ -121,31 +141,41 @@ __all__ = [
     "convert_verified",
     "diff",
     "evaluate",
+    "fit",
     "freeze",
     "inspect",
+    "lint",
     "load",
     "load_checkpoint",
     "load_plugin",
     "optimize",
+    "progress_bar",
     "quantize",
     "reduce",
     "register",
     "run",
     "save",
     "summarize",
+    "survey",
     "transform",
     "transform_saved_model",
     "verify",
+    "view",
 ]
 
 # Where the names live that are not in thinflow.api.
 _HOMES = {
     "thinflow.analysis.summary": "Summary",
+    "thinflow.api.viewing": "View",
     "thinflow.bench.report": "BenchmarkReport",
     "thinflow.compare.diff.conversion": "ConversionDiff",
     "thinflow.compare.diff.report": "Diff",
     "thinflow.engines.session": "Session",
+    "thinflow.optimize.evaluation.report": "Evaluation Evaluations",
+    "thinflow.fit.report": "Fit",
     "thinflow.formats.checkpoint": "Checkpoint",
+    "thinflow.lint.finding": "LintFinding",
+    "thinflow.lint.report": "LintReport",
     "thinflow.optimize.conversion": "Conversion",
     "thinflow.optimize.quality": "Quality",
     "thinflow.optimize.quantized": "OnnxQuantizedModel QuantizedModel",
@@ -156,12 +186,13 @@ _HOMES = {
     "thinflow.compare.verification": "Verification",
     "thinflow.compat.android": "InferenceInterface",
     "thinflow.errors": (
-        "EngineCrashed EngineUnavailable FeedError FormatError GraphError NodeError ParameterError "
-        "ParseError PartialModel ShapeError ThinflowError TransformError UnsupportedOp "
+        "EngineCrashed EngineUnavailable FeedError FormatError GraphError NodeError PagesUnavailable "
+        "ParameterError ParseError PartialModel ShapeError ThinflowError TransformError UnsupportedOp "
         "VerificationError WriteError"
     ),
     "thinflow.ir.graph": "Graph Node Value",
     "thinflow.ir.tensor": "Tensor",
+    "thinflow.survey.report": "SurveyReport",
     "thinflow.rewriting": "Rewrite load_plugin register",
     "thinflow.compat.stat_summarizer": "StatSummarizer StatSummarizerOptions",
     "thinflow.ir.types": "DType TensorSpec",

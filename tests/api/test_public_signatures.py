@@ -20,14 +20,14 @@ CLASSES = [name for name in thinflow.__all__ if isinstance(getattr(thinflow, nam
 OPENING = {"tags", "signature", "checkpoint"}
 WORK = {
     "benchmark": ("thinflow.bench.latency", "benchmark"),
-    "evaluate": ("thinflow.optimize.evaluate", "evaluate"),
+    "evaluate": ("thinflow.optimize.evaluation.evaluate", "evaluate"),
     "optimize": ("thinflow.optimize.job_inputs", "JobOptions"),
     "quantize": ("thinflow.optimize.quantize_job", "QuantizeOptions"),
 }
 """Public function -> where the work is done that it hands its arguments to, or the class of its options."""
 ELSEWHERE = {
-    "optimize": {"opening"},
-    "quantize": {"test", "labels", "sensitivity", "external_data", "names", "save_recipe"},
+    "optimize": {"opening", "workers"},
+    "quantize": {"test", "labels", "sensitivity", "external_data", "names", "save_recipe", "html", "workers"},
 }
 """Public function -> options that are those of a command, or hold several arguments."""
 
@@ -54,7 +54,7 @@ def test_what_comes_out_is_typed(name: str) -> None:
     returned = inspect.signature(getattr(thinflow, name)).return_annotation
     assert returned is not inspect.Signature.empty
     for result in re.findall(r"\b[A-Z]\w+", str(returned)):
-        known = {"Array", "Callable", "Decorated", "Message"}
+        known = {"Array", "Callable", "Decorated", "Message", "Progress"}
         assert result in {*thinflow.__all__, *known}, f"{name} returns {result}, which nobody can name"
 
 

@@ -14,7 +14,6 @@ import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,7 +21,7 @@ from unittest import mock
 from thinflow import cli
 from thinflow.cli import COMMANDS, main
 from thinflow.cli._hints import commands_in
-from thinflow.cli._parser import Parser
+from thinflow.cli._parser import WrongUsage, parser_of
 from thinflow.errors import ThinflowError
 
 MAY_DIFFER = {
@@ -84,7 +83,7 @@ class Watch:
             write = cli._gate.Gate.write
 
             def tee(gate: Any, text: str) -> int:
-                told.write(text)
+                told.write(gate.said(text))
                 return write(gate, text)
 
             cli._gate.Gate.write = tee  # type: ignore[method-assign]
@@ -151,14 +150,9 @@ def flags_are_known(words: Sequence[str], where: str) -> None:
     """A command with words to fill in has flags that its command knows."""
     if words[0] in cli.DROP_INS or "..." in words:  # an old tool's flags; or cut short
         return
-    module = import_module(cli.module_of(words[0]))
-    parser = Parser(words[0], "")
-    module.add_arguments(parser)
-    told = io.StringIO()
     try:
-        with contextlib.redirect_stderr(told):
-            parser.parse_args(list(words[1:]))
-    except SystemExit as error:
-        raise AssertionError(f"{where}\n{told.getvalue()}") from error
+        parser_of(words[0]).parse_args(list(words[1:]))
+    except WrongUsage as error:
+        raise AssertionError(f"{where}\n{error.message}") from error
     except ThinflowError:  # a value to fill in is no number
         return

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 import thinflow
+from tests.page_scripts import BUILT, without_scripts
 from thinflow.bench.timing_loop import Case, _Loop
 from thinflow.cli import _console, main
 from thinflow.cli import benchmark as benchmark_command
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT
+from thinflow.pages.shell import data_of
 from thinflow.zoo import digits
 
 QUICK = ["--runs", "2", "--seconds", "60", "--no-memory"]
@@ -48,7 +50,7 @@ def test_one_model_alone(files: tuple[str, str], capsys: pytest.CaptureFixture[s
 
 def test_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        main(["benchmark", files[0], "--engines", "litert,reference", "--threads", "1,2", "--json", *QUICK])
+        main(["benchmark", files[0], "--engine", "litert,reference", "--threads", "1,2", "--json", *QUICK])
         == 0
     )
     data = json.loads(capsys.readouterr().out)
@@ -98,7 +100,7 @@ def test_tables_fit_the_terminal(
 ) -> None:
     monkeypatch.setattr(_console, "terminal_width", lambda: 100)
     monkeypatch.setattr(benchmark_command, "terminal_width", lambda: 100)
-    argv = ["benchmark", *files, "--engines", "litert,reference", "--threads", "1,2", "--profile", *QUICK]
+    argv = ["benchmark", *files, "--engine", "litert,reference", "--threads", "1,2", "--profile", *QUICK]
     assert main(argv) == 0
     out = capsys.readouterr().out
     lines = out.splitlines()
@@ -180,7 +182,7 @@ def test_nodes_side_by_side(files: tuple[str, str], capsys: pytest.CaptureFixtur
     ("flags", "words"),
     [
         (["--threads", "many"], "not a list of whole numbers"),
-        (["--engines", "warp"], "there is no engine 'warp'"),
+        (["--engine", "warp"], "there is no engine 'warp'"),
         (["--shape", "nothing=1,2"], "no model has an input 'nothing'"),
         (["--shape", "imag=1,8,8,1"], "did you mean 'image'?"),
         (["--shape", "image=1x8x8x1"], "'1x8x8x1' is not a size"),
@@ -191,7 +193,7 @@ def test_nodes_side_by_side(files: tuple[str, str], capsys: pytest.CaptureFixtur
         (["--threads", "0"], "0 threads cannot run anything"),
         (["--threads", "1,-2"], "not a list of whole numbers"),
         (["--inter_op", "0"], "0 threads cannot run anything"),
-        (["--engines", "litert,refrence"], "did you mean 'reference'?"),
+        (["--engine", "litert,refrence"], "did you mean 'reference'?"),
         (["--outputs", "probabilites"], "did you mean 'probabilities'"),
         (["--inputs", "imag"], "did you mean 'image'?"),
         (["--warmup", "-1"], "-1 warm-up runs are not possible"),
@@ -244,3 +246,26 @@ def test_a_missing_file_is_told_with_what_there_is(
     err = capsys.readouterr().err
     assert "there is no such file" in err
     assert "hint: in that folder there is: " in err
+
+
+@BUILT
+def test_a_page(files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "report.html"
+    assert main(["benchmark", *files, "--json", "--profile", "--html", str(page), *QUICK]) == 0
+    found = data_of(page.read_bytes())
+    assert found["data"] == json.loads(capsys.readouterr().out)
+    titles = [section["title"] for section in found["sections"]]
+    assert titles[:4] == ["Result", "Latency", "Size and memory", "Operators"]
+    assert main(["benchmark", files[1], "--html", str(page), *QUICK]) == 0
+    *_, written, last = capsys.readouterr().out.splitlines()
+    assert written == f"page: {page}"
+    assert f"next: {data_of(page.read_bytes())['sections'][-1]['blocks'][0]['items'][0]['text']}" == last
+
+
+def test_no_page_without_scripts_and_no_time_is_lost(
+    files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(thinflow, "benchmark", lambda *_, **__: pytest.fail("measured for nothing"))
+    without_scripts(monkeypatch)
+    assert main(["benchmark", files[0], "--html", "report.html"]) == 1
+    assert "came without the scripts of its pages" in capsys.readouterr().err

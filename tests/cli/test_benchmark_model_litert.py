@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.cli.examples import commands_shown
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.cli._oldflags import Setting
@@ -262,9 +263,9 @@ def test_flags_of_one_reason_share_a_line(model: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize("tool", ["benchmark_model", "label_image", "label_wav"])
 def test_help_shows_examples(tool: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([tool, "--help"]) == 0
-    shown = capsys.readouterr().out.partition("examples:\n")[2].splitlines()
+    shown = commands_shown(capsys.readouterr().out)
     assert shown
-    assert all(line.startswith(f"  thinflow {tool} -") for line in shown)
+    assert all(line.startswith(f"thinflow {tool} -") for line in shown)
 
 
 @pytest.mark.parametrize(("tool", "short"), [("label_image", "im"), ("label_wav", "w")])

@@ -10,6 +10,8 @@ import pytest
 
 import thinflow
 from thinflow.cli import main
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.types import FLOAT
 
 
 def test_tflite(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,7 +50,7 @@ def test_onnx(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "ONNX Runtime agrees with the graph" in first
     assert "  opset  18" in middle
     assert last.startswith("next: thinflow benchmark ")
-    assert last.endswith("--engines litert,onnxruntime")
+    assert last.endswith("--engine litert,onnxruntime")
     assert thinflow.save(thinflow.load(model), "plain.onnx") == Path("plain.onnx").stat().st_size
 
 
@@ -96,3 +98,32 @@ def test_what_was_not_fused_in_json(summing: str, capsys: pytest.CaptureFixture[
 def test_why_where_all_is_fused(summing: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", summing, "m.tflite", "--outputs", "y", "--no-verify", "--why"]) == 0
     assert "  nothing was left to fuse" in capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture
+def pooling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An average over 7x7 places, every second one."""
+    monkeypatch.chdir(tmp_path)
+    graph = thinflow.Graph()
+    x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((1, None, None, 2))})
+    sides = {"ksize": [1, 7, 7, 1], "strides": [1, 2, 2, 1], "padding": b"VALID"}
+    graph.outputs = [graph.add("AvgPool", [x.output()], "pool", attrs={"T": FLOAT, **sides}).output()]
+    graph.inputs = [x.output()]
+    thinflow.save(graph, "pooling.pb")
+    return "pooling.pb"
+
+
+@pytest.mark.parametrize(
+    ("side", "told"),
+    [
+        (4, "'pool' is empty for inputs of this size, [1, 0, 0, 2], which LiteRT cannot give"),
+        (2, "a window of 7 with padding VALID does not fit into 2"),
+    ],
+)
+def test_inputs_too_small_for_a_window(
+    side: int, told: str, pooling: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TensorFlow gives nothing for the first, and refuses the second."""
+    assert main(["convert", pooling, "p.tflite", "--shape", f"x=1,{side},{side},2"]) == 1
+    assert told in capsys.readouterr().err
+    assert not Path("p.tflite").exists()

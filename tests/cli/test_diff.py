@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import thinflow
+from tests.page_scripts import BUILT
 from thinflow.cli import main
+from thinflow.pages.shell import data_of
 
 
 def test_verdict_first_next_command_last(
@@ -33,3 +36,27 @@ def test_equal_and_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_missing_file(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", model, "none.pb"]) == 1
     assert "none.pb" in capsys.readouterr().err
+
+
+@BUILT
+@pytest.mark.parametrize("other", ["small.pb", "small.tflite"])
+def test_a_page(other: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    thinflow.save(thinflow.transform(model, "fold_constants"), other)
+    assert main(["diff", model, other, "--json", "--html", "diff.html"]) in {0, 1}
+    found = data_of(Path("diff.html").read_bytes())
+    printed = json.loads(capsys.readouterr().out)
+    assert found["data"] == printed
+    assert found["verdict"] == printed["verdict"]
+    assert main(["diff", model, other, "--html", "diff.html"]) in {0, 1}
+    *_, written, last = capsys.readouterr().out.splitlines()
+    assert (written, last) == ("page: diff.html", f"next: thinflow verify 'my digits.pb' {other}")
+
+
+def test_a_page_that_cannot_be_written_costs_no_result(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not BUILT.args[0]:
+        assert main(["diff", model, model, "--html", "none/diff.html"]) == 1
+        told = capsys.readouterr()
+        assert told.out.startswith("the same graph")
+        assert "none" in told.err

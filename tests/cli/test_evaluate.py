@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.page_scripts import BUILT
 from tests.transforms.golden import parse_graph
 from thinflow import zoo
 from thinflow.api import write_arrays
 from thinflow.cli import main
+from thinflow.pages.shell import data_of
 
 CLASSIFIER = """
     x = Placeholder() {dtype=float, shape=shape[1,4]}
@@ -104,3 +106,30 @@ def test_an_output_that_has_no_scores_is_refused(tmp_path: Path, capsys: pytest.
     err = capsys.readouterr().err
     assert "the first output is no row of scores" in err
     assert "--outputs NAME" in err
+
+
+@BUILT
+@pytest.mark.parametrize("suffix", ["pb", "tflite"])
+def test_a_page(
+    suffix: str, digits: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, test = digits
+    if suffix != "pb":
+        model = str(tmp_path / "digits.tflite")
+        thinflow.convert(digits[0], model)
+    page = tmp_path / "report.html"
+    assert main(["evaluate", model, test, "--json", "--html", str(page)]) == 0
+    found = data_of(page.read_bytes())
+    printed = json.loads(capsys.readouterr().out)
+    assert found["data"] == printed
+    assert found["verdict"].startswith(f"accuracy {printed['accuracy']:.2f}%")
+    cards = next(b for s in found["sections"] for b in s["blocks"] if b["kind"] == "samples")
+    assert len(cards["items"]) >= 6
+    tones = [item["answers"][0]["tone"] for item in cards["items"]]
+    assert tones.count("bad") == min(60 - printed["correct"], 12)
+    assert tones == sorted(tones)
+    assert all(item["picture"].startswith("data:image/png;base64,") for item in cards["items"])
+    assert main(["evaluate", model, test, "--html", str(page)]) == 0
+    *_, written, last = capsys.readouterr().out.splitlines()
+    assert written == f"page: {page}"
+    assert last.startswith("next: ")

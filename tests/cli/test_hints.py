@@ -25,7 +25,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("hint", "args", "told"),
     [
         ("use engine='reference'", ["run", "m"], "use --engine reference"),
-        ("use engine='reference'", ["benchmark", "m"], "use --engines reference"),
+        ("use engine='reference'", ["benchmark", "m"], "use --engine reference"),
         ("use engine='reference'", ["convert", "m"], "use `thinflow run MODEL --engine reference`"),
         (
             "use engine='reference'",

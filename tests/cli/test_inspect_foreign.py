@@ -47,7 +47,7 @@ def test_a_converted_model(
     assert "2 operators" in found[0]
     assert "  x: an input of float[1,4]" in found
     assert "  z: an output of float[1,2]" in found
-    assert found[-1] == f"next: thinflow benchmark {path} --engines {engine}"
+    assert found[-1] == f"next: thinflow benchmark {path} --engine {engine}"
     data = json.loads("\n".join(lines(path, capsys, "--json")))
     assert data["vocabulary"] == {".tflite": "tflite", ".onnx": "onnx"}[suffix]
     assert data["precision"] == "float32"

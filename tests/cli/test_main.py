@@ -6,6 +6,7 @@ import errno
 import importlib
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import pytest
 
 import thinflow
 from thinflow import cli
+from thinflow.cli._commands import groups
 from thinflow.cli._hints import in_flags
 from thinflow.errors import NodeError, ParameterError, ThinflowError
 from thinflow.zoo import digits
@@ -82,7 +84,7 @@ def test_every_example_is_one_line_to_paste(name: str) -> None:
 
 def test_help_lines_fit() -> None:
     for name, text in cli.COMMANDS.items():
-        assert 10 < len(text) < 80, name
+        assert 10 < len(text) <= 61, name
         assert not text.endswith("."), name
 
 
@@ -90,7 +92,17 @@ def test_help_lines_fit() -> None:
 def test_overview_lists_every_command(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(argv) == 0
     out = capsys.readouterr().out
-    assert all(f"  {name} " in out and text in out for name, text in cli.COMMANDS.items())
+    assert all(
+        re.search(rf"^  {name}\s+{re.escape(text)}$", out, re.M) for name, text in cli.COMMANDS.items()
+    )
+    assert all(f"\n\n{title}:\n" in out for title in groups())
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_every_command_is_in_one_group() -> None:
+    assert [name for names in groups().values() for name in names] == list(cli.COMMANDS)
+    (old,) = (set(names) for title, names in groups().items() if "TensorFlow" in title)
+    assert old == set(cli.DROP_INS)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,7 +185,7 @@ def test_usage_error(verb: Callable[..., None], capsys: pytest.CaptureFixture[st
     verb(lambda args: 0)
     assert cli.main(["probe", "--sise", "3"]) == 2
     assert capsys.readouterr().err == (
-        "error: unrecognized arguments: --sise 3\nhint: 'thinflow probe --help' lists the options\n"
+        "error: unrecognized arguments: --sise 3\nhint: did you mean --size?\n"
     )
 
 
@@ -329,7 +341,7 @@ def test_scripts_of_the_old_tools(name: str, monkeypatch: pytest.MonkeyPatch, pr
 @pytest.mark.parametrize(
     ("verb", "hint", "told"),
     [
-        ("benchmark", "engine='reference' may say more", "--engines reference may say more"),
+        ("benchmark", "engine='reference' may say more", "--engine reference may say more"),
         ("run", "use engine='litert'", "use --engine litert"),
         ("optimize", "engine='reference' works", "`thinflow run MODEL --engine reference` works"),
         ("convert", "name them: outputs=[...]", "name them: --outputs NAMES"),

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.page_scripts import PAGE, without_scripts
 from thinflow import zoo
 from thinflow.cli import main
+from thinflow.pages.shell import data_of
 
 
 def test_verdict_first_next_command_last(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,7 +21,7 @@ def test_verdict_first_next_command_last(model: str, capsys: pytest.CaptureFixtu
     assert "int8 is " in first
     assert any("SYNTHETIC INPUT" in line for line in middle)
     assert last.startswith("next: thinflow optimize 'my digits.pb' out --calibration ")
-    assert len(list(Path("out").iterdir())) == 6
+    assert len(list(Path("out").iterdir())) == 6 + len(PAGE)
 
 
 def test_real_samples_and_the_next_command(
@@ -38,6 +40,8 @@ def test_real_samples_and_the_next_command(
 def test_json_is_the_report(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["optimize", model, "out", "--no-benchmark", "--samples", "2", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
+    if PAGE:
+        assert data_of(Path("out/report.html").read_bytes())["data"] == printed
     assert printed["verdict"] == json.loads(Path("out/report.json").read_text("utf-8"))["verdict"]
     assert printed["verdict"] in Path("out/report.md").read_text("utf-8")
     assert set(printed["not_fused"]) >= {"litert"}
@@ -53,3 +57,15 @@ def test_the_report_tells_what_was_not_fused(summing: str, capsys: pytest.Captur
     assert main(argv) == 0
     text = Path("out/report.md").read_text("utf-8")
     assert "- LiteRT: 1 × 'total' is an output (first `y`)" in text
+
+
+def test_without_scripts_the_page_is_left_out_and_all_else_is_done(
+    model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_scripts(monkeypatch)
+    assert main(["optimize", model, "out", "--no-benchmark", "--samples", "2", "--scheme", "float16"]) == 0
+    told = capsys.readouterr().out
+    assert told.count("report.html was left out: this installation came without the scripts") == 1
+    assert not Path("out/report.html").exists()
+    assert Path("out/report.md").exists()
+    assert "report.html was left out" in Path("out/report.md").read_text("utf-8")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import thinflow
+from tests.page_scripts import PAGE
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 
@@ -63,6 +64,7 @@ def test_optimize_tells_a_part_first(capsys: Out, paste: Callable[[str], int]) -
     assert "same top answer" not in told
     assert "the part with the rest interpreted: output SQNR" in told
     assert made() == {
+        *PAGE,
         *(
             "net_fp32.pb",
             "net_part_fp32.tflite",
@@ -70,7 +72,7 @@ def test_optimize_tells_a_part_first(capsys: Out, paste: Callable[[str], int]) -
             "recipe.toml",
             "report.json",
             "report.md",
-        )
+        ),
     }
     data = json.loads(Path("out/report.json").read_text("utf-8"))
     assert data["partial"] is True

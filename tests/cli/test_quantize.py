@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.page_scripts import BUILT, without_scripts
 from thinflow import zoo
 from thinflow.cli import main
+from thinflow.pages.shell import data_of
 
 
 def test_writes_a_smaller_model(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,3 +93,44 @@ def test_a_layer_that_no_onnx_file_has(model: str, capsys: pytest.CaptureFixture
     pytest.importorskip("onnxruntime")
     assert main(["quantize", model, "q.onnx", "--samples", "2", "--keep-float", "fc9/*"]) == 1
     assert "no operator of the ONNX model is called 'fc9/*'" in capsys.readouterr().err
+
+
+@BUILT
+@pytest.mark.parametrize("suffix", ["tflite", "onnx"])
+def test_a_page(suffix: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("c.npz", **zoo.calibration("digits", 20, 0))
+    np.savez("t.npz", **{k: v[:40] for k, v in zoo.test_set("digits").items()})
+    given = ["--calibration", "c.npz", "--test", "t.npz", "--effort", "none", "--html", "q.html"]
+    given += ["--sensitivity"] if suffix == "tflite" else []
+    assert main(["quantize", model, f"q.{suffix}", "--json", *given]) == 0
+    found = data_of(Path("q.html").read_bytes())
+    printed = json.loads(capsys.readouterr().out)
+    assert found["data"] == printed
+    assert printed["quality"] in found["verdict"]
+    kinds = [b["kind"] for s in found["sections"] for b in s["blocks"]]
+    assert {"facts", "bars", "intervals", "samples", "layers", "table", "commands"} <= set(kinds)
+    layers = next(b for s in found["sections"] for b in s["blocks"] if b["kind"] == "layers")
+    assert [row["label"] for row in layers["rows"]] == [
+        x["name"] for x in printed["noise_by_layer"]["layers"]
+    ]
+
+
+def test_a_page_of_made_up_inputs_shows_none_of_them(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if BUILT.args[0]:
+        pytest.skip(BUILT.kwargs["reason"])
+    given = ["--samples", "2", "--scheme", "dynamic", "--html", "q.html"]
+    assert main(["quantize", model, "q.tflite", *given]) == 0
+    assert capsys.readouterr().out.splitlines()[-2] == "page: q.html"
+    found = data_of(Path("q.html").read_bytes())
+    cards = [b for s in found["sections"] for b in s["blocks"] if b["kind"] == "samples"]
+    assert not any(item["picture"] for block in cards for item in block["items"])
+    assert found["tone"] == "warn"
+
+
+def test_no_page_without_scripts_and_nothing_is_made(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_scripts(monkeypatch)
+    assert main(["quantize", model, "q.tflite", "--html", "q.html"]) == 1
+    assert "came without the scripts of its pages" in capsys.readouterr().err
+    assert not Path("q.tflite").exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.cli.examples import commands_shown
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.formats import graphdef
@@ -227,9 +228,9 @@ def test_what_is_not_there(capsys: Out, argv: list[str], code: int, words: str) 
 @pytest.mark.parametrize("command", [[], ["show"], ["run"], ["scan"]])
 def test_help_has_examples(capsys: Out, command: list[str]) -> None:
     assert main(["saved_model_cli", *command, "--help"]) == 0
-    examples = capsys.readouterr().out.partition("examples:\n")[2].splitlines()
+    examples = commands_shown(capsys.readouterr().out)
     assert examples
-    assert all(line.startswith(" ".join(["  thinflow saved_model_cli", *command])) for line in examples)
+    assert all(line.startswith(" ".join(["thinflow saved_model_cli", *command])) for line in examples)
 
 
 def test_kernels_of_an_export(export: str, capsys: Out) -> None:

@@ -38,6 +38,13 @@ def look() -> None:
     assert_type(summary, thinflow.Summary)
     assert_type(summary.parameters.count, int)
     assert_type(thinflow.inspect("model.pb"), thinflow.Summary)
+    report = thinflow.lint("model.pb", select=["TF3"], ignore=("TF301",), fix=Path("mended.pb"))
+    assert_type(report, thinflow.LintReport)
+    assert_type(report.findings[0], thinflow.LintFinding)
+    assert_type(report.findings[0].nodes, tuple[str, ...])
+    found = thinflow.survey(["models", Path("more.zip")], lint=False, jobs=2, progress=told)
+    assert_type(found, thinflow.SurveyReport)
+    assert_type(found.to_csv(), str)
     assert_type(thinflow.load_checkpoint("model.ckpt"), thinflow.Checkpoint)
     assert_type(thinflow.load_checkpoint("model.ckpt")["w"].numpy(), np.ndarray[Any, Any])
 
@@ -85,7 +92,7 @@ def measure(calibration: Samples) -> None:
     assert_type(timing.rows[0].median_ms, float)
     thinflow.benchmark({"before": "a.pb", "after": thinflow.Graph()}, calibration=calibration)
     quality = thinflow.evaluate("model.pb", {"image": images, "labels": np.arange(8)}, labels=["cat", "dog"])
-    assert_type(quality, thinflow.Quality)
+    assert_type(quality, thinflow.Evaluation)
     assert_type(quality.accuracy, float | None)
 
 

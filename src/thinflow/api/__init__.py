@@ -25,7 +25,9 @@ from thinflow.api.files import (
     summarize,
     write_arrays,
     write_json,
+    write_text,
 )
+from thinflow.api.fitting import fit
 from thinflow.api.freezing import (
     describe_model,
     freeze,
@@ -37,6 +39,19 @@ from thinflow.api.freezing import (
     variable_bytes,
     variable_states,
 )
+from thinflow.api.linting import (
+    check_lint_engine,
+    check_lint_rules,
+    check_lint_target,
+    lint,
+    lint_report_lines,
+    lint_rule,
+    lint_rule_data,
+    lint_rule_lines,
+    lint_rules,
+    lint_settings,
+    lint_severity,
+)
 from thinflow.api.optimizing import (
     optimize,
     optimize_lines,
@@ -47,6 +62,7 @@ from thinflow.api.optimizing import (
     trial_lines,
 )
 from thinflow.api.packing import pack, read_key_file, unpack
+from thinflow.api.progress import progress_bar
 from thinflow.api.reducing import failure, read_arrays, reduce, save_reduction
 from thinflow.api.running import (
     benchmark,
@@ -54,6 +70,7 @@ from thinflow.api.running import (
     benchmark_table,
     evaluate,
     feeds_of_files,
+    figure_text,
     measured_reasons,
     open_session,
     picture_note,
@@ -63,6 +80,7 @@ from thinflow.api.running import (
     run_synthetic,
     synthetic_feed,
 )
+from thinflow.api.surveying import survey
 from thinflow.api.transforming import (
     TransformGraph,
     measure_batch_norms,
@@ -73,8 +91,10 @@ from thinflow.api.transforming import (
     transform_saved_model,
     transform_with_ledger,
 )
+from thinflow.api.viewing import view
 from thinflow.formats.foreign import part_note
 from thinflow.load.graphs import load
+from thinflow.pages.shell import require_pages
 
 inspect = summarize
 
@@ -83,6 +103,9 @@ __all__ = [
     "benchmark",
     "benchmark_figures",
     "benchmark_table",
+    "check_lint_engine",
+    "check_lint_rules",
+    "check_lint_target",
     "compare",
     "convert",
     "convert_verified",
@@ -93,11 +116,21 @@ __all__ = [
     "evaluate",
     "failure",
     "feeds_of_files",
+    "figure_text",
+    "fit",
     "freeze",
     "freeze_with_report",
     "inspect",
     "is_sound",
     "leads_to_checkpoint",
+    "lint",
+    "lint_report_lines",
+    "lint_rule",
+    "lint_rule_data",
+    "lint_rule_lines",
+    "lint_rules",
+    "lint_settings",
+    "lint_severity",
     "load",
     "load_checkpoint",
     "load_layer",
@@ -118,6 +151,7 @@ __all__ = [
     "picture_note",
     "picture_scaling",
     "profile_rows",
+    "progress_bar",
     "quantization_recipe",
     "quantize",
     "quantize_to_file",
@@ -126,6 +160,7 @@ __all__ = [
     "read_key_file",
     "reduce",
     "require_layers",
+    "require_pages",
     "run",
     "run_synthetic",
     "runtime_format",
@@ -135,6 +170,7 @@ __all__ = [
     "source_notes",
     "structure_lines",
     "summarize",
+    "survey",
     "synthetic_feed",
     "transform",
     "transform_names",
@@ -145,6 +181,8 @@ __all__ = [
     "variable_bytes",
     "variable_states",
     "verify",
+    "view",
     "write_arrays",
     "write_json",
+    "write_text",
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.ir.graph import Graph
 from thinflow.load.graphs import Opening, Source, load, opening
-from thinflow.typing import Shapes
+from thinflow.typing import Progress, Shapes
 
 if TYPE_CHECKING:
     from thinflow.compare.diff.conversion import ConversionDiff
@@ -36,6 +36,7 @@ def verify(
     signature: str | None = None,
     checkpoint: FilePath | None = None,
     state: str = "auto",
+    progress: Progress | None = None,
 ) -> Verification:
     """Whether two models compute the same: largest error per output, and the first value that differs.
 
@@ -59,6 +60,7 @@ def verify(
             where they have it.
         state: what becomes of variables that runs of `a` change: as for `load`, but kept if that is possible.
             Where both keep state, the feeds are calls one after the other, at least four if they are made up.
+        progress: called with (done, total, label).
 
     Returns:
         The proof: `ok`, the `worst` relative error, `outputs` one by one, and where the models part.
@@ -97,6 +99,7 @@ def verify(
         inputs=named[0],
         outputs=named[1],
         shapes=given,
+        progress=progress,
     )
     found.notes += [*([why] if why else []), *_part_notes(a, b), *_opened_notes((a, one), (b, other))]
     return found
@@ -163,6 +166,10 @@ def _signature(options: Opening, *models: Source) -> str | None:
     raise GraphError(f"neither model has a signature '{key}'", hint="`thinflow inspect MODEL` lists them")
 
 
+_DIFF_STEPS = 3
+"""Of a comparison, for those who watch it."""
+
+
 def diff(
     a: Source,
     b: Source,
@@ -176,6 +183,7 @@ def diff(
     tags: str | None = None,
     signature: str | None = None,
     checkpoint: FilePath | None = None,
+    progress: Progress | None = None,
 ) -> Diff | ConversionDiff:
     """What changed from one graph to another: structure, attributes, weights, shapes, outputs.
 
@@ -196,6 +204,7 @@ def diff(
         seed: for a made-up feed.
         tags, signature, checkpoint: how to open `a`, as for `load`; a .tflite file as `b` runs the signature,
             too, if it has it.
+        progress: called with (done, total, label).
 
     Returns:
         The differences; a `ConversionDiff` if one of the two is a file of another vocabulary.
@@ -204,6 +213,8 @@ def diff(
     from thinflow.compare.diff.report import compare_graphs
     from thinflow.engines._files import has_signature, is_file
 
+    tell = progress if progress is not None else _told_to_nobody
+    tell(0, _DIFF_STEPS, "open both")
     options = opening(tags, signature, checkpoint)
     key = _signature(options, a, b)
     first = load(a, inputs=inputs, outputs=outputs, lift=False, **_openings(a, options))
@@ -216,19 +227,28 @@ def diff(
             None if n is None or any(x.partition(":")[0] not in second for x in n) else n for n in names
         ]
         second = load(second, inputs=present[0], outputs=present[1], lift=False)
+    tell(1, _DIFF_STEPS, "match the nodes")
     small = max(len(first), len(second)) <= MOST_NODES_TO_RUN
     # Two files of one vocabulary in the same numbers are graphs that can be matched node by node.
     crossing = is_file(first) or is_file(second)
     if crossing and not _is_alike(first, second):
         crossed = compare_models(first, second)
         if numerics or (numerics is None and small):
+            tell(2, _DIFF_STEPS, "run both")
             _run_both(crossed, feeds, tolerance, seed)
+        tell(_DIFF_STEPS, _DIFF_STEPS, "done")
         return crossed
     found = compare_graphs(first, second)
     # Equal graphs compute the same.
     if numerics or (numerics is None and small and not found.is_equal):
+        tell(2, _DIFF_STEPS, "run both")
         _run_both(found, feeds, tolerance, seed)
+    tell(_DIFF_STEPS, _DIFF_STEPS, "done")
     return found
+
+
+def _told_to_nobody(done: int, total: int, label: str) -> None:
+    """Progress that nobody asked for."""
 
 
 def _openings(model: Source, options: Opening) -> dict[str, Any]:
@@ -295,10 +315,8 @@ def compare(
         rtol, atol: floats are equal if |a - b| <= atol + rtol |b|.
     """
     from thinflow.compare.same_structure import Rules, graph_differences
-    from thinflow.ops._defaults import defaults_of
 
-    defaults = defaults_of if ignore_defaults else None
-    rules = Rules(functions, versions, internal_attrs, defaults, rtol, atol)
+    rules = Rules(functions, versions, internal_attrs, ignore_defaults, rtol, atol)
     # No ends: nothing is to be guessed, and nodes that lead nowhere count, too.
     one, other = (load(m, inputs=[], outputs=[], lift=False) for m in (a, b))
     return graph_differences(one, other, rules)

@@ -16,10 +16,11 @@ from thinflow.load.graphs import (
     opening,
     require_outputs,
 )
-from thinflow.typing import Shapes
+from thinflow.typing import Progress, Shapes
 
 if TYPE_CHECKING:
     from thinflow.load.layouts import Layouts
+    from thinflow.lower.c.options import Options
     from thinflow.optimize.conversion import Conversion
     from thinflow.typing import FilePath
 
@@ -62,7 +63,7 @@ def convert(
         EngineCrashed: running it crashed or took too long; nothing is written.
     """
     kept = state_for(state, os.fspath(path))
-    if not _is_run(path):
+    if not _is_run(path) and not os.fspath(path).endswith(".c"):
         # The same nodes in other letters.
         options = {"state": kept, **opening(tags, signature, checkpoint, input_layout, output_layout)}
         graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options)
@@ -133,6 +134,12 @@ def convert_verified(
     state: str | None = None,
     input_layout: Layouts | None = None,
     output_layout: Layouts | None = None,
+    rounding: str | None = None,
+    cpu: str | None = None,
+    sound: str | None = None,
+    layout: str | None = None,
+    stream: bool = False,
+    progress: Progress | None = None,
 ) -> Conversion:
     """As `convert`; a .tflite or .onnx may hold only the part its runtime can run, and is run beside the
     interpreter before it is written. A part is written under another name: model.tflite becomes
@@ -150,6 +157,16 @@ def convert_verified(
         state: what becomes of variables that runs change: "keep", from call to call (.tflite); "freeze", as
             they were saved; "inputs", for the app to hand on; default "auto": kept in a .tflite if it can
             keep them, else frozen.
+        rounding: for .c, whose answers to give to the last bit: "litert" (default), those of LiteRT's
+            reference kernels, in integers, or "xnnpack", those of what it runs on phones and computers.
+        cpu: for .c, the processor that kernels are chosen for; default "generic".
+        sound: for .c, how samples come in where the model makes a spectrogram of them: "float" (default), in
+            -1..1, or "int16", as from a microphone.
+        layout: for .c, how its files are arranged: "files" (default), "one-file", "c++17", "arduino",
+            "zephyr", "esp-idf", "cmsis-pack"; the last four are a folder.
+        stream: for .c, whether a network over time hears only what is new in a run, and keeps what it
+            computed of the rest of its window.
+        progress: called with (done, total, label).
 
     Raises:
         PartialModel: the file could hold only a part, and `strict` forbids that; nothing is written.
@@ -161,6 +178,7 @@ def convert_verified(
     from thinflow.analysis.training_mode import switch_notes
     from thinflow.engines._child import checked_timeout
     from thinflow.load.frozen import opening_notes, source_notes
+    from thinflow.lower.c.options import Options
     from thinflow.lower.targets import target_for
     from thinflow.optimize.conversion import Conversion, Converter
     from thinflow.optimize.kept_grids import KeptConverter, bits_of
@@ -177,9 +195,18 @@ def convert_verified(
     seconds = checked_timeout(timeout)
     options = opening(tags, signature, checkpoint, input_layout, output_layout)
     names = {"inputs": inputs, "outputs": outputs, "state": state_for(state, target)} | options
+    of_c = {"a rounding": rounding, "a processor": cpu, "a kind of sound": sound, "a layout": layout}
+    of_c["a stream"] = "stream" if stream else None
+    given = [what for what, choice in of_c.items() if choice is not None]
+    if given and not target.endswith(".c"):
+        what = f"{given[0]} goes"
+        raise ParameterError(f"{what} with .c files only", hint="end the output's name in .c")
     nothing_asked = not any((shapes, inputs, outputs, options, opset, external_data, state))
     if nothing_asked and (copied := _copied(source, target)) is not None:
         return Conversion(target, copied, "a copy of the file, byte for byte")
+    if target.endswith(".c"):
+        chosen = Options(rounding or "litert", cpu or "generic", sound or "float", layout or "files", stream)
+        return _converted_to_c(source, target, shapes, names, chosen, verify)
     if not _is_run(target):
         graph = load(source, shapes=shapes, **names)
         if verify:
@@ -196,11 +223,50 @@ def convert_verified(
         kind = Converter if bits_of(graph, maker) is None else KeptConverter
         # A Graph may have been changed on purpose by whoever gives it.
         is_as_opened = not isinstance(source, Graph)
-        return kind(maker, graph, target, seconds, strict, verify, is_as_opened).convert()
+        return kind(maker, graph, target, seconds, strict, verify, is_as_opened, progress).convert()
 
     made, graph, settings = _kept_else_frozen(source, shapes, names, write)
     made.notes += [*source_notes(graph), *switch_notes(settings), *opening_notes(graph)]
     return made
+
+
+def _converted_to_c(
+    source: Source,
+    path: str,
+    shapes: Shapes | None,
+    names: dict[str, Any],
+    options: Options,
+    verify: bool,
+) -> Conversion:
+    """The conversion of a model to C: of a .tflite file operator by operator, unless another part is named.
+
+    A file of floats goes by TensorFlow's ops if C has no form of what it holds: constants are folded there.
+    """
+    from thinflow.load.frozen import source_notes
+    from thinflow.load.sources import open_model
+    from thinflow.lower.c.target import program_of
+    from thinflow.optimize.c_conversion import convert_to_c
+    from thinflow.optimize.conversion import Conversion
+    from thinflow.optimize.float_graph import float_graph
+    from thinflow.optimize.sound_input import loaded_for_device
+
+    graph = source if isinstance(source, Graph) else open_model(source)
+    kinds = ("inputs", "outputs", "signature")
+    if graph.vocabulary == "tflite" and not shapes and not any(names.get(kind) for kind in kinds):
+        try:
+            found = convert_to_c(program_of(graph), path, options, verify=verify)
+            return Conversion(path, found.size_bytes, found.proof, found.notes)
+        except UnsupportedOp:
+            # With its integers said as floats it would be another model, and not exact.
+            if any(t.quantization is not None for t in program_of(graph).subgraphs[0].outputs):
+                raise
+    graph, settings, told = loaded_for_device(source, shapes, names)
+    require_outputs(graph)
+    # What only training needs goes first, as on the way to every runtime.
+    ready = float_graph(graph, verify=False, runtime="litert").graph
+    found = convert_to_c(program_of(ready), path, options, verify=verify)
+    notes = [*found.notes, *told, *source_notes(graph), *settings]
+    return Conversion(path, found.size_bytes, found.proof, notes)
 
 
 def state_for(state: str | None, path: str) -> str:

@@ -69,6 +69,9 @@ def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str |
     """
     if not isinstance(graph, Graph):
         return graph.save(path)
+    from thinflow.lower.targets import target_for
+
+    target = target_for(path, format)
     if graph.vocabulary:
         from thinflow.formats import format_for
         from thinflow.formats import save as save_file
@@ -77,10 +80,9 @@ def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str |
 
         if format_for(path, format).name == graph.vocabulary and is_as_read(graph):
             return save_file(graph, path, format=format)
-        graph = load(graph)
-    from thinflow.lower.targets import target_for
-
-    if (target := target_for(path, format)) is not None:
+        if target is None or graph.vocabulary not in target.takes or not is_as_read(graph):
+            graph = load(graph)
+    if target is not None:
         require_outputs(graph)
         return target.write(graph, path)
     if format is None:
@@ -162,6 +164,7 @@ def summarize(
         FormatError: not a model.
     """
     from thinflow.analysis.summary import summarize as summarize_graph
+    from thinflow.interpreter.turns import turns_of
     from thinflow.load.sources import open_model
 
     with paused_gc():
@@ -175,7 +178,7 @@ def summarize(
             from thinflow.load.fitting_sizes import settle_sizes
 
             failures = settle_sizes(graph, shapes)
-        summary = summarize_graph(graph, shapes)
+        summary = summarize_graph(graph, shapes, turns_of)
         summary.shape_failures |= failures
         return summary
 
@@ -215,6 +218,13 @@ def write_json(path: str | os.PathLike[str], data: Any) -> int:
     from thinflow.formats.files import write_file
 
     return write_file(path, [(json.dumps(data, indent=2, default=str) + "\n").encode()])
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> int:
+    """Write a text, atomically."""
+    from thinflow.formats.files import write_file
+
+    return write_file(path, [text.encode()])
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> int:

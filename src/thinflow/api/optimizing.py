@@ -33,6 +33,8 @@ if TYPE_CHECKING:
         outputs: Sequence[str] | None
         shapes: Shapes | None
         strict: bool
+        cluster: object
+        store: FilePath | None
         progress: Progress | None
         tags: str | None
         signature: str | None
@@ -86,6 +88,7 @@ def optimize(
     max_size: float | str | None = None,
     max_latency: float | str | None = None,
     max_ram: float | str | None = None,
+    target: str | None = None,
     measure: bool = True,
     seconds: float = 4.0,
     verify: bool = True,
@@ -94,6 +97,8 @@ def optimize(
     effort: str | None = None,
     onnx: bool = False,
     strict: bool = False,
+    cluster: object = None,
+    store: FilePath | None = None,
     progress: Progress | None = None,
     tags: str | None = None,
     signature: str | None = None,
@@ -107,7 +112,8 @@ def optimize(
     This is the main job. The graph is optimised in 32 bits, turned into a LiteRT model and into one in fewer
     bits; each is compared with the graph as it came, judged on samples and timed against the other. Into
     `out_dir` go STEM_fp32.pb, STEM_fp32.tflite, STEM_SCHEME.tflite, with `onnx` the same two as .onnx,
-    report.json, report.md and recipe.toml. A file that holds a part of the model has `_part` in its name.
+    report.json, report.md, report.html (a page to look at) and recipe.toml. A file that holds a part of the
+    model has `_part` in its name.
 
         report = thinflow.optimize("model.pb", "out", calibration="photos/", labels="labels.txt")
         print(report.verdict)                    # int8 is 3.9x smaller, 2.1x faster; ...
@@ -135,6 +141,8 @@ def optimize(
             tried, from the cheapest effort to `effort`, and the best that keeps the budget is made; the
             report's `ladder` has all, and `misses_budget` is true if none keeps it. Results are kept in
             `out_dir`/ladder, where a run that was ended goes on.
+        target: a processor, as for `convert` to C. Size and memory of the budget are then flash and all RAM
+            of the model's C on it, the stack included, and what C cannot say is no candidate.
         measure: whether to time the models.
         seconds: time for each pair of measurements.
         verify: whether to run the graph before and after every transform and undo one that changed numbers.
@@ -147,6 +155,9 @@ def optimize(
         onnx: also make both models for ONNX Runtime.
         strict: refuse if a file could hold only a part of the model, or if the eight-bit model or another
             that was asked for cannot be made; nothing is written then.
+        cluster: workers of Dask that look at the samples for ranges, and make what a budget chooses from:
+            "local:4", "tcp://HOST:8786", or a client. Paths have to be those of all machines.
+        store: a folder or URL that all of them reach, where a run that was stopped goes on.
         progress: called with (done, total, label) now and then.
         tags: which graph of a SavedModel, by its tags, with commas; default: the only one, or "serve".
         signature: which signature of it; default: the only one, or "serving_default".
@@ -170,36 +181,40 @@ def optimize(
         ThinflowError: with `strict`, what keeps one of the models from being made.
         ThinflowError: the model cannot be converted or written; nothing half-made is left.
     """
+    from thinflow.cluster.workers import workers_of
     from thinflow.optimize.job import optimize as run_job
     from thinflow.optimize.job_inputs import JobOptions
 
-    options = JobOptions(
-        inputs=inputs,
-        outputs=outputs,
-        shapes=shapes,
-        calibration=calibration,
-        test=test,
-        labels=labels,
-        scaling=scaling,
-        samples=samples,
-        threads=threads,
-        max_drop=max_drop,
-        max_size=max_size,
-        max_latency=max_latency,
-        max_ram=max_ram,
-        measure=measure,
-        seconds=seconds,
-        verify=verify,
-        scheme=scheme,
-        recipe=recipe,
-        effort=effort,
-        onnx=onnx,
-        strict=strict,
-        progress=progress,
-        state=state,
-        opening=opening(tags, signature, checkpoint, input_layout, output_layout),
-    )
-    return run_job(source, out_dir, options)
+    with workers_of(cluster, store) as workers:
+        options = JobOptions(
+            inputs=inputs,
+            outputs=outputs,
+            shapes=shapes,
+            calibration=calibration,
+            test=test,
+            labels=labels,
+            scaling=scaling,
+            samples=samples,
+            threads=threads,
+            max_drop=max_drop,
+            max_size=max_size,
+            max_latency=max_latency,
+            max_ram=max_ram,
+            target=target,
+            measure=measure,
+            seconds=seconds,
+            verify=verify,
+            scheme=scheme,
+            recipe=recipe,
+            effort=effort,
+            onnx=onnx,
+            strict=strict,
+            progress=progress,
+            workers=workers,
+            state=state,
+            opening=opening(tags, signature, checkpoint, input_layout, output_layout),
+        )
+        return run_job(source, out_dir, options)
 
 
 def optimize_lines(report: Any) -> list[str]:
@@ -252,6 +267,8 @@ def quantize(
     outputs: Sequence[str] | None = None,
     shapes: Shapes | None = None,
     strict: bool = False,
+    cluster: object = None,
+    store: FilePath | None = None,
     progress: Progress | None = None,
     tags: str | None = None,
     signature: str | None = None,
@@ -287,6 +304,9 @@ def quantize(
         inputs, outputs: names of values; default: what the model declares, else the best guess.
         shapes: input name -> shape, where the graph leaves sizes open.
         strict: refuse to make a part of the model.
+        cluster: workers of Dask that look at the samples for ranges: "local:4", "tcp://HOST:8786", or a
+            client; the ranges are those of one machine, bit for bit.
+        store: a folder or URL that all of them reach, where a run that was stopped goes on.
         progress: called with (done, total, label).
         tags, signature, checkpoint: how to open the model, as for `load`.
         input_layout, output_layout: where channels lie in inputs and outputs, as for `load`; also those of
@@ -301,51 +321,65 @@ def quantize(
         ParameterError: no such format, scheme, effort, type or opset; or an option of the one format with the
             other.
         FeedError: the samples do not fit the inputs.
+        EngineUnavailable: no scheduler answers, or a worker has another version.
     """
     # Before anything heavy is imported.
     if format not in ("tflite", "onnx"):
         raise ParameterError(f"no smaller model can be made as '{format}'", hint="choose tflite or onnx")
+    from thinflow.cluster.workers import workers_of
     from thinflow.optimize.quantize_job import QuantizeOptions, quantize_onnx
     from thinflow.optimize.quantize_job import quantize as quantize_litert
 
     ends = {"inputs": inputs, "outputs": outputs, "shapes": shapes}
-    options = QuantizeOptions(
-        calibration=calibration,
-        scheme=scheme,
-        recipe=recipe,
-        effort=effort,
-        samples=samples,
-        scaling=scaling,
-        activations=activations,
-        reduce_range=reduce_range,
-        opset=opset,
-        strict=strict,
-        progress=progress,
-        names=ends | opening(tags, signature, checkpoint, input_layout, output_layout),
-    )
-    return quantize_onnx(source, options) if format == "onnx" else quantize_litert(source, options)
+    with workers_of(cluster, store) as workers:
+        options = QuantizeOptions(
+            calibration=calibration,
+            scheme=scheme,
+            recipe=recipe,
+            effort=effort,
+            samples=samples,
+            scaling=scaling,
+            activations=activations,
+            reduce_range=reduce_range,
+            opset=opset,
+            strict=strict,
+            progress=progress,
+            workers=workers,
+            names=ends | opening(tags, signature, checkpoint, input_layout, output_layout),
+        )
+        return quantize_onnx(source, options) if format == "onnx" else quantize_litert(source, options)
 
 
 @_in_one_thread
 def quantize_to_file(
-    source: Source, path: str | os.PathLike[str], calibration: Any = None, **options: Any
+    source: Source,
+    path: str | os.PathLike[str],
+    calibration: Any = None,
+    *,
+    cluster: object = None,
+    store: FilePath | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Write a smaller .tflite or .onnx; its size, its quality beside the graph, and warnings.
 
-    Options: those of `thinflow.optimize.quantize_job.QuantizeOptions`, and how to open the model.
+    Cluster and store: as for `quantize`. Options: those of `thinflow.optimize.quantize_job.QuantizeOptions`,
+    and how to open the model.
 
     Raises:
         ParameterError: options of the one format with a file of the other.
     """
     from dataclasses import fields
 
+    from thinflow.cluster.workers import workers_of
     from thinflow.optimize.quantize_job import QuantizeOptions
     from thinflow.optimize.quantize_job import quantize_to_file as run_job
 
     # What is no option of quantization says how to open the model.
     own = {f.name for f in fields(QuantizeOptions)}
     names = {name: options.pop(name) for name in [*options] if name not in own}
-    return run_job(source, path, QuantizeOptions(calibration=calibration, names=names, **options))
+    with workers_of(cluster, store) as workers:
+        chosen = QuantizeOptions(calibration=calibration, workers=workers, names=names, **options)
+        return run_job(source, path, chosen)
 
 
 def trial_lines(trials: Sequence[dict[str, Any]]) -> list[str]:
@@ -365,15 +399,35 @@ def quantization_recipe(recipe: FilePath | None = None, **choices: Any) -> Any:
     return recipe_from(recipe, **choices)
 
 
-def picture_scaling(mean: float | None, std: float | None) -> Any:
-    """(pixel - mean) / std for pictures that feed float inputs; None where neither is given.
+def picture_scaling(
+    mean: float | Sequence[float] | None,
+    std: float | Sequence[float] | None,
+    resize: int | tuple[int, int] | None = None,
+    crop: str | None = None,
+    channels: str | None = None,
+) -> Any:
+    """How pictures become inputs: (pixel - mean) / std, resized and cut before; None where nothing is given.
+
+    Args:
+        mean, std: one number, or one for each channel in the order in which they are fed.
+        resize, crop: see `Scaling`.
+        channels: "rgb" or "bgr".
 
     Raises:
-        ParameterError: std is 0.
+        ParameterError: std is 0, or there is no such crop or order.
     """
     from thinflow.quantize.sample_files import Scaling
 
-    if mean is None and std is None:
+    if all(given is None for given in (mean, std, resize, crop, channels)):
         return None
+    if channels not in (None, "rgb", "bgr"):
+        raise ParameterError(f"there is no order of channels '{channels}'", hint="give rgb or bgr")
     # A mean alone divides by 1, a deviation alone takes off nothing.
-    return Scaling(mean or 0.0, 1.0 if std is None else std)
+    return Scaling(
+        0.0 if mean is None else mean,
+        1.0 if std is None else std,
+        channels == "bgr",
+        resize,
+        crop or "",
+        keeps_range=all(given is None for given in (mean, std, channels)),
+    )

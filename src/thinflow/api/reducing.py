@@ -90,7 +90,7 @@ def save_reduction(found: Reduction, path: str | os.PathLike[str]) -> str:
     if found.feeds:
         arrays = target.with_suffix(".npz")
         write_arrays(arrays, found.feeds)
-        ends += ["--feeds", str(arrays)]
+        ends += ["--feed", str(arrays)]
     words = ["thinflow", "reduce", str(target), "--check", *found.what.arguments(), *ends]
     # Quoted for a shell, so that the line can be pasted.
     return shlex.join(words)

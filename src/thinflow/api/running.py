@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from thinflow.errors import FeedError, ParameterError, closest
 from thinflow.load.graphs import Source, load, opening
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from thinflow.bench.report import BenchmarkReport
     from thinflow.engines.session import Session
     from thinflow.ir.types import TensorSpec
-    from thinflow.optimize.quality import Quality
+    from thinflow.optimize.evaluation.metric import Figure
+    from thinflow.optimize.evaluation.report import Evaluation, Evaluations
     from thinflow.quantize.sample_files import Scaling
-    from thinflow.typing import Array, Feed, FilePath, Samples
+    from thinflow.typing import Array, Feed, FilePath, Indexed, Samples
 
 
 def run(
@@ -258,41 +259,135 @@ def measured_reasons(report: BenchmarkReport, profiles: Sequence[RowProfile]) ->
     return find_reasons(report, profiles)
 
 
-def evaluate(
+@overload
+def evaluate(  # type: ignore[overload-overlap]
     source: Source,
-    data: Samples,
+    data: Samples | Indexed,
     *,
     labels: FilePath | Sequence[str] | None = None,
+    scaling: Scaling | None = None,
+    fields: Mapping[str, str] | None = None,
+    metrics: Sequence[str] = (),
+    engine: str | None = None,
+    strict: bool = False,
+    store: FilePath | None = None,
+    cluster: object = None,
+    shard_samples: int = 1024,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     shapes: Shapes | None = None,
     tags: str | None = None,
     signature: str | None = None,
     checkpoint: FilePath | None = None,
-) -> Quality:
-    """Accuracy of a graph on labelled samples, in the interpreter; of a .tflite or .onnx file in its engine.
+    progress: Progress | None = None,
+) -> Evaluation: ...
+@overload
+def evaluate(
+    source: Sequence[Source],
+    data: Samples | Indexed,
+    *,
+    labels: FilePath | Sequence[str] | None = None,
+    scaling: Scaling | None = None,
+    fields: Mapping[str, str] | None = None,
+    metrics: Sequence[str] = (),
+    engine: str | None = None,
+    strict: bool = False,
+    store: FilePath | None = None,
+    cluster: object = None,
+    shard_samples: int = 1024,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    shapes: Shapes | None = None,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
+    progress: Progress | None = None,
+) -> Evaluations: ...
+def evaluate(
+    source: Source | Sequence[Source],
+    data: Samples | Indexed,
+    *,
+    labels: FilePath | Sequence[str] | None = None,
+    scaling: Scaling | None = None,
+    fields: Mapping[str, str] | None = None,
+    metrics: Sequence[str] = (),
+    engine: str | None = None,
+    strict: bool = False,
+    store: FilePath | None = None,
+    cluster: object = None,
+    shard_samples: int = 1024,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    shapes: Shapes | None = None,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
+    progress: Progress | None = None,
+) -> Evaluation | Evaluations:
+    """How good a model is on labelled samples; or several, side by side on the same ones.
+
+    A graph runs in the interpreter, a .tflite or .onnx file in its engine. Samples are read shard by shard:
+    memory does not depend on their number.
 
     Args:
-        source: path or Graph.
-        data: samples with labels: file names `LABEL_...`, a folder for each label, or a `labels` array beside
-            the inputs.
+        source: path or Graph; a list of them compares each with the first.
+        data: samples with labels: a folder of files `LABEL_...` or of a folder for each class; a CSV of paths
+            or numbers; .npy, .npz with an array `labels`; TFRecord, Parquet, WebDataset tars, by path,
+            pattern or URL (s3://, gs://, az://, hf://, https://); arrays, an iterable, or anything with
+            `__len__` and `__getitem__` whose items are dicts, or tuples with the label behind the inputs.
         labels: class names in the order of the outputs, or a file with one per line; default: those in the
             model's file, else a labels file beside it.
+        scaling: how pictures become numbers; default: as each model's file says.
+        fields: input, or "label" -> field of a sample, where names do not tell.
+        metrics: what to measure besides: "map", "wer(blank=0)", "top(k=3)", or one of your own,
+            "FILE.py:NAME".
+        engine: that runs graphs and files; default: see above.
+        strict: raise at the first sample or shard that cannot be read; else it is left out, and told.
+        store: folder or URL that keeps results of shards: a run that was stopped goes on from there.
+        cluster: "local", "local:4", "tcp://HOST:PORT" or a client of Dask, to run shards on workers.
+        shard_samples: samples of a shard, where the source leaves the choice.
         inputs, outputs, shapes, tags, signature, checkpoint: as for `load`; a .tflite or .onnx file has its
             own.
+        progress: called with (done, total, label).
 
     Returns:
-        How many `samples` there were and how many answers were `correct`; `accuracy` is in percent, and
-        `taken` says what was taken from the model's file: labels, the scaling of pictures.
+        How many `samples` there were and how many answers were `correct`; `accuracy` is in percent, `figures`
+        are those of the metrics, `per_class` is a table and `wrong()` walks over what was answered wrongly.
+        Of several models one of these each, with what parts it from the first: `lost`, `gained`, `chance` by
+        McNemar's exact test, `sqnr_db`.
 
     Raises:
-        ParameterError: the samples have no labels.
-        FeedError: they do not fit the inputs.
+        ParameterError: the samples have no labels, and no metric was asked for that needs none.
+        FeedError: they do not fit the inputs, or none could be read.
+        EngineUnavailable: an engine, or the cluster, cannot be used.
+        WriteError: results cannot be kept in the store.
     """
-    from thinflow.optimize.evaluate import evaluate as run_evaluate
+    from thinflow.optimize.evaluation.evaluate import evaluate as run_evaluate
 
     names: dict[str, Any] = {"inputs": inputs, "outputs": outputs, "shapes": shapes}
-    return run_evaluate(source, data, labels=labels, **names, **opening(tags, signature, checkpoint))
+    return run_evaluate(
+        source,
+        data,
+        labels=labels,
+        scaling=scaling,
+        fields=fields,
+        metrics=metrics,
+        engine=engine,
+        strict=strict,
+        store=store,
+        cluster=cluster,
+        shard_samples=shard_samples,
+        progress=progress,
+        **names,
+        **opening(tags, signature, checkpoint),
+    )
+
+
+def figure_text(figure: Figure) -> str:
+    """What a metric found, in words: `top 5 99.20% (98.1% to 99.7%)`."""
+    from thinflow.optimize.evaluation.metric import figure_text as text_of
+
+    return text_of(figure)
 
 
 def read_feeds(session: Session, paths: Mapping[str, str]) -> dict[str, Any]:

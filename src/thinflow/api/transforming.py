@@ -94,6 +94,7 @@ def transform_with_ledger(
     from thinflow.analysis.shapes import infer_shapes, port_count
     from thinflow.compare.output_comparer import OutputComparer
     from thinflow.formats.graphdef import serialized_size
+    from thinflow.optimize.advice import propose_folding
     from thinflow.rewrite.runner import run as run_steps
     from thinflow.transforms import resolve
 
@@ -115,6 +116,7 @@ def transform_with_ledger(
     infer_shapes(result.graph)
     if comparer is not None and comparer.skipped:
         result.note = f"not compared: {comparer.skipped}"
+    propose_folding(result)
     return result
 
 

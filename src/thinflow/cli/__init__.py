@@ -1,4 +1,4 @@
-"""The `thinflow` command: a table of verbs, and what happens when one of them fails.
+"""The `thinflow` command: runs a verb of the table in `thinflow.cli._commands`, and tells what ended it.
 
 A verb is the module `thinflow.cli.<verb>`, imported only when it is asked for. It defines
 `add_arguments(parser)` and `run(args) -> int`, and may define `EXAMPLES`, shown at the end of its help.
@@ -12,84 +12,16 @@ import atexit
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from thinflow.cli._gate import Guarded
+from thinflow.cli._commands import COMMANDS, DROP_INS, hint_for_unknown, module_of, overview
+from thinflow.cli._gate import Guarded, fold
 from thinflow.errors.plain_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# By hand, so that the overview imports no command: a verb added to the folder needs its line here.
-COMMANDS: dict[str, str] = {
-    "optimize": "make a model small and fast, prove it unchanged, write what devices run",
-    "inspect": "show what goes in, what comes out and what it costs",
-    "transform": "apply chosen graph transforms and say what each did and why not",
-    "transforms": "list the transforms, or explain one",
-    "freeze": "turn the variables of a model into constants",
-    "convert": "write a model in another format",
-    "run": "compute outputs for given inputs",
-    "verify": "compare the outputs of two models, and name the first tensor that differs",
-    "diff": "say what changed from one graph to another: structure, weights, outputs",
-    "reduce": "shrink a graph that fails to the smallest that still fails",
-    "quantize": "store weights and activations in fewer bits",
-    "benchmark": "measure latency and memory",
-    "evaluate": "accuracy on labelled samples",
-    "view": "draw a graph: SVG, PNG, DOT or a page for the browser",
-    "sample": "write a bundled or generated model to try things on",
-    "summarize_graph": "TensorFlow's summarize_graph, with its flags and output",
-    "transform_graph": "TensorFlow's transform_graph, with its flags",
-    "pack": "protect a model: a checksum, or encryption",
-    "unpack": "the model of a package, in the clear",
-    "ops": "list the operations a model needs, for builds that leave out the rest",
-    "print_selective_registration_header": "TensorFlow's tool of that name, with its flags",
-    "label_image": "TensorFlow's label_image: what is on a picture?",
-    "label_wav": "TensorFlow's label_wav: what was said?",
-    "benchmark_model": "TensorFlow's benchmark_model, with its flags and tables",
-    "tflite_convert": "TensorFlow's tflite_convert, with its flags; see also convert and quantize",
-    "toco": "TensorFlow's toco, with its flags; see also convert and quantize",
-    "quantize_graph": "TensorFlow's quantize_graph, with its flags; see also transform and quantize",
-    "compare_graphs": "TensorFlow's compare_graphs: are two GraphDefs equal?",
-    "saved_model_cli": "TensorFlow's saved_model_cli: show, run and scan a SavedModel",
-    "graph_to_dot": "TensorFlow's graph_to_dot, with its flags; see also view",
-    "freeze_graph": "TensorFlow's freeze_graph, with its flags; see also freeze",
-    "inspect_checkpoint": "TensorFlow's inspect_checkpoint, with its flags and layout",
-    "strip_unused": "TensorFlow's strip_unused, with its flags",
-    "optimize_for_inference": "TensorFlow's optimize_for_inference, with its flags",
-    "graph_metrics": "TensorFlow's graph_metrics: operations and weights",
-    "convert_graphdef_memmapped_format": "TensorFlow's tool of that name: weights used where they lie",
-    "import_pb_to_tensorboard": "TensorFlow's tool of that name: a graph for TensorBoard",
-}
-
-
-DROP_INS: dict[str, str] = {
-    "benchmark_model": "benchmark_model",
-    "compare_graphs": "compare_graphs",
-    "convert_graphdef_memmapped_format": "frozen_graphs",
-    "freeze_graph": "frozen_graphs",
-    "graph_metrics": "graph_views",
-    "graph_to_dot": "graph_views",
-    "import_pb_to_tensorboard": "graph_views",
-    "inspect_checkpoint": "inspect_checkpoint",
-    "label_image": "labels",
-    "label_wav": "labels",
-    "optimize_for_inference": "rewriters",
-    "print_selective_registration_header": "print_selective_registration_header",
-    "quantize_graph": "rewriters",
-    "saved_model_cli": "saved_model_cli",
-    "strip_unused": "rewriters",
-    "summarize_graph": "graph_views",
-    "tflite_convert": "converters",
-    "toco": "converters",
-    "transform_graph": "rewriters",
-}
-"""The modules of `thinflow.cli.compat` by the old tools that they are drop-ins for."""
-
-
-def module_of(verb: str) -> str:
-    """The dotted name of the module that a verb is, or that its function lies in."""
-    return f"thinflow.cli.compat.{DROP_INS[verb]}" if verb in DROP_INS else f"thinflow.cli.{verb}"
-
+    from thinflow.cli._parser import WrongUsage
 
 # Packages that come with an extra of ours, by the name they are imported under.
 _EXTRAS = {
@@ -100,19 +32,10 @@ _EXTRAS = {
     "cryptography": "pack",
 }
 
-# What old tutorials call beside the tools above, and what does the same here.
-_ELSEWHERE = {
-    "check_graph": "thinflow summarize_graph --in_graph=MODEL",
-    "classify_image": "thinflow label_image --graph=MODEL --image=PICTURE --labels=LABELS",
-    "transform_chrome_trace": "it reads what --step_stats_name=FILE of thinflow benchmark_model writes",
-    "test_streaming_accuracy": "`thinflow evaluate MODEL CLIPS --labels LABELS`, clip by clip",
-    "wav_to_spectrogram": "thinflow run MODEL --outputs AudioSpectrogram --feed wav_data=CLIP --save OUT.npz",
-}
-_TRAINING = "nothing is trained here; train with TensorFlow, then: thinflow freeze_graph --help"
-_ELSEWHERE |= dict.fromkeys(("train", "retrain", "eval", "generate_streaming_test_wav"), _TRAINING)
-_FROM_CODE = "it makes a graph from Python code; export there, then: thinflow freeze_graph --help"
-_ELSEWHERE |= dict.fromkeys(("export_inference_graph", "export_tflite_ssd_graph"), _FROM_CODE)
-
+_FOR_MACHINES = ("ops", "completion", "help")
+_MACHINE_FORMS = ("json", "csv", "markdown")
+"""Flags for output that is not folded to the width of a terminal."""
+_OLD_USAGE = (2, 255)  # wrong usage of the old tools
 _INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
 _BROKEN_PIPE = 141  # 128 + SIGPIPE
 
@@ -185,7 +108,7 @@ def main_summarize_graph() -> int:
 
 def _dispatch(args: list[str]) -> int:
     if not args or args[0] in ("--help", "-h"):
-        print(_overview())
+        print(overview())
         return 0
     verb, *rest = args
     if "\r" in rest:
@@ -200,62 +123,46 @@ def _dispatch(args: list[str]) -> int:
         print(f"thinflow {thinflow.__version__}")
         return 0
     if verb not in COMMANDS:
-        _print_error(f"there is no command {verb!r}", _hint_for_unknown(verb))
+        _print_error(f"there is no command {verb!r}", hint_for_unknown(verb))
         return 2
 
     from importlib import import_module
 
     module = import_module(module_of(verb))
     if verb in DROP_INS:
-        return int(getattr(module, verb)(rest))
-
-    from thinflow.cli._parser import Parser
-
-    parser = Parser(verb, COMMANDS[verb], getattr(module, "EXAMPLES", ""))
-    module.add_arguments(parser)
-    parsed = parser.parse_args(rest)
-    if lambdas := getattr(parsed, "lambdas", None):
-        from thinflow.api import load_layer, require_layers
-
-        names = [load_layer(text) for text in lambdas]
-        code = int(module.run(parsed))
-        # Only now, as each may be for another of several models.
-        require_layers(names)
+        code = int(getattr(module, verb)(rest))
+        if code in _OLD_USAGE:
+            _tell_flags_of_others(verb, rest)
         return code
-    return int(module.run(parsed))
+
+    from thinflow.cli._parser import parser_of
+
+    parsed = parser_of(verb).parse_args(rest)
+    if verb not in _FOR_MACHINES and not any(getattr(parsed, name, None) for name in _MACHINE_FORMS):
+        from thinflow.cli._console import terminal_width
+
+        fold(sys.stdout, terminal_width())
+    from thinflow.cli._console import telling
+    from thinflow.cli._streams import run_through, uses_streams
+
+    with telling():
+        if uses_streams(parsed):
+            return run_through(verb, parsed, lambda given: _run_module(module, given))
+        return _run_module(module, parsed)
 
 
-def _overview() -> str:
-    width = max(map(len, COMMANDS))
-    return "\n".join(
-        [
-            "thinflow makes trained networks small and fast, without the framework that made them",
-            "",
-            "usage: thinflow COMMAND [OPTIONS]",
-            "",
-            "commands:",
-            *(f"  {verb:{width}}  {text}" for verb, text in COMMANDS.items()),
-            "",
-            "options:",
-            f"  {'--debug':{width}}  show tracebacks of errors and logs (also: THINFLOW_DEBUG=1)",
-            f"  {'--version':{width}}  print the version",
-            f"  {'--help':{width}}  print this, or after a command its options",
-            "",
-            "next: thinflow optimize --help",
-        ]
-    )
+def _run_module(module: Any, parsed: Any) -> int:
+    """Run a command that has been parsed, with the layers that it was given."""
+    lambdas = getattr(parsed, "lambdas", None)
+    if not lambdas:
+        return int(module.run(parsed))
+    from thinflow.api import load_layer, require_layers
 
-
-def _hint_for_unknown(verb: str) -> str:
-    from thinflow.errors import closest
-
-    if os.path.exists(verb):
-        import shlex
-
-        return f"a command comes first: thinflow inspect {shlex.quote(verb)}"
-    if verb in _ELSEWHERE:
-        return _ELSEWHERE[verb]
-    return closest(verb, COMMANDS) or "'thinflow --help' lists the commands"
+    names = [load_layer(text) for text in lambdas]
+    code = int(module.run(parsed))
+    # Only now, as each may be for another of several models.
+    require_layers(names)
+    return code
 
 
 def _explain(e: Exception) -> tuple[str, str]:
@@ -297,8 +204,10 @@ def _in_flags(hint: str, args: list[str]) -> str:
 
 def _general_hint(e: Exception) -> str:
     """A next step for an error that does not know a better one."""
-    from thinflow.errors import FeedError, NodeError, ParameterError
+    from thinflow.errors import FeedError, FormatError, NodeError, ParameterError
 
+    if isinstance(e, FormatError):
+        return "the file may be damaged or cut short; make or download it again"
     if isinstance(e, NodeError):
         return "'thinflow summarize_graph --print_structure --in_graph=MODEL' shows the node and its inputs"
     if isinstance(e, FeedError):
@@ -316,15 +225,44 @@ def _marks_a_place(e: Exception) -> bool:
 def _print_error(problem: str, hint: str, *, marked: bool = False) -> None:
     lines = problem.split("\n") if marked else [problem]
     print("error: " + "\n".join(map(one_line, lines)), file=sys.stderr)
+    _print_hint(hint)
+
+
+def _print_hint(hint: str) -> None:
     if hint:
         print(f"hint: {one_line(hint)}", file=sys.stderr)
 
 
+def _tell_flags_of_others(verb: str, args: list[str]) -> None:
+    """Say which commands have the flags that an old tool does not have, below what it printed itself."""
+    from thinflow.cli._elsewhere import sentence
+
+    for flag in (word.partition("=")[0] for word in args if word.startswith("-")):
+        if told := sentence(flag, verb):
+            _print_hint(told)
+
+
 def _exit_code(e: SystemExit) -> int:
+    from thinflow.cli._parser import WrongUsage
+
+    if isinstance(e, WrongUsage):
+        _print_error(e.message, _usage_hint(e))
+        return 2
     if e.code is None or isinstance(e.code, int):
         return e.code or 0
     _print_error(str(e.code), "")
     return 1
+
+
+def _usage_hint(e: WrongUsage) -> str:
+    """What may be meant by a flag that a command does not have, and which commands have it."""
+    if not e.unknown:
+        return e.hint
+    from thinflow.cli._elsewhere import sentence
+
+    told = sentence(e.unknown, e.verb)
+    meant = e.hint if "did you mean" in e.hint or not told else ""
+    return " ".join(filter(None, [meant, told]))
 
 
 def _clear_progress() -> None:

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
+    Tell = Callable[[int, int, str], None]
+
 # Drawing costs more than many a step that it tells of.
 _REDRAW_SECONDS = 0.1
+_SHOWN_AFTER = 1.0
+"""Seconds from the start of a command in which nothing is told of what it uses: most is done by then."""
 
 
 class _Bar:
@@ -69,13 +73,68 @@ class _Bar:
 _bar = _Bar()
 
 
-def progress() -> Callable[[int, int, str], None] | None:
+class _Below:
+    """Tells of what a command uses, such as reading a graph, while the command has nothing to tell itself."""
+
+    def __init__(self, draw: Tell) -> None:
+        self._draw = draw
+        self._next_at = time.monotonic() + _SHOWN_AFTER
+        self._is_drawn = self._is_taken = False
+
+    def above(self, done: int, total: int, label: str) -> None:
+        """Draw a step of the command's own."""
+        # Until it ends nothing else is drawn: two steps in one line would flicker.
+        self._is_taken, self._is_drawn = done < total, False
+        self._draw(done, total, label)
+
+    def __call__(self, done: int, total: int, label: str) -> None:
+        if done >= total:
+            # The end of what was never drawn is no news.
+            if self._is_drawn:
+                self._is_drawn = False
+                self._draw(done, total, label)
+        elif not self._is_taken and (now := time.monotonic()) >= self._next_at:
+            self._next_at, self._is_drawn = now + _REDRAW_SECONDS, True
+            self._draw(done, total, label)
+
+
+_below: _Below | None = None
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Have what a command uses told as it is counted; see `thinflow.progress`."""
+    global _below
+    draw = _place()
+    if draw is None:
+        yield
+        return
+    from thinflow.progress import watched
+
+    _below = _Below(draw)
+    try:
+        with watched(_below):
+            yield
+    finally:
+        _below = None
+
+
+def progress() -> Tell | None:
     """A `(done, total, label)` callback that draws a bar on stderr; None where nobody would see it.
 
-    It draws when stderr is a terminal and NO_COLOR is unset or empty.
+    It draws when stderr is a terminal, or FORCE_COLOR is set. With NO_COLOR, and in a dumb terminal, it
+    writes a plain line now and then, without control sequences.
     """
-    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("NO_COLOR"):
+    return _place() if _below is None else _below.above
+
+
+def _place() -> Tell | None:
+    if sys.stderr is None or not (sys.stderr.isatty() or os.environ.get("FORCE_COLOR")):
         return None
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        from thinflow.api.progress import plain_bar
+
+        return plain_bar(sys.stderr) if sys.stderr.isatty() else None
     return _bar
 
 

@@ -18,16 +18,36 @@ class Gate:
 
     Attributes:
         stream: the one behind it, for what draws on a terminal on purpose.
+        width: columns that lines are folded to; None: they are not.
+        called: what to say for a path: in a sentence, and in a command to paste.
     """
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
+        self.width: int | None = None
+        self.called: dict[str, tuple[str, str]] = {}
 
     def write(self, text: str) -> int:
         # Names come from models, and a control character in one could rewrite what the terminal shows.
-        self.stream.write(shown(text))
+        safe = self.said(shown(text))
+        if self.width is not None and len(safe) > self.width:
+            from thinflow.cli._folding import folded
+
+            safe = folded(safe, self.width)
+        self.stream.write(safe)
         # What the caller gave, though more may have been written: others count by it.
         return len(text)
+
+    def said(self, text: str) -> str:
+        """A text with what its paths are called."""
+        for path, (name, word) in self.called.items():
+            if path in text:
+                lines = text.split("\n")
+                text = "\n".join(
+                    line.replace(path, word if line.startswith(("next: ", "hint: ")) else name)
+                    for line in lines
+                )
+        return text
 
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -59,3 +79,9 @@ class Guarded:
 def behind(stream: Any) -> Any:
     """The stream itself, for what draws on a terminal on purpose and cleans its texts itself."""
     return stream.stream if isinstance(stream, Gate) else stream
+
+
+def fold(stream: Any, width: int | None) -> None:
+    """From now on fold the lines of a stream, if it is behind a gate."""
+    if isinstance(stream, Gate):
+        stream.width = width

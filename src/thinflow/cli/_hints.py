@@ -8,8 +8,7 @@ import shlex
 from collections.abc import Sequence
 
 _OWN_FLAG = {
-    "benchmark": "--engines",
-    **dict.fromkeys(("run", "reduce", "verify", "view"), "--engine"),
+    **dict.fromkeys(("benchmark", "run", "reduce", "verify"), "--engine"),
     **dict.fromkeys(("benchmark_model", "label_image", "label_wav"), "--engine"),
 }
 """Commands that choose an engine, and how; the others are helped by `thinflow run`."""

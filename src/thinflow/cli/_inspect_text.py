@@ -276,7 +276,8 @@ def next_command(summary: Summary, model: str, shapes: str = "") -> str:
     """What to type now: measure what runs here, look closer at what needs more than the plain runtime."""
     from pathlib import Path
 
-    from thinflow.analysis.foreign import is_in_runtime
+    from thinflow.analysis.foreign import is_in_runtime, require_known_opset
+    from thinflow.errors import UnsupportedOp
     from thinflow.ir.vocabulary import vocabulary_named
 
     facts = summary.graph.facts
@@ -286,6 +287,10 @@ def next_command(summary: Summary, model: str, shapes: str = "") -> str:
     keys = [t.removeprefix("signature ") for t in facts if t.startswith("signature ")]
     chosen = facts.get("signature") or (keys[0] if len(keys) > 1 else "")
     flag = f" --signature {shlex.quote(chosen)}" if chosen else ""
+    try:
+        require_known_opset(facts)
+    except UnsupportedOp:  # its runtime does not take it, either
+        return f"thinflow view {path} -o {shlex.quote(Path(model).stem + '.svg')}"
     if not all(map(is_in_runtime, summary.unknown_ops)):
         # It cannot be run without its own ops: for LiteRT they are registered in C++, else there is only a
         # look at what stands around them.
@@ -295,7 +300,7 @@ def next_command(summary: Summary, model: str, shapes: str = "") -> str:
     if vocabulary is not None and not engine:
         # Nothing here runs the file as it is.
         return f"thinflow convert {path} OUT.tflite{shapes}"
-    return f"thinflow benchmark {path} --engines {engine}{flag}{shapes}"
+    return f"thinflow benchmark {path} --engine {engine}{flag}{shapes}"
 
 
 def placement_lines(

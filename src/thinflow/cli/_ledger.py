@@ -8,24 +8,28 @@ from typing import Any
 from thinflow.cli._console import human_bytes
 
 _SHOWN_REASONS = 6
+_FIGURES = 83
+"""Columns of a row beside the name of its transform."""
 
 
-def ledger_lines(result: Any, *, verified: bool) -> list[str]:
-    """The verdict, one line per transform, and below each why nodes were left alone."""
+def ledger_lines(result: Any, *, verified: bool, width: int | None = None) -> list[str]:
+    """The verdict, one line per transform, and below each why nodes were left alone.
+
+    Args:
+        result: of a run.
+        verified: whether outputs were compared.
+        width: of the terminal; where a row does not fit, a transform has two lines. None: it always fits.
+    """
     lines = [verdict(result, verified=verified)]
-    width = max((len(s.transform) for s in result.steps), default=9)
-    # A transform with long parameters must not push the figures off the terminal.
-    width = min(max(width, len("transform")), 48)
-    lines.append(f"  {'transform':{width}}  matched  changed   left  {'nodes':>15}  {'size':>21}  difference")
-    for step in result.steps:
-        name = step.transform if len(step.transform) <= width else step.transform[: width - 1] + "…"
-        nodes = f"{step.nodes[0]} -> {step.nodes[1]}"
-        left = len(step.trace.left)
-        size = f"{human_bytes(step.size_bytes[0])} -> {human_bytes(step.size_bytes[1])}"
+    longest = max((len(s.transform) for s in result.steps), default=9)
+    longest = max(longest, len("transform"))
+    narrow = width is not None and longest + _FIGURES > width
+    if not narrow:
         lines.append(
-            f"  {name:{width}}  {step.changes + left:7}  {step.changes:7}  {left:5}  {nodes:>15}  {size:>21}"
-            f"  {_difference(step, verified)}"
+            f"  {'transform':{longest}}  matched  changed   left  {'nodes':>15}  {'size':>21}  difference"
         )
+    for step in result.steps:
+        lines += _stacked(step, verified) if narrow else [_row(step, verified, longest)]
         if step.nothing and (not result.changes or len(result.steps) == 1):
             lines.append(f"      nothing matched: {step.nothing}")
         if step.error:
@@ -34,6 +38,32 @@ def ledger_lines(result: Any, *, verified: bool) -> list[str]:
         lines += [f"      note: {n}" for n in step.trace.notes]
         lines += [f"      {line}" for line in reason_lines(step.trace.reasons())]
     return lines + [f"note: {line}" for line in about_graph(result.graph)]
+
+
+def _row(step: Any, verified: bool, width: int) -> str:
+    nodes, size = _sizes(step)
+    matched = step.changes + len(step.trace.left)
+    return (
+        f"  {step.transform:{width}}  {matched:7}  {step.changes:7}  {matched - step.changes:5}"
+        f"  {nodes:>15}  {size:>21}  {_difference(step, verified)}"
+    )
+
+
+def _stacked(step: Any, verified: bool) -> list[str]:
+    """The same under the name; nothing of what did nothing."""
+    if not step.changes and not step.trace.left:
+        return [f"  {step.transform}  matched nothing"]
+    nodes, size = _sizes(step)
+    told = [f"{step.changes} changed", f"{len(step.trace.left)} left", f"nodes {nodes}", size]
+    difference = _difference(step, verified)
+    told += [f"difference {difference}"] if difference not in ("", "-") else []
+    return [f"  {step.transform}", f"      {', '.join(told)}"]
+
+
+def _sizes(step: Any) -> tuple[str, str]:
+    """Nodes and bytes before and after."""
+    nodes = f"{step.nodes[0]} -> {step.nodes[1]}"
+    return nodes, f"{human_bytes(step.size_bytes[0])} -> {human_bytes(step.size_bytes[1])}"
 
 
 def reason_lines(reasons: Sequence[tuple[str, int, str]]) -> list[str]:

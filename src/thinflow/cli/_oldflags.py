@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
+from thinflow.cli._examples import laid_out
 from thinflow.errors import closest
 
 USAGE_EXIT = 2
@@ -38,6 +39,7 @@ class OldFlags:
         aliases: other spelling -> name.
         python: whether the tool was a script in Python, which took the beginning of a name for the name.
         examples: lines to show at the end of the usage text.
+        arguments: (name, help) of each word without a flag, for tools that read those by themselves.
     """
 
     def __init__(
@@ -48,12 +50,14 @@ class OldFlags:
         *,
         python: bool = False,
         examples: str = "",
+        arguments: Sequence[tuple[str, str]] = (),
     ) -> None:
         self.tool = tool
         self.flags = flags
         self.aliases = aliases or {}
         self.python = python
         self.examples = examples
+        self.arguments = arguments
 
     def parse(self, argv: Sequence[str]) -> dict[str, Setting] | None:
         """Values by flag; None after printing usage (for --help or a mistake, which it names)."""
@@ -138,7 +142,8 @@ class OldFlags:
             shown = f'"{default}"' if isinstance(default, str) else str(default).lower()
             lines.append(f"\t--{name}={shown}\t{kind}\t{text}")
         if self.examples:
-            lines += ["examples:", *(f"  {line.strip()}" for line in self.examples.strip().splitlines())]
+            indented = "\n".join(f"  {line.strip()}" for line in self.examples.strip().splitlines())
+            lines += ["examples:", laid_out(indented)]
         return "\n".join(lines)
 
 

@@ -1,22 +1,129 @@
-"""Options that several commands share, `--feed` for two models among them, and how values are read."""
+"""Options that several commands share, and how values are read.
+
+What means the same has one spelling, one metavar and one sentence of help everywhere; what it was called
+before, here or in TensorFlow's tools, is an alias.
+"""
 
 from __future__ import annotations
 
 import shlex
-from argparse import ArgumentParser, Namespace
+from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any
 
 from thinflow.cli._oldflags import unquoted
+from thinflow.cli._parser import OutputFlag
+from thinflow.cli._values import EFFORTS, ENGINES
 from thinflow.errors import ParameterError
 
 
+def add_alias(p: ArgumentParser, flag: Action, *spellings: str) -> None:
+    """Further spellings of a flag, which are understood and not listed."""
+    p._option_string_actions.update(dict.fromkeys(spellings, flag))
+
+
+def add_model(p: ArgumentParser, more: str = "", *, needed: bool = True) -> None:
+    """The word that says which model."""
+    kinds = "GraphDef, SavedModel, .meta, .onnx, .tflite, .h5, .keras, .json"
+    p.add_argument("model", nargs=None if needed else "?", help=f"any model: {kinds}{more and f'; {more}'}")
+
+
+def add_output(p: ArgumentParser, what: str, *, word: str = "output", needed: bool = True) -> Action:
+    """Where to write: a word behind the model, or `-o`.
+
+    Args:
+        p: the parser.
+        what: is written there.
+        word: what the word is called; "" for a command that has the flag alone.
+        needed: whether one of both must be given.
+
+    Returns:
+        The flag.
+    """
+    if word:
+        p.add_argument(word, nargs="?", help=what)
+    flag = p.add_argument(
+        *("-o", "--output"),
+        action=OutputFlag,
+        dest="output_flag" if word else "output",
+        metavar="FILE",
+        help=f"where to write; {f'the same as {word}' if word else what}",
+    )
+    assert isinstance(flag, OutputFlag)
+    flag.word, flag.needed = word, needed
+    return flag
+
+
 def add_interface(p: ArgumentParser) -> None:
-    """`--inputs`, `--outputs`, `--shape`."""
-    p.add_argument("--inputs", metavar="NAMES", help="comma-separated input names; default: the best guess")
-    p.add_argument("--outputs", metavar="NAMES", help="comma-separated output names; default: the best guess")
+    """`--inputs`, `--outputs`, `--shape`, and `add_model_options`."""
+    add_ends(p)
     add_shape(p)
     add_model_options(p)
+
+
+def add_ends(p: ArgumentParser) -> None:
+    """`--inputs`, `--outputs`."""
+    for side in ("input", "output"):
+        p.add_argument(
+            f"--{side}s",
+            metavar="NAMES",
+            help=f"comma-separated {side} names; default: those of the signature, else the best guess",
+        )
+
+
+def add_engine(p: ArgumentParser, default: str | None, *, several: bool = False) -> None:
+    """`--engine`."""
+    told = f" (default {default})" if default else ""
+    flag = p.add_argument(
+        "--engine",
+        default=default,
+        metavar="ENGINE[,ENGINE...]" if several else "ENGINE",
+        help=f"what runs graphs: {', '.join(ENGINES)}{told}",
+    )
+    add_alias(p, flag, "--engines")
+
+
+def add_seed(p: ArgumentParser, *, several: bool = False, type: Any = int) -> None:
+    """`--seed`."""
+    p.add_argument(
+        "--seed",
+        type=str if several else type,
+        default="0" if several else 0,
+        metavar="N[,N...]" if several else "N",
+        help="seed of what is made up (default 0)",
+    )
+
+
+def add_tolerance(p: ArgumentParser, default: float | None = None) -> None:
+    """`--tolerance`."""
+    p.add_argument(
+        "--tolerance",
+        type=float,
+        default=default,
+        metavar="X",
+        help="largest difference that is none, relative to the largest value (default 1e-4"
+        f"{'' if default else ', more where numbers are coarser'})",
+    )
+
+
+def add_all(p: ArgumentParser) -> None:
+    """`--all`."""
+    p.add_argument("--all", action="store_true", help="list everything, not only the first few")
+
+
+def add_list(p: ArgumentParser) -> None:
+    """`--list`."""
+    p.add_argument("--list", action="store_true", help="list what there is to choose from")
+
+
+def add_key_file(p: ArgumentParser) -> None:
+    """`--key-file`."""
+    p.add_argument(
+        "--key-file",
+        metavar="FILE",
+        help="file with the key: 32 bytes, 64 hexadecimal digits, or a passphrase; default: the variables "
+        "THINFLOW_KEY_FILE or THINFLOW_KEY, or typed",
+    )
 
 
 def add_model_options(p: ArgumentParser) -> None:
@@ -50,18 +157,70 @@ def add_layouts(p: ArgumentParser) -> None:
 
 
 def add_scaling(p: ArgumentParser) -> None:
-    """How pictures become numbers: `--mean` and `--std`."""
+    """How pictures become numbers: `--mean`, `--std`, `--resize`, `--crop`, `--channels`."""
     said = "as the model's file says, else"
-    p.add_argument("--mean", type=float, help=f"pictures: (pixel - mean) / std; default: {said} 0")
-    p.add_argument("--std", type=float, help=f"see --mean; default: {said} 1")
+    p.add_argument(
+        "--mean",
+        metavar="X[,X...]",
+        help=f"pictures: (pixel - mean) / std, one number or one for each channel; default: {said} 0",
+    )
+    p.add_argument("--std", metavar="X[,X...]", help=f"see --mean; default: {said} 1")
+    p.add_argument(
+        "--resize",
+        metavar="SIZE",
+        help="pictures: HEIGHTxWIDTH, or their shorter side, before they are cut; default: the model's size",
+    )
+    p.add_argument("--crop", metavar="CROP", help="pictures: center cuts the model's size out of the middle")
+    p.add_argument("--channels", metavar="ORDER", help=f"pictures: rgb or bgr; default: {said} rgb")
+
+
+def scaling_options(args: Namespace) -> dict[str, Any]:
+    """Keyword arguments for `picture_scaling` from `add_scaling`.
+
+    Raises:
+        ParameterError: a number cannot be read.
+    """
+    return {
+        "mean": _channel_numbers("--mean", args.mean),
+        "std": _channel_numbers("--std", args.std),
+        "resize": _picture_size(args.resize),
+        "crop": args.crop,
+        "channels": args.channels,
+    }
+
+
+def _channel_numbers(flag: str, text: str | None) -> float | list[float] | None:
+    if text is None:
+        return None
+    try:
+        found = [float(item) for item in text.split(",")]
+    except ValueError as e:
+        raise ParameterError(f"{flag} {text} is no number", hint=f"write {flag} 127.5, or 123,117,104") from e
+    return found[0] if len(found) == 1 else found
+
+
+def _picture_size(text: str | None) -> int | tuple[int, int] | None:
+    if text is None:
+        return None
+    # Height first, as in shapes; most pictures that networks take are square anyway.
+    sides = text.lower().split("x")
+    if len(sides) > 2 or not all(side.isdecimal() for side in sides):
+        raise ParameterError(f"--resize {text} is no size", hint="write --resize 224x224, or --resize 256")
+    return int(sides[0]) if len(sides) == 1 else (int(sides[0]), int(sides[1]))
+
+
+def scaling_flags(args: Namespace) -> str:
+    """The flags of `add_scaling` again, for the next command."""
+    names = ("mean", "std", "resize", "crop", "channels")
+    return "".join(f" --{n} {shlex.quote(v)}" for n in names if (v := getattr(args, n)) is not None)
 
 
 def add_effort(p: ArgumentParser) -> None:
     """`--effort`."""
     p.add_argument(
         "--effort",
-        metavar="NAME",
-        help="how much to try for a better model, judged on samples held out: none, fast, default, best",
+        metavar="EFFORT",
+        help=f"how much to try for a better model, judged on samples held out: {', '.join(EFFORTS)}",
     )
     p.add_argument(
         "--recipe",
@@ -119,43 +278,45 @@ def load_plugins(args: Namespace) -> None:
         load(args.plugin)
 
 
-def add_json(p: ArgumentParser) -> None:
-    """`--json`."""
+def add_json(p: Any) -> None:
+    """`--json`, on a parser or a group."""
     p.add_argument("--json", action="store_true", help="print the same content for machines")
 
 
-def add_timeout(p: ArgumentParser) -> None:
+def add_timeout(p: ArgumentParser, default: float | None = None) -> None:
     """`--timeout`."""
     p.add_argument(
         "--timeout",
         type=float,
+        default=default,
         metavar="S",
-        help="how long an engine may take in a child process, which runs models first so that a crash or a "
-        "hang loses nothing (default 300)",
+        help="seconds that a model may run in a child process, which it does first so that a crash or a hang "
+        f"loses nothing (default {default or 300:g})",
     )
 
 
-THREADS = (
-    "--threads",
-    "--num_threads",
-    "--intra_op",
-    "--intra_op_parallelism_threads",
-    "--num_intra_threads",
-)
-"""What TensorFlow's guides, tools and settings call the threads that share the work of a node."""
+def add_threads(p: ArgumentParser, default: str = "1", *, several: bool = False) -> None:
+    """`--threads`, and what TensorFlow's guides, tools and settings call it."""
+    flag = p.add_argument(
+        "--threads",
+        type=str if several else int,
+        default=default if several else int(default),
+        metavar="N[,N...]" if several else "N",
+        help=f"threads that share the work of a node (default {default})",
+    )
+    add_alias(p, flag, "--num_threads", "--intra_op", "--intra_op_parallelism_threads", "--num_intra_threads")
 
 
 def add_inter_op(p: ArgumentParser) -> None:
-    """`--inter_op`."""
-    p.add_argument(
-        "--inter_op",
-        "--inter_op_parallelism_threads",
-        "--num_inter_threads",
+    """`--inter-op`."""
+    flag = p.add_argument(
+        "--inter-op",
         type=int,
         default=1,
         metavar="N",
         help="nodes that may run side by side; only onnxruntime can, the others run one by one (default 1)",
     )
+    add_alias(p, flag, "--inter_op", "--inter_op_parallelism_threads", "--num_inter_threads")
 
 
 def names(text: str | None) -> list[str] | None:
@@ -255,33 +416,38 @@ def shape_flags(texts: list[str]) -> str:
     return "".join(f" --shape {shlex.quote(t)}" for t in texts)
 
 
-def add_feed(p: ArgumentParser) -> None:
-    """`--feed`, for two models."""
+def add_html(p: ArgumentParser) -> None:
+    """`--html`."""
+    p.add_argument("--html", metavar="FILE", help="also write a page with charts, to look at and to show")
+
+
+def check_html(args: Namespace) -> None:
+    """Make sure that the page can be written, before what it is about takes its time.
+
+    Raises:
+        PagesUnavailable: it cannot.
+    """
+    if args.html is not None:
+        from thinflow.api import require_pages
+
+        require_pages()
+
+
+def html_lines(args: Namespace) -> list[str]:
+    """A line on the page, if one is written."""
+    return [] if args.html is None else [f"page: {args.html}"]
+
+
+def add_cluster(p: ArgumentParser, what: str) -> None:
+    """`--cluster` and `--store`; what: is done there."""
     p.add_argument(
-        "--feed",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="real input, by name in the first model: .npy, .npz, or any file for a string input; "
-        "one .npz without NAME= holds all inputs by name",
+        "--cluster",
+        metavar="CLUSTER",
+        help=f"work on Dask: local, local:N, or tcp://HOST:PORT of a scheduler; there it will {what}",
     )
-
-
-def read_feed_flags(args: Namespace) -> dict[str, Any] | None:
-    """One feed from files; None if there are none."""
-    from thinflow.api import open_session, read_arrays, read_feeds
-
-    if not args.feed:
-        return None
-    if len(args.feed) == 1 and "=" not in args.feed[0]:
-        return read_arrays(args.feed[0])
-    paths: dict[str, str] = {}
-    for text in args.feed:
-        name, equals, path = text.partition("=")
-        if not equals:
-            raise ParameterError(f"--feed {text}: the name is missing", hint="write --feed NAME=FILE")
-        paths[name.strip()] = path
-    wanted: dict[str, Any] = {"inputs": names(args.inputs), "outputs": names(args.outputs)}
-    # The first model tells which inputs are text, for which any file will do.
-    session = open_session(args.a, **wanted, **model_options(args))
-    return read_feeds(session, paths)
+    p.add_argument(
+        "--store",
+        metavar="FOLDER",
+        help="keep results there, a folder or URL that all machines reach: a run that was stopped goes on"
+        " from them",
+    )

@@ -7,28 +7,36 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._console import print_lines, terminal_width
+from thinflow.cli._feeds import add_feed, feed_paths, whole_feed
+from thinflow.cli._making import add_calibration
 from thinflow.cli._options import (
-    THREADS,
+    add_engine,
+    add_html,
     add_inter_op,
     add_interface,
+    add_json,
     add_scaling,
+    add_threads,
     add_timeout,
+    check_html,
+    html_lines,
     interface,
     interface_flags,
     names,
+    scaling_options,
 )
 from thinflow.errors import ParameterError
-from thinflow.errors.plain_text import csv_cell, one_line
+from thinflow.errors.plain_text import csv_cell
 
 EXAMPLES = """
   thinflow benchmark model.tflite
   thinflow benchmark model_fp32.tflite model_int8.tflite --threads 1,2
-  thinflow benchmark model.pb --engines litert,onnxruntime --profile    # and what each node takes
-  thinflow benchmark pose.pb --shape image=1,184,184,3 --engines litert,reference --runs 20
+  thinflow benchmark model.pb --engine litert,onnxruntime --profile    # and what each node takes
+  thinflow benchmark pose.pb --shape image=1,184,184,3 --engine litert,reference --runs 20
   thinflow benchmark kws_int8.tflite --calibration clips/    # run with the first clip
   thinflow benchmark *.tflite --csv > figures.csv
+  thinflow benchmark model.pb model_int8.tflite --profile --html report.html    # a page to show
 """
-_WIDTH = 100
 _INTERRUPTED = 130  # what a shell reports after Ctrl-C
 
 
@@ -40,20 +48,9 @@ def add_arguments(p: ArgumentParser) -> None:
         help="a model of any kind: .pb, .tflite, .onnx, .tfpack, a SavedModel's folder; the first is what "
         "the others are compared with",
     )
-    p.add_argument(
-        *THREADS,
-        default="1",
-        metavar="1,2",
-        help="numbers of threads to try, which share the work of each node (default 1)",
-    )
+    add_threads(p, several=True)
     add_inter_op(p)
-    p.add_argument(
-        "--engines",
-        default="auto",
-        metavar="NAMES",
-        help="engines to try: litert, onnxruntime, reference; auto, the default, is the one a file belongs "
-        "to, litert for graphs",
-    )
+    add_engine(p, "auto", several=True)
     p.add_argument(
         "--runs", type=int, metavar="N", help="run each N times; default: until its median is known to 2 %%"
     )
@@ -62,7 +59,7 @@ def add_arguments(p: ArgumentParser) -> None:
         type=float,
         default=10.0,
         metavar="S",
-        help="stop after so long, all together (default 10)",
+        help="seconds to measure for, all together (default 10)",
     )
     p.add_argument(
         "--warmup", type=int, default=3, metavar="N", help="runs of each before measuring (default 3)"
@@ -74,21 +71,12 @@ def add_arguments(p: ArgumentParser) -> None:
         "--no-peak", dest="peaks", action="store_false", help="do not measure what the machine can do at most"
     )
     add_interface(p)
-    p.add_argument(
-        "--calibration",
-        metavar="FOLDER|FILE",
-        help="samples, as for quantize: models are run with the first; default: inputs are made up",
-    )
+    add_calibration(p, "models are run with the first; without them inputs are made up")
     add_scaling(p)
-    p.add_argument(
-        "--feed",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="an input from a file: .npy, .npz, .txt, a picture, or any file for a string; one for each",
-    )
+    add_feed(p)
+    add_html(p)
     form = p.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print everything for machines")
+    add_json(form)
     form.add_argument("--csv", action="store_true", help="print exact figures as comma-separated values")
     form.add_argument("--markdown", action="store_true", help="print a Markdown report with exact figures")
 
@@ -105,12 +93,13 @@ def run(args: Namespace) -> int:
             hint="take --json, or for the nodes "
             f"`thinflow benchmark_model --graph={shlex.quote(args.models[0])} --csv`",
         )
+    check_html(args)
     told = progress()
     report = thinflow.benchmark(
         args.models,
         threads=_counts(args.threads),
         inter_op_threads=args.inter_op,
-        engines=names(args.engines) or [],
+        engines=names(args.engine) or [],
         runs=args.runs,
         seconds=args.seconds,
         warmup=args.warmup,
@@ -134,6 +123,9 @@ def run(args: Namespace) -> int:
         _print_csv(report)
     else:
         _print_report(args, report, profiles)
+    # Last: a page that cannot be written must not cost what was measured.
+    if args.html is not None:
+        report.save_html(args.html, profiles, [_next(args)])
     return _INTERRUPTED if report.interrupted else 0
 
 
@@ -149,16 +141,11 @@ def _feeding(args: Namespace) -> dict[str, Any]:
     from thinflow.api import feeds_of_files, picture_scaling
 
     if not args.feed:
-        return {"calibration": args.calibration, "scaling": picture_scaling(args.mean, args.std)}
+        return {"calibration": args.calibration, "scaling": picture_scaling(**scaling_options(args))}
     if args.calibration is not None:
         raise ParameterError("--feed and --calibration go not together", hint="give one of them")
-    paths = {}
-    for text in args.feed:
-        name, equals, path = text.partition("=")
-        if not equals:
-            raise ParameterError(f"--feed {text}: the name is missing", hint="write --feed NAME=FILE")
-        paths[name.strip()] = path
-    return {"feeds": feeds_of_files(paths)}
+    whole = whole_feed(args)
+    return {"feeds": feeds_of_files(feed_paths(args)) if whole is None else whole}
 
 
 def _counts(text: str) -> list[int]:
@@ -195,36 +182,21 @@ def _print_report(args: Namespace, report: Any, profiles: list[Any]) -> None:
     for found in profiles:
         _print_profile(found)
     for line in report.caveats():
-        _print_wrapped(f"note: {line}")
+        print_lines([f"note: {line}"])
     for peak in report.peaks():
         print_lines([f"peak: {peak}"])
-    _print_wrapped(f"measured: {report.rounds} rounds in turns, {report.seconds:.1f} s, on {report.machine}")
-    print_lines([f"next: {_next(args)}"])
-
-
-def _print_wrapped(line: str) -> None:
-    """On a terminal in lines of a hundred columns, names whole; else in one line, for what reads it."""
-    import sys
-    import textwrap
-
-    if not sys.stdout.isatty():
-        print_lines([line])
-        return
-    print(
-        textwrap.fill(
-            one_line(line), _WIDTH, subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
-        )
-    )
+    print_lines([f"measured: {report.rounds} rounds in turns, {report.seconds:.1f} s, on {report.machine}"])
+    print_lines([*html_lines(args), f"next: {_next(args)}"])
 
 
 def _print_profile(found: Any) -> None:
     from thinflow.cli._console import print_table
 
-    _print_wrapped(found.title)
+    print_lines([found.title])
     if found.refusal:
         from thinflow.cli._hints import in_flags
 
-        _print_wrapped(f"      {in_flags(found.refusal, 'benchmark')}")
+        print_lines([f"      {in_flags(found.refusal, 'benchmark')}"])
         print()
         return
     for headers, cells in found.tables(terminal_width()):

@@ -7,10 +7,13 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._console import print_lines
+from thinflow.cli._making import add_c, add_onnx, add_stream, add_verify
 from thinflow.cli._options import (
     add_interface,
     add_json,
     add_layouts,
+    add_model,
+    add_output,
     add_state,
     add_strict,
     add_timeout,
@@ -21,31 +24,21 @@ from thinflow.cli._options import (
 EXAMPLES = """
   thinflow convert model.pb model.tflite
   thinflow convert model.pb model.onnx
+  thinflow convert model_int8.tflite model.c     # plain C for microcontrollers
   thinflow convert model.pb model.pbtxt
   thinflow convert pose.pb pose.tflite --shape image=1,184,184,3
 """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="any model: GraphDef, SavedModel, .meta, .onnx, .tflite, .h5, .keras, .json")
-    p.add_argument("output", help="what to write; the suffix chooses the format: .tflite, .onnx, .pb, .pbtxt")
+    add_model(p)
+    add_output(p, "what to write; the suffix chooses the format: .tflite, .onnx, .c, .pb, .pbtxt")
     add_interface(p)
     add_layouts(p)
-    p.add_argument(
-        "--no-verify", dest="verify", action="store_false", help="skip comparing the result with the source"
-    )
-    p.add_argument(
-        "--opset",
-        type=int,
-        metavar="N",
-        help="for .onnx: version of ONNX's op set, 17 to 21; default 17, or what the model needs",
-    )
-    p.add_argument(
-        "--external-data",
-        action="store_true",
-        default=None,
-        help="for .onnx: put the weights into a second file, OUTPUT.data, as is done above 2 GB anyway",
-    )
+    add_verify(p)
+    add_onnx(p)
+    add_c(p)
+    add_stream(p)
     p.add_argument(
         "--why",
         action="store_true",
@@ -61,7 +54,7 @@ def run(args: Namespace) -> int:
     import json
 
     from thinflow.api import convert_verified
-    from thinflow.cli._console import human_bytes
+    from thinflow.cli._console import human_bytes, progress
     from thinflow.cli._ledger import reason_lines
 
     report = convert_verified(
@@ -70,8 +63,14 @@ def run(args: Namespace) -> int:
         verify=args.verify,
         opset=args.opset,
         external_data=args.external_data,
+        rounding=args.rounding,
+        cpu=args.cpu,
+        sound=args.sound,
+        layout=args.layout,
+        stream=args.stream,
         timeout=args.timeout,
         strict=args.strict,
+        progress=progress(),
         **interface(args),
     )
     if args.json:
@@ -102,8 +101,11 @@ def _next(args: Namespace, report: Any) -> str:
             whole = shlex.quote(str(Path(args.output).with_suffix(report.whole_fits)))
             return f"thinflow convert {source} {whole}{flags}"
         return f"thinflow run {source}{flags}"
+    # C is run by way of its source: a device is not at hand.
+    if args.output.endswith(".c"):
+        return f"thinflow benchmark {source} --engine litert,c{interface_flags(args)}"
     # Of the source, since the same graph runs on both engines; a file of a runtime runs on its own.
     if args.output.endswith(".onnx") and not runtime_format(args.model):
-        return f"thinflow benchmark {source} --engines litert,onnxruntime"
+        return f"thinflow benchmark {source} --engine litert,onnxruntime"
     runs = args.output.endswith((".tflite", ".onnx"))
     return f"thinflow {'benchmark' if runs else 'inspect'} {model}"

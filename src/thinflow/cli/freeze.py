@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from thinflow.cli._console import print_lines
-from thinflow.cli._options import add_json, add_model_options, names
+from thinflow.cli._options import add_ends, add_json, add_model, add_model_options, add_output, names
 from thinflow.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -24,10 +24,9 @@ _SHOWN = 8
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="a SavedModel's folder, a .meta file, or a GraphDef with --checkpoint")
-    p.add_argument("-o", "--output", required=True, metavar="FILE", help="the frozen graph to write")
-    p.add_argument("--inputs", metavar="NAMES", help="comma-separated; default: those of the signature")
-    p.add_argument("--outputs", metavar="NAMES", help="comma-separated; default: those of the signature")
+    add_model(p, "variables are in a SavedModel's folder, beside a .meta file, or in --checkpoint")
+    add_output(p, "the frozen graph to write")
+    add_ends(p)
     add_model_options(p)
     p.add_argument("--only", metavar="NAMES", help="freeze only these variables; wildcards allowed")
     p.add_argument("--exclude", metavar="NAMES", help="do not freeze these variables; wildcards allowed")

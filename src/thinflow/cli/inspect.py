@@ -19,7 +19,9 @@ from thinflow.cli._inspect_text import (
     signature_lines,
 )
 from thinflow.cli._options import (
+    add_all,
     add_json,
+    add_model,
     add_model_options,
     add_shape,
     model_flags,
@@ -44,16 +46,18 @@ EXAMPLES = """
   thinflow inspect model.pb --placement litert
   thinflow inspect model.pb --json | jq .outputs
 """
+_IN_LOOP = "a loop of "
+"""How the reason begins why the work of a loop is not counted."""
 _SHOWN = 5
 _DEVICES = {"a 2016 phone": 15e9, "a Raspberry Pi 3": 5e9}
 """Floating-point operations a second, the rules of thumb of TensorFlow's mobile guide."""
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="any model: a GraphDef, a SavedModel's folder, a .meta file, a checkpoint")
+    add_model(p, "or a checkpoint")
     add_shape(p)
     add_model_options(p)
-    p.add_argument("--all", action="store_true", help="list every candidate, op and large constant")
+    add_all(p)
     p.add_argument(
         "--stats",
         action="store_true",
@@ -64,8 +68,7 @@ def add_arguments(p: ArgumentParser) -> None:
         nargs="?",
         const="auto",
         metavar="ENGINE",
-        help="also prepare the model for an engine (default auto) and tell which nodes it leaves to the "
-        "interpreter, and why",
+        help="also tell which engine runs each node, and why not the other (default auto)",
     )
     add_json(p)
 
@@ -207,11 +210,11 @@ def _verdict(summary: Summary) -> str:
         return f"{name} is a BROKEN GraphDef of {len(graph)} nodes{size}: {broken[0]}"
     has_variables = summary.has_variables
     kind = "GraphDef with variables (not frozen)" if has_variables else "frozen GraphDef"
-    flops, partly = summary.cost.total.flops, "at least " if _uncounted(summary) else ""
+    flops, partly = summary.cost.total.flops, "at least " if _is_partial(summary) else ""
     cost = f", {partly}{flop_text(flops)} a run" if flops else ""
     if graph.vocabulary:
         return _inspect_text.verdict(summary, cost)
-    constants = human_count(summary.parameters.count)
+    constants = human_count(summary.parameters.count + summary.parameters.in_functions)
     kind += f" in {graph.facts['kept in']}" if "kept in" in graph.facts else ""
     if graph.source is not None:  # of layers, which became this graph
         return f"{name} is {graph.source.title}: {len(graph)} nodes, {constants} constants{size}{cost}"
@@ -243,7 +246,9 @@ def _cost_lines(summary: Summary, args: Namespace) -> list[str]:
     parts = ", ".join(
         f"{human_bytes(size)} {name}" for name, size in summary.parameters.bytes_by_dtype.items()
     )
-    lines = [f"constants: {human_count(summary.parameters.count)} values: {parts or 'none'}"]
+    inside = summary.parameters.in_functions
+    more = f"; {human_count(inside)} more in the functions that it calls" if inside else ""
+    lines = [f"constants: {human_count(summary.parameters.count)} values: {parts or 'none'}{more}"]
     cost = summary.cost
     if cost.total.flops:
         heavy = sorted(cost.by_node.items(), key=lambda item: -item[1].flops)[:3]
@@ -253,11 +258,13 @@ def _cost_lines(summary: Summary, args: Namespace) -> list[str]:
             f"a run; most in {top}"
         )
     unknown = _uncounted(summary)
-    if cost.total.flops and not unknown:
+    if cost.total.flops and not _is_partial(summary):
         floors = ", ".join(f"{cost.total.flops / rate:.3g} s on {name}" for name, rate in _DEVICES.items())
         lines.append(f"latency floor: {floors} (its operations a second, all used)")
     if unknown:
         lines.append(f"  not counted: {unknown} nodes of unknown size; {_size_advice(summary, args)}")
+    loops = [f"'{name}', {why}" for name, why in summary.cost.unknown.items() if why.startswith(_IN_LOOP)]
+    lines += [f"  not counted: {text}" for text in loops[:_SHOWN]]
     if summary.peak is not None and summary.peak.size_bytes:
         partly = "" if summary.peak.complete else " at least (some sizes are unknown)"
         lines.append(
@@ -275,6 +282,11 @@ def flop_text(count: int) -> str:
 def _uncounted(summary: Summary) -> int:
     """How many nodes that matter have no known cost."""
     return sum(why == "its sizes are not known" for why in summary.cost.unknown.values())
+
+
+def _is_partial(summary: Summary) -> bool:
+    """Whether there is more work than was counted."""
+    return bool(_uncounted(summary)) or any(w.startswith(_IN_LOOP) for w in summary.cost.unknown.values())
 
 
 def _findings(summary: Summary) -> list[str]:
@@ -397,6 +409,7 @@ def summary_data(summary: Summary) -> dict[str, Any]:
         "postprocessing": interface.postprocessing,
         "ops": summary.ops,
         "constants": summary.parameters.count,
+        "constants_in_functions": summary.parameters.in_functions,
         "bytes_by_dtype": summary.parameters.bytes_by_dtype,
         "largest_constants": [list(item) for item in summary.parameters.largest],
         "control_edges": summary.control_edges,

@@ -6,6 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from thinflow.cli._console import print_lines
+from thinflow.cli._options import add_json, add_model
 
 EXAMPLES = """
   thinflow ops model.pb
@@ -16,12 +17,12 @@ EXAMPLES = """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="any model thinflow opens; --micro takes a .tflite file, too")
+    add_model(p)
     kind = p.add_mutually_exclusive_group()
     kind.add_argument("--micro", action="store_true", help="C++ op resolver for TFLite Micro")
     kind.add_argument("--ort", action="store_true", help="configuration of a reduced ONNX Runtime build")
     kind.add_argument("--header", action="store_true", help="header for TensorFlow's selective registration")
-    kind.add_argument("--json", action="store_true", help="pairs of op and kernel class, as JSON")
+    add_json(kind)
     p.add_argument("--release", metavar="X.Y", help="TensorFlow release whose kernel classes to name")
 
 

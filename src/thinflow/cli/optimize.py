@@ -5,15 +5,21 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from thinflow.cli._console import print_lines
+from thinflow.cli._making import add_samples, add_scheme, add_verify
 from thinflow.cli._options import (
+    add_alias,
+    add_cluster,
     add_effort,
     add_interface,
     add_json,
     add_layouts,
-    add_scaling,
+    add_model,
+    add_output,
     add_state,
     add_strict,
+    add_threads,
     interface,
+    scaling_options,
 )
 
 EXAMPLES = """
@@ -28,47 +34,26 @@ EXAMPLES = """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="any model: GraphDef, SavedModel, .meta, .onnx, .tflite, .h5, .keras, .json")
-    p.add_argument("out_dir", help="folder for the results; made if it is missing")
+    add_model(p)
+    add_output(p, "folder for the results; made if it is missing", word="out_dir")
     add_interface(p)
     add_layouts(p)
-    p.add_argument(
-        "--scheme",
-        metavar="NAME",
-        help="of the smaller model: int8 (default), int16x8, dynamic, float16, int8_weights, int4_weights;"
-        " auto, and with a budget: the best of all",
-    )
+    add_scheme(p, "; auto, and with a budget: the best of all")
     add_effort(p)
+    add_samples(p)
+    add_threads(p, "1,2", several=True)
     p.add_argument(
-        "--calibration",
-        metavar="FOLDER|FILE",
-        help="samples for the eight-bit ranges; without it inputs are made up",
+        "--seconds",
+        type=float,
+        default=4.0,
+        metavar="S",
+        help="seconds to measure for, all together (default 4)",
     )
-    p.add_argument(
-        "--test",
-        metavar="FOLDER|FILE",
-        help="samples to judge the models on (default: the calibration samples)",
-    )
-    p.add_argument(
-        "--labels",
-        metavar="FILE",
-        help="class names, one a line (default: those in the model's file, else a labels file beside it)",
-    )
-    p.add_argument(
-        "--samples", type=int, metavar="N", help="use N samples only, spread evenly over classes and files"
-    )
-    add_scaling(p)
-    p.add_argument("--threads", default="1,2", metavar="1,2", help="thread counts to measure (default 1,2)")
-    p.add_argument("--seconds", type=float, default=4.0, help="time for each measurement (default 4)")
     _add_budget(p)
-    p.add_argument(
-        "--no-verify",
-        dest="verify",
-        action="store_false",
-        help="skip running the graph around each transform",
-    )
+    add_verify(p)
     p.add_argument("--onnx", action="store_true", help="also write both models as .onnx, for ONNX Runtime")
     p.add_argument("--no-benchmark", dest="measure", action="store_false", help="skip measuring latency")
+    add_cluster(p, "look at the samples, and make what a budget chooses from")
     add_state(p)
     add_strict(p)
     add_json(p)
@@ -86,7 +71,14 @@ def _add_budget(p: ArgumentParser) -> None:
         "--max-ram": ("BYTES", "64KB: of activations, all in one arena"),
     }
     for flag, (unit, what) in bounds.items():
-        p.add_argument(flag, metavar=unit, help=f"budget, as {what}")
+        made = p.add_argument(flag, metavar=unit, help=f"budget, as {what}")
+        # On a processor these are the words for it.
+        add_alias(p, made, *{"--max-size": ("--flash",), "--max-ram": ("--ram",)}.get(flag, ()))
+    p.add_argument(
+        "--target",
+        metavar="CPU",
+        help="judge size and memory as flash and RAM of the model's C on it: --target cortex-m4 --ram 64KB",
+    )
 
 
 def run(args: Namespace) -> int:
@@ -113,17 +105,20 @@ def run(args: Namespace) -> int:
         test=args.test,
         labels=args.labels,
         samples=args.samples,
-        scaling=picture_scaling(args.mean, args.std),
+        scaling=picture_scaling(**scaling_options(args)),
         threads=threads,
         seconds=args.seconds,
         max_drop=args.max_drop,
         max_size=args.max_size,
         max_latency=args.max_latency,
         max_ram=args.max_ram,
+        target=args.target,
         verify=args.verify,
         measure=args.measure,
         onnx=args.onnx,
         strict=args.strict,
+        cluster=args.cluster,
+        store=args.store,
         progress=progress(),
         **interface(args),
     )

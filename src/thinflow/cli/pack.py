@@ -7,6 +7,7 @@ import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 
+from thinflow.cli._options import add_key_file, add_model, add_output
 from thinflow.errors import ParameterError
 
 EXAMPLES = """
@@ -17,15 +18,10 @@ EXAMPLES = """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="any model thinflow opens; .tflite and .onnx files are packed as they are")
-    p.add_argument("output", help="the package to write, for example model.tfpack")
+    add_model(p, ".tflite and .onnx files are packed as they are")
+    add_output(p, "the package to write, for example model.tfpack")
     p.add_argument("--encrypt", action="store_true", help="encrypt with AES-256-GCM")
-    p.add_argument(
-        "--key-file",
-        metavar="FILE",
-        help="file with the key: 32 bytes, 64 hexadecimal digits, or a passphrase; default: the variables "
-        "THINFLOW_KEY_FILE or THINFLOW_KEY, or typed",
-    )
+    add_key_file(p)
     p.add_argument("--keep-names", action="store_true", help="keep the names of the inner nodes")
 
 

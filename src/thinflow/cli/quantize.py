@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import glob
 import shlex
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from typing import Any
 
+from thinflow.cli._making import add_onnx, add_samples, add_scheme
 from thinflow.cli._options import (
+    add_cluster,
     add_effort,
+    add_html,
     add_interface,
     add_json,
     add_layouts,
-    add_scaling,
+    add_model,
+    add_output,
     add_strict,
+    html_lines,
     interface,
     interface_flags,
+    scaling_options,
 )
 
 EXAMPLES = """
@@ -26,6 +32,7 @@ EXAMPLES = """
   thinflow quantize model.pb model_int8.onnx --calibration samples/ # for ONNX Runtime
   thinflow quantize model.pb best.tflite --calibration samples/ --effort best --test test/
   thinflow quantize model.pb best.tflite --calibration samples/ --save-recipe best.toml
+  thinflow quantize model.pb out.tflite --calibration samples/ --cluster local:4   # ranges, on four processes
   thinflow quantize model.pb out.tflite --calibration samples/ --sensitivity --keep-float 'logits*'
 """
 
@@ -43,38 +50,25 @@ SHOWN = 8
 
 def add_arguments(p: ArgumentParser) -> None:
     p.description = f"{p.description}\n\n{SCHEMES}"
-    p.add_argument("model", help="any model: GraphDef, SavedModel, .meta, .onnx, .tflite, .h5, .keras, .json")
-    p.add_argument("output", help="the .tflite or .onnx file to write")
-    p.add_argument("--scheme", metavar="NAME", help="see above; default int8")
-    p.add_argument(
-        "--calibration", metavar="FOLDER|FILE", help="samples for the ranges; without it inputs are made up"
-    )
-    p.add_argument(
-        "--test", metavar="FOLDER|FILE", help="samples to judge on (default: the calibration samples)"
-    )
-    p.add_argument(
-        "--labels",
-        metavar="FILE",
-        help="class names, one a line (default: those in the model's file, else a labels file beside it)",
-    )
-    p.add_argument(
-        "--samples", type=int, metavar="N", help="use N samples only, spread evenly over classes and files"
-    )
-    add_scaling(p)
+    add_model(p)
+    add_output(p, "the .tflite, .onnx, .c or .pb file to write")
+    add_scheme(p)
+    add_samples(p)
     _add_choices(p)
     _add_onnx(p)
+    add_cluster(p, "look at the samples")
     add_interface(p)
     add_layouts(p)
     add_strict(p)
+    add_html(p)
     add_json(p)
 
 
 def _add_choices(p: ArgumentParser) -> None:
     add_effort(p)
     p.add_argument("--save-recipe", metavar="FILE", help="write down how it was made, for --recipe")
-    p.add_argument(
-        "--tune", dest="effort", action="store_const", const="best", help="the same as --effort best"
-    )
+    # What `--effort best` was called before there were others.
+    p.add_argument("--tune", dest="effort", action="store_const", const="best", help=SUPPRESS)
     p.add_argument(
         "--sensitivity", action="store_true", help="list the layers by what rounding each alone costs"
     )
@@ -87,7 +81,7 @@ def _add_choices(p: ArgumentParser) -> None:
     )
     p.add_argument(
         "--observer",
-        metavar="NAME[(OPTION=N)]",
+        metavar="OBSERVER[(OPTION=N)]",
         help="who proposes ranges: minmax (default), percentile(percent=99.99), mse, kl, moving, sigma",
     )
     p.add_argument(
@@ -111,21 +105,15 @@ def _add_choices(p: ArgumentParser) -> None:
 
 
 def _add_onnx(p: ArgumentParser) -> None:
-    p.add_argument("--opset", type=int, metavar="N", help=".onnx: version of the op set, 17 (default) to 21")
+    add_onnx(p)
     p.add_argument(
-        "--external-data",
-        action="store_true",
-        default=None,
-        help=".onnx: weights in a second file (default: only if they do not fit into one)",
-    )
-    p.add_argument(
-        "--activations", metavar="TYPE", help=".onnx: codes of activations, uint8 (default) or int8"
+        "--activations", metavar="TYPE", help="for .onnx: codes of activations, uint8 (default) or int8"
     )
     p.add_argument(
         "--reduce-range",
         action="store_true",
         default=None,
-        help=".onnx: weights of 7 bits, for x86 processors without VNNI, where 8 bits overflow",
+        help="for .onnx: weights of 7 bits, for x86 processors without VNNI, where 8 bits overflow",
     )
 
 
@@ -159,8 +147,11 @@ def run(args: Namespace) -> int:
         save_recipe=args.save_recipe,
         sensitivity=args.sensitivity,
         samples=args.samples,
-        scaling=picture_scaling(args.mean, args.std),
+        scaling=picture_scaling(**scaling_options(args)),
         strict=args.strict,
+        cluster=args.cluster,
+        store=args.store,
+        html=args.html,
         progress=progress(),
         **for_onnx,
         **interface(args),
@@ -179,6 +170,9 @@ def _lines(args: Namespace, report: dict[str, Any]) -> list[str]:
 
     smaller = report["float_bytes"] / max(report["size_bytes"], 1)
     sizes = f"{human_bytes(report['size_bytes'])}, {smaller:.1f}x smaller than float"
+    if args.output.endswith(".c"):
+        # Text, which says nothing about what it will take on a device.
+        sizes = f"{human_bytes(report['size_bytes'])} of C"
     lines = [report["verdict"]] if report["partial"] else []
     lines.append(f"wrote {report['path']}: {sizes}; {report['quality']}")
     lines += [f"  {line}" for line in (*report["origin"], f"samples: {report['samples']}")]
@@ -192,12 +186,14 @@ def _lines(args: Namespace, report: dict[str, Any]) -> list[str]:
     lines += [f"  float: {code} {node}: {why}" for code, node, why in report["float_operators"][:SHOWN]]
     lines += [f"  warning: {warning}" for warning in report["warnings"]]
     lines += _sensitivity_lines(report["sensitivity"])
-    return [*lines, f"next: {_next(args, report)}"]
+    return [*lines, *html_lines(args), f"next: {_next(args, report)}"]
 
 
 def _next(args: Namespace, report: dict[str, Any]) -> str:
     if report["partial"]:
         return f"thinflow run {shlex.quote(args.model)}{interface_flags(args)}"
+    if args.output.endswith(".c"):
+        return f"thinflow benchmark {shlex.quote(args.model)} --engine litert,c{interface_flags(args)}"
     return f"thinflow benchmark {shlex.quote(report['path'])}"
 
 

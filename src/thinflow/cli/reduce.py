@@ -7,38 +7,46 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._console import print_lines
-from thinflow.cli._options import add_interface, add_json, interface
+from thinflow.cli._feeds import add_feed, read_feed_flags
+from thinflow.cli._making import add_transforms
+from thinflow.cli._options import (
+    add_engine,
+    add_interface,
+    add_json,
+    add_model,
+    add_output,
+    add_seed,
+    add_timeout,
+    add_tolerance,
+    interface,
+)
 from thinflow.errors import ParameterError
 
 EXAMPLES = """
   thinflow reduce model.pb small.pb --transforms 'fold_constants fold_batch_norms'
-  thinflow reduce model.pb small.pb --engine litert --feeds inputs.npz
+  thinflow reduce model.pb small.pb --engine litert --feed inputs.npz
   thinflow reduce model.pb small.pb --command './my_test {}'
-  thinflow reduce small.pb --check --engine litert --feeds small.npz      # does it fail?
+  thinflow reduce small.pb --check --engine litert --feed small.npz      # does it fail?
 """
 _SHOWN_NODES = 30
 """A graph of more is in its file only."""
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="a GraphDef, SavedModel or whatever else opens")
-    p.add_argument("output", nargs="?", help="where to write the result: a .pb file; its feeds go beside it")
-    p.add_argument(
-        "-t", "--transforms", metavar="TRANSFORMS", help="transforms that fail, or change what is computed"
-    )
-    p.add_argument("--engine", help="an engine that fails, or disagrees with the reference")
+    add_model(p)
+    add_output(p, "where to write the result: a .pb file; its feeds go beside it", needed=False)
+    add_transforms(p)
+    add_engine(p, None)
     p.add_argument(
         "--command",
         help="a program that ends with a code other than 0; {} is the .pb file, {feeds} an .npz of inputs",
     )
-    p.add_argument("--feeds", metavar="FILE.npz", help="the inputs by name (default: made up)")
-    p.add_argument(
-        "--tolerance", type=float, help="largest relative difference that is no failure (default: it depends)"
-    )
-    p.add_argument("--timeout", type=float, default=60.0, metavar="S", help="for one trial (default 60)")
+    add_feed(p)
+    add_tolerance(p)
+    add_timeout(p, 60.0)
     p.add_argument("--trials", type=int, default=1000, metavar="N", help="at most so many (default 1000)")
     p.add_argument("--check", action="store_true", help="do not reduce, only tell whether it fails")
-    p.add_argument("--seed", type=int, default=0, help="for made-up inputs")
+    add_seed(p)
     add_interface(p)
     add_json(p)
 
@@ -62,17 +70,15 @@ def run(args: Namespace) -> int:
 
 def _options(args: Namespace) -> dict[str, Any]:
     """What both looking for a failure and reducing it need to know."""
-    from thinflow.api import read_arrays
-
     ends = interface(args)
     return {
-        "transforms": args.transforms,
+        "transforms": " ".join(args.transforms) if args.transforms else None,
         "engine": args.engine,
         "command": args.command,
         "tolerance": args.tolerance,
         "timeout": args.timeout,
         "seed": args.seed,
-        "feeds": None if args.feeds is None else read_arrays(args.feeds),
+        "feeds": read_feed_flags(args, args.model),
         **{key: ends[key] for key in ("inputs", "outputs", "shapes")},
     }
 

@@ -8,45 +8,43 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._console import print_lines
+from thinflow.cli._feeds import add_feed, feed_paths, whole_feed
 from thinflow.cli._inspect_text import placement_lines
 from thinflow.cli._options import (
-    THREADS,
+    add_alias,
+    add_engine,
     add_inter_op,
     add_interface,
     add_json,
+    add_model,
+    add_output,
+    add_seed,
     add_state,
+    add_threads,
     interface,
     interface_flags,
     model_flags,
     names,
     shapes,
 )
-from thinflow.errors import GraphError, ParameterError
+from thinflow.errors import GraphError
 
 EXAMPLES = """
   thinflow run model.pb --feed input=x.npy
   thinflow run speech.pb --feed wav_data=yes.wav
   thinflow run model.pb                              # made-up input, to see that it runs
-  thinflow run model.pb --feed input=x.npy --save out.npz --engine reference
+  thinflow run model.pb --feed input=x.npy -o out.npz --engine reference
   thinflow run model.tflite
   thinflow run model.pb --placement                  # which engine runs each node, and why not the other
 """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="a GraphDef, .tflite or .onnx file")
-    p.add_argument(
-        "--feed",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help=".npy, .npz, a picture, or any file for a string input",
-    )
+    add_model(p)
+    add_feed(p)
     add_interface(p)
-    p.add_argument("--engine", default="auto", help="auto, litert, onnxruntime or reference (default auto)")
-    p.add_argument(
-        *THREADS, type=int, default=1, metavar="N", help="threads that share the work of a node (default 1)"
-    )
+    add_engine(p, "auto")
+    add_threads(p)
     add_inter_op(p)
     p.add_argument(
         "--measure", action="store_true", help="with --engine auto: try every engine and keep the fastest"
@@ -63,10 +61,13 @@ def add_arguments(p: ArgumentParser) -> None:
         help="turns after which a loop is taken to be endless (default 1000000; an engine does not count)",
     )
     p.add_argument(
-        "--placement", action="store_true", help="list which engine runs each node, and why not the other"
+        "--placement",
+        action="store_true",
+        help="also tell which engine runs each node, and why not the other",
     )
-    p.add_argument("--seed", type=int, default=0, help="for made-up inputs")
-    p.add_argument("--save", metavar="FILE.npz", help="write all outputs, keyed by name")
+    add_seed(p)
+    saved = add_output(p, "all outputs by name, as .npz", word="")
+    add_alias(p, saved, "--save")
     add_state(p)
     add_json(p)
 
@@ -74,16 +75,20 @@ def add_arguments(p: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     from thinflow.api import read_feeds, run_synthetic, synthetic_feed, write_arrays
 
-    paths = dict(_pair(text) for text in args.feed)
+    feed = whole_feed(args)
+    paths = feed_paths(args) if feed is None else {}
     session = _opened(args)
-    feed = read_feeds(session, paths) if paths else synthetic_feed(session, args.seed, _sizes(args, session))
+    if feed is None:
+        feed = (
+            read_feeds(session, paths) if paths else synthetic_feed(session, args.seed, _sizes(args, session))
+        )
     fetches = names(args.outputs) or list(session.outputs)
     # Made-up input may not fit; that is told as such, not as an error of the model.
-    results = session.run(fetches, feed) if paths else run_synthetic(session, fetches, feed)
+    results = session.run(fetches, feed) if args.feed else run_synthetic(session, fetches, feed)
     outputs = dict(zip(fetches, results, strict=True))
-    if args.save:
+    if args.output:
         # In the archive a name is a path: slashes would make folders.
-        write_arrays(args.save, {name.replace("/", "__"): a for name, a in outputs.items()})
+        write_arrays(args.output, {name.replace("/", "__"): a for name, a in outputs.items()})
     if args.json:
         _print_data(args, session, outputs)
     else:
@@ -146,7 +151,7 @@ def _print_outputs(args: Namespace, session: Any, outputs: dict[str, Any]) -> No
         print_lines([f"{name}  {array.dtype}{list(array.shape)}  {_preview(array)}"])
     if args.placement:
         print_lines(placement_lines(session.placement, session.reasons))
-    if note := picture_note(session, dict(_pair(text) for text in args.feed)):
+    if note := picture_note(session, {} if whole_feed(args) else feed_paths(args)):
         print_lines([note])
     print(f"next: {_next_command(args, session)}")
 
@@ -160,13 +165,6 @@ def _next_command(args: Namespace, session: Any) -> str:
     if is_sound(session.graph):  # `optimize` takes no other
         return f"thinflow optimize {model} out{interface_flags(args)}"
     return f"thinflow inspect {model}{model_flags(args)} --all"
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, path = text.partition("=")
-    if not equals:
-        raise ParameterError(f"--feed {text}: the name is missing", hint="write --feed NAME=FILE")
-    return name.strip(), path
 
 
 def _preview(array: Any) -> str:
@@ -183,7 +181,7 @@ def _as_data(array: Any) -> dict[str, Any]:
     return {
         "dtype": str(array.dtype),
         "shape": list(array.shape),
-        # Enough to look at; `--save` writes all.
+        # Enough to look at; `--output` writes all.
         "values": [_plain(v) for v in array.ravel()[:1000].tolist()],
         "complete": array.size <= 1000,
     }

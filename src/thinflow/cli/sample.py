@@ -6,6 +6,7 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from thinflow.cli._options import add_json, add_list, add_output, add_seed
 from thinflow.errors import ParameterError
 
 EXAMPLES = """
@@ -16,18 +17,20 @@ EXAMPLES = """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("name", nargs="?", help="which model; without one, list them")
-    p.add_argument("output", nargs="?", metavar="OUT.pb", help="where to write it; .pbtxt means text")
-    p.add_argument("--list", action="store_true", help="list the models")
-    p.add_argument("--seed", type=_count, default=0, help="of the random weights and images (default 0)")
+    p.add_argument("name", nargs="?", metavar="SAMPLE", help="which model; without one, list them")
+    add_output(p, "where to write it; .pbtxt means text", needed=False)
+    add_list(p)
+    add_seed(p, type=_count)
     p.add_argument(
         "--calibration", metavar="FILE.npz", help="also write images to calibrate with, by input name"
     )
-    p.add_argument("--count", type=_count, help="how many of them (default: all there are, else 8)")
+    p.add_argument(
+        "--count", type=_count, metavar="N", help="how many of them (default: all there are, else 8)"
+    )
     p.add_argument(
         "--test", metavar="FILE.npz", help="also write held-out images and their `labels` (trained models)"
     )
-    p.add_argument("--json", action="store_true", help="print JSON")
+    add_json(p)
 
 
 def run(args: Namespace) -> int:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from thinflow.cli._console import print_lines
+from thinflow.cli._console import print_lines, terminal_width
 from thinflow.cli._ledger import ledger_data, ledger_lines
-from thinflow.cli._options import add_interface, add_json, add_plugin, interface, load_plugins
+from thinflow.cli._making import add_calibration, add_transforms, add_verify
+from thinflow.cli._options import (
+    add_alias,
+    add_interface,
+    add_json,
+    add_model,
+    add_output,
+    add_plugin,
+    add_seed,
+    interface,
+    load_plugins,
+)
 
 EXAMPLES = """
   thinflow transform model.pb small.pb -t 'fold_constants fold_batch_norms'
@@ -21,48 +33,29 @@ EXAMPLES = """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="any model: GraphDef, SavedModel, .meta, .onnx, .tflite, .h5, .keras, .json")
-    p.add_argument("output", nargs="?", help="where to write the result: .pb, .pbtxt or .tflite")
+    add_model(p)
+    add_output(p, "where to write the result: .pb, .pbtxt or .tflite", needed=False)
     what = p.add_mutually_exclusive_group(required=True)
-    what.add_argument(
-        "-t",
-        "--transforms",
-        action="append",
-        metavar="TRANSFORMS",
-        help="a transform string; may be repeated",
-    )
+    add_transforms(what)
     what.add_argument(
         "--pipeline",
         action="append",
         dest="transforms",
-        metavar="NAME",
+        metavar="PIPELINE",
         help="a named order of transforms: float, eight_bit, smallest, for_runtime(runtime=litert)",
     )
     add_interface(p)
-    p.add_argument(
-        "--calibration",
-        metavar="FOLDER|FILE",
-        help="samples to measure on: batch statistics for freeze_batch_norms (default: made up),"
-        " ranges for freeze_requantization_ranges",
-    )
-    p.add_argument(
-        "--no-verify",
-        dest="verify",
-        action="store_false",
-        help="skip running the graph before and after each step",
-    )
-    p.add_argument(
-        "--dry-run", "--dry_run", action="store_true", help="write nothing, only tell what would happen"
-    )
-    p.add_argument(
-        "--seed", type=int, default=0, help="for the made-up inputs of the verification (default 0)"
-    )
-    p.add_argument(
+    add_calibration(p, "of freeze_batch_norms (else made up) and freeze_requantization_ranges")
+    add_verify(p)
+    dry = p.add_argument("--dry-run", action="store_true", help="write nothing, only tell what would happen")
+    add_alias(p, dry, "--dry_run")
+    add_seed(p)
+    going = p.add_argument(
         "--keep-going",
-        "--keep_going",
         action="store_true",
         help="undo a transform that fails and go on with the next, as with ignore_errors=true everywhere",
     )
+    add_alias(p, going, "--keep_going")
     p.add_argument("--report", metavar="FILE.json", help="also write what each transform did to this file")
     add_plugin(p)
     add_json(p)
@@ -105,12 +98,24 @@ def _print_ledger(args: Namespace, result: Any) -> None:
     if args.json:
         print(json.dumps(ledger_data(result), indent=2))
         return
-    print_lines(ledger_lines(result, verified=args.verify))
-    print(
-        "nothing was written (--dry-run)"
-        if args.dry_run
-        else f"next: thinflow inspect {shlex.quote(args.output)}"
+    print_lines(ledger_lines(result, verified=args.verify, width=terminal_width()))
+    print("nothing was written (--dry-run)" if args.dry_run else f"next: {_next(args, result)}")
+
+
+def _next(args: Namespace, result: Any) -> str:
+    """What was proposed, on what was written; else a look at it."""
+    written = shlex.quote(args.output)
+    stem, suffix = os.path.splitext(args.output)
+    # Files of other runtimes are written with their norms folded.
+    if not result.proposed or suffix not in {".pb", ".pbtxt"}:
+        return f"thinflow inspect {written}"
+    ends = (f" --{key} {shlex.quote(','.join(v.name for v in getattr(result.graph, key)))}" for key in _ENDS)
+    return (
+        f"thinflow transform {written} {shlex.quote(f'{stem}_2{suffix}')} -t {result.proposed}{''.join(ends)}"
     )
+
+
+_ENDS = ("inputs", "outputs")
 
 
 def _tell_statistics(args: Namespace, result: Any, norms: Any) -> None:

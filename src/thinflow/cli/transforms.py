@@ -17,7 +17,7 @@ WIDTH = 100
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("name", nargs="?", help="explain this one (default: list all)")
+    p.add_argument("name", nargs="?", metavar="TRANSFORM", help="explain this one (default: list all)")
     add_plugin(p)
     add_json(p)
 

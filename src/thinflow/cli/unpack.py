@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from argparse import ArgumentParser, Namespace
 
+from thinflow.cli._options import add_key_file, add_output
+
 EXAMPLES = """
   thinflow unpack model.tfpack model.pb
   thinflow unpack model.tfpack model.pb --key-file secret.key
@@ -13,8 +15,8 @@ EXAMPLES = """
 
 def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("package", help="a .tfpack file")
-    p.add_argument("output", help="the model to write")
-    p.add_argument("--key-file", metavar="FILE", help="file with the key; default: as for thinflow pack")
+    add_output(p, "the model to write")
+    add_key_file(p)
 
 
 def run(args: Namespace) -> int:

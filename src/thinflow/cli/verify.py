@@ -6,15 +6,18 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from thinflow.cli._console import progress
+from thinflow.cli._feeds import add_feed, read_feed_flags
 from thinflow.cli._options import (
-    add_feed,
+    add_engine,
     add_interface,
     add_json,
+    add_seed,
     add_state,
+    add_tolerance,
     model_flags,
     model_options,
     names,
-    read_feed_flags,
     shape_flags,
     shapes,
 )
@@ -34,16 +37,10 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("a", help="the model to trust: a GraphDef, .tflite or .onnx file")
     p.add_argument("b", help="the model to check")
     add_interface(p)
-    add_feed(p)
-    p.add_argument(
-        "--engine", default="reference", help="runs graphs: reference (default), litert or onnxruntime"
-    )
-    p.add_argument(
-        "--tolerance",
-        type=float,
-        help="largest difference relative to the largest value (default 1e-4, more for half and bfloat16)",
-    )
-    p.add_argument("--seed", default="0", metavar="N[,N...]", help="for made-up inputs; several are possible")
+    add_feed(p, "by name in the first model")
+    add_engine(p, "reference")
+    add_tolerance(p)
+    add_seed(p, several=True)
     p.add_argument("--runs", type=int, default=2, metavar="N", help="made-up inputs per seed (default 2)")
     add_state(p)
     add_json(p)
@@ -57,7 +54,7 @@ def run(args: Namespace) -> int:
     found = thinflow.verify(
         args.a,
         args.b,
-        read_feed_flags(args),
+        read_feed_flags(args, args.a),
         inputs=names(args.inputs),
         outputs=names(args.outputs),
         shapes=shapes(args.shape) or None,
@@ -65,6 +62,7 @@ def run(args: Namespace) -> int:
         tolerance=args.tolerance,
         runs=args.runs,
         seed=_seeds(args.seed),
+        progress=progress(),
         **model_options(args),
     )
     if args.json:

@@ -1,4 +1,4 @@
-"""`thinflow view`: a picture of a graph."""
+"""`thinflow view`: a page to explore a model in, or a picture of it."""
 
 from __future__ import annotations
 
@@ -6,45 +6,166 @@ import shlex
 from argparse import ArgumentParser, Namespace
 
 from thinflow.cli._console import print_lines
-from thinflow.cli._options import add_json
+from thinflow.cli._options import add_alias, add_json, add_model, add_output
 
 EXAMPLES = """
-  thinflow view model.pb -o model.svg
-  thinflow view model.pb -o model.html --depth 1
+  thinflow view model.pb
+  thinflow view model.tflite -o model.html
+  thinflow view before.pb after.pb -o both.html
+  thinflow view model.pb int8.tflite --error -o noise.html
+  thinflow view model.tflite --profile --placement
+  thinflow view model.pb --transforms "fold_constants fold_batch_norms"
+  thinflow view export_dir --model-explorer -o graph.json
+  thinflow view model.pb -o model.svg --depth 1
   thinflow view export_dir -o model.dot --constants
 """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="a model of any kind")
-    p.add_argument(
-        "-o", "--output", metavar="FILE", help="what to write: .svg, .html, .png or .dot (default MODEL.html)"
+    add_model(p)
+    p.add_argument("others", nargs="*", metavar="MODEL_B", help="a second one to compare with")
+    add_output(
+        p,
+        "an .html file, a page to explore (default MODEL.html), or a picture: .svg, .png or .dot",
+        word="",
+        needed=False,
     )
-    p.add_argument("--constants", action="store_true", help="draw constants as boxes of their own")
+    p.add_argument("--tabs", action="store_true", help="page: the models as tabs, without a comparison")
+    p.add_argument("--lifted", action="store_true", help="page: TensorFlow's ops, on which transforms work")
+    p.add_argument(
+        "--no-weights", dest="weights", action="store_false", help="page: do not look into constants"
+    )
+    for flag, what in (
+        ("--profile", "page: time of each node, by the engine's profiler (default engine: the usual one)"),
+        ("--placement", "page: which nodes the engine runs, and why not the others (default: auto)"),
+    ):
+        p.add_argument(flag, nargs="?", const="auto", metavar="ENGINE", help=what)
+    p.add_argument(
+        "--error",
+        nargs="?",
+        const=True,
+        metavar="MODEL",
+        help="page: noise of each tensor against another model (default: MODEL_B)",
+    )
+    p.add_argument("--ranges", metavar="FOLDER|FILE", help="page: ranges of activations over these samples")
+    p.add_argument(
+        "--transforms",
+        "-t",
+        metavar="TRANSFORMS",
+        help="a transform string; page: the model before and after, with what each left",
+    )
+    p.add_argument(
+        "--calibration",
+        metavar="FOLDER|FILE",
+        help="real samples; the first are fed, and without them inputs are made up",
+    )
+    p.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        metavar="N",
+        help="threads that share the work of a node; page: of --profile (default 1)",
+    )
+    p.add_argument(
+        "--model-explorer",
+        action="store_true",
+        help="JSON for Google's Model Explorer, in place of a page (default MODEL.json)",
+    )
+    p.add_argument("--tags", metavar="TAGS", help="of a SavedModel, the graph with these tags (serve)")
+    p.add_argument("--constants", action="store_true", help="picture: draw constants as boxes of their own")
     p.add_argument(
         "--depth",
         type=int,
         metavar="N",
-        help="draw scopes below N levels as one box each (default: all levels up to 1000 boxes)",
+        help="picture: draw scopes below N levels as one box each (default: all levels up to 1000 boxes)",
     )
-    p.add_argument("--no-functions", dest="functions", action="store_false", help="draw the main graph only")
-    p.add_argument("--tags", metavar="TAGS", help="of a SavedModel, the graph with these tags (serve)")
     p.add_argument(
-        "--engine",
-        choices=("graphviz", "thinflow"),
-        help="who places the boxes (default: Graphviz for .svg and .png where it is installed)",
+        "--no-functions", dest="functions", action="store_false", help="picture: draw the main graph only"
     )
+    placed = p.add_argument(
+        "--layout",
+        dest="engine",
+        choices=("graphviz", "thinflow"),
+        help="picture: who places the boxes (default: Graphviz for .svg and .png where it is installed)",
+    )
+    add_alias(p, placed, "--engine")
     add_json(p)
 
 
 def run(args: Namespace) -> int:
+    from thinflow.api.viewing import default_output
+
+    if args.model_explorer:
+        return _model_explorer(args)
+    output = args.output or default_output(args.model)
+    if output.lower().endswith((".html", ".htm")):
+        return _page(args, output)
+    return _picture(args, output)
+
+
+def _page(args: Namespace, output: str) -> int:
+    import thinflow
+    from thinflow.cli._console import human_bytes, progress
+
+    other = args.others[0] if args.others and not args.tabs else None
+    tabs = args.others if args.tabs else args.others[1:]
+    made = thinflow.view(
+        args.model,
+        other,
+        output,
+        tabs=tabs,
+        lifted=args.lifted,
+        weights=args.weights,
+        profile=args.profile,
+        placement=args.placement,
+        error=args.error,
+        ranges=args.ranges,
+        transforms=args.transforms,
+        calibration=args.calibration,
+        threads=args.threads,
+        tags=args.tags,
+        progress=progress(),
+    )
+    if args.json:
+        import json
+
+        told = {"path": made.path, "size_bytes": made.size_bytes, "nodes": made.nodes, "notes": made.notes}
+        print(json.dumps(told, indent=2))
+        return 0
+    nodes = " and ".join(str(count) for count in made.nodes)
+    print(f"wrote {made.path}: {nodes} nodes, {human_bytes(made.size_bytes)}; open it in a browser")
+    print_lines([f"  {note}" for note in made.notes])
+    print(f"next: thinflow inspect {shlex.quote(args.model)}")
+    return 0
+
+
+def _model_explorer(args: Namespace) -> int:
+    from thinflow.api.viewing import default_output, write_model_explorer
+    from thinflow.errors import ParameterError
+
+    if args.others:
+        raise ParameterError("--model-explorer writes one model", hint="write a file for each")
+    output = args.output or f"{default_output(args.model).removesuffix('.html')}.json"
+    if not output.lower().endswith(".json"):
+        raise ParameterError(f"{output}: Model Explorer reads JSON", hint="end the name in .json")
+    written = write_model_explorer(args.model, output, tags=args.tags)
+    if args.json:
+        import json
+
+        print(json.dumps({"files": written}, indent=2))
+        return 0
+    print(f"wrote {written[0]}: a graph for Model Explorer; open it with model-explorer")
+    print_lines([f"  {path}: node data" for path in written[1:]])
+    print(f"next: thinflow view {shlex.quote(args.model)}")
+    return 0
+
+
+def _picture(args: Namespace, output: str) -> int:
     import json
-    from pathlib import Path
 
     from thinflow.api.pictures.draw import draw
     from thinflow.cli._console import human_bytes
 
-    output = args.output or f"{Path(args.model).resolve().name.split('.')[0]}.html"
     drawn = draw(
         args.model,
         output,
@@ -58,7 +179,6 @@ def run(args: Namespace) -> int:
         print(json.dumps(vars(drawn), indent=2))
         return 0
     print(f"wrote {drawn.path}: {drawn.boxes} boxes, {drawn.arrows} arrows, {human_bytes(drawn.size_bytes)}")
-    for note in drawn.notes:
-        print_lines([f"  {note}"])
+    print_lines([f"  {note}" for note in drawn.notes])
     print(f"next: thinflow inspect {shlex.quote(args.model)}")
     return 0

@@ -109,11 +109,17 @@ class StepReport:
 @brief_repr
 @dataclass
 class Result:
-    """The transformed graph and its ledger."""
+    """The transformed graph and its ledger.
+
+    Attributes:
+        note: a sentence on all of it.
+        proposed: transforms that would go on where these stopped; "" if nothing is known to.
+    """
 
     graph: Graph
     steps: list[StepReport]
     note: str = ""
+    proposed: str = ""
 
     @property
     def changes(self) -> int:

@@ -7,26 +7,43 @@ from collections.abc import Sequence
 from typing import Any
 
 from thinflow.cli._console import print_lines
+from thinflow.cli._oldflags import OldFlags
 
 USAGE_EXIT = 255  # the original's -1, as a shell sees it
-HELP = """usage: thinflow compare_graphs A B [options]
-
-  --all              every difference, not just the first
-  --functions        compare the function library, too
-  --versions         compare the versions of the GraphDefs, too
-  --internal_attrs   compare attributes that start with _, too
-  --ignore_defaults  an absent attribute equals its default
-  --rtol=X --atol=X  floats are equal if |a - b| <= atol + rtol |b|
-  --numeric          run both graphs and compare their outputs, too
-  --inputs=A,B --outputs=C,D   for --numeric; default: the best guess
-
-Exit 0: equal, 1: different, 255: a problem.
-examples:
+_FILES = (("A", "the graph to look at"), ("B", "what it should equal"))
+FLAGS = OldFlags(
+    "compare_graphs",
+    {
+        "all": (False, "every difference, not just the first"),
+        "functions": (False, "compare the function library, too"),
+        "versions": (False, "compare the versions of the GraphDefs, too"),
+        "internal_attrs": (False, "compare attributes that start with _, too"),
+        "ignore_defaults": (False, "an absent attribute equals its default"),
+        "numeric": (False, "run both graphs and compare their outputs, too"),
+        "rtol": ("", "floats are equal if |a - b| <= atol + rtol |b|"),
+        "atol": ("", "see --rtol"),
+        "inputs": ("", "names, comma-separated, for --numeric; default: the best guess"),
+        "outputs": ("", "names, comma-separated, for --numeric; default: the best guess"),
+    },
+    arguments=_FILES,
+    examples="""
   thinflow compare_graphs before.pb after.pb
   thinflow compare_graphs before.pb after.pb --all --functions --rtol=1e-5
-  thinflow compare_graphs before.pb after.pb --numeric --inputs=x --outputs=y"""
-_SWITCHES = ("all", "functions", "versions", "internal_attrs", "ignore_defaults", "numeric")
-_VALUES = ("rtol", "atol", "inputs", "outputs")
+  thinflow compare_graphs before.pb after.pb --numeric --inputs=x --outputs=y
+""",
+)
+_SWITCHES = tuple(name for name, (default, _) in FLAGS.flags.items() if isinstance(default, bool))
+_VALUES = tuple(name for name in FLAGS.flags if name not in _SWITCHES)
+HELP = "\n".join(
+    [
+        "usage: thinflow compare_graphs A B [options]",
+        "",
+        *(f"  --{n + ('' if n in _SWITCHES else '=X'):17}{text}" for n, (_, text) in FLAGS.flags.items()),
+        "",
+        "Exit 0: equal, 1: different, 255: a problem.",
+        f"examples:{FLAGS.examples.rstrip()}",
+    ]
+)
 
 
 def compare_graphs(argv: Sequence[str]) -> int:

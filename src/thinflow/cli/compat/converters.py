@@ -117,9 +117,12 @@ _SELECT = "SELECT_TF_OPS"
 _REFUSED = ("custom_opdefs", "experimental_select_user_tf_ops", "arrays_extra_info_file", "model_flags_file")
 
 
-def convert(tool: str, argv: Sequence[str], examples: str) -> int:
+TFLITE_CONVERT = OldFlags("tflite_convert", FLAGS, ALIASES, python=True, examples=EXAMPLES["tflite_convert"])
+TOCO = OldFlags("toco", FLAGS, ALIASES, python=True, examples=EXAMPLES["toco"])
+
+
+def convert(parser: OldFlags, argv: Sequence[str]) -> int:
     """Convert as one of the two names of the tool asks."""
-    parser = OldFlags(tool, FLAGS, ALIASES, python=True, examples=examples)
     flags = parser.parse(argv)
     if flags is None:
         return 0 if is_help(argv) else USAGE_EXIT
@@ -282,8 +285,8 @@ def _weights(flags: Mapping[str, Setting]) -> str:
 
 
 def tflite_convert(argv: Sequence[str]) -> int:
-    return convert("tflite_convert", argv, EXAMPLES["tflite_convert"])
+    return convert(TFLITE_CONVERT, argv)
 
 
 def toco(argv: Sequence[str]) -> int:
-    return convert("toco", argv, EXAMPLES["toco"])
+    return convert(TOCO, argv)

@@ -16,6 +16,10 @@ from thinflow.errors.plain_text import file_names, one_line
 if TYPE_CHECKING:
     from thinflow.formats.metagraph import MetaGraph
 
+_Adds = Callable[[ArgumentParser], None]
+_Runs = Callable[[Namespace], int]
+_Command = tuple[_Adds, _Runs]
+
 USAGE_EXIT = 2
 EXAMPLES = """
   thinflow saved_model_cli show --dir=export --all
@@ -48,11 +52,7 @@ _WITH_A_VALUE = (
 
 
 def saved_model_cli(argv: Sequence[str]) -> int:
-    commands = {
-        "show": (_show_arguments, _show),
-        "run": (_run_arguments, _run),
-        "scan": (_scan_arguments, _scan),
-    }
+    commands = _commands()
     place = _place_of_command(argv, (*commands, *_ELSEWHERE))
     name = "" if place is None else argv[place]
     if name in _ELSEWHERE:
@@ -107,12 +107,21 @@ def _folder(argv: Sequence[str]) -> str:
     return ""
 
 
-def _run_command(
-    name: str,
-    argv: Sequence[str],
-    add_arguments: Callable[[ArgumentParser], None],
-    run: Callable[[Namespace], int],
-) -> int:
+def _commands() -> dict[str, _Command]:
+    """What adds the flags of each command, and what runs it."""
+    return {
+        "show": (_show_arguments, _show),
+        "run": (_run_arguments, _run),
+        "scan": (_scan_arguments, _scan),
+    }
+
+
+def subparsers() -> dict[str, ArgumentParser]:
+    """The parser of each command."""
+    return {name: _parser(name, *parts) for name, parts in _commands().items()}
+
+
+def _parser(name: str, add_arguments: _Adds, run: _Runs) -> ArgumentParser:
     from thinflow.cli._parser import Parser
 
     own = "\n".join(line for line in EXAMPLES.splitlines() if f" {name} " in line)
@@ -121,6 +130,11 @@ def _run_command(
     parser.allow_abbrev = True
     parser.add_argument("--dir", required=True, help="the SavedModel's folder")
     add_arguments(parser)
+    return parser
+
+
+def _run_command(name: str, argv: Sequence[str], add_arguments: _Adds, run: _Runs) -> int:
+    parser = _parser(name, add_arguments, run)
     spelt = [_two_dashes(word) for word in argv]
     args, unknown = parser.parse_known_args(spelt)
     if unknown:

@@ -1,0 +1,117 @@
+"""Options that several commands share which make models: samples, schemes, transforms, checks."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from thinflow.cli._options import add_scaling
+from thinflow.cli._values import C_LAYOUTS, CPUS, ROUNDINGS, SCHEMES, SOUNDS
+
+
+def add_verify(p: ArgumentParser) -> None:
+    """`--no-verify`."""
+    p.add_argument(
+        "--no-verify",
+        dest="verify",
+        action="store_false",
+        help="skip running the model before and after, and comparing",
+    )
+
+
+def add_samples(p: ArgumentParser) -> None:
+    """`--calibration`, `--test`, `--labels`, `--samples`, and `add_scaling`."""
+    add_calibration(p)
+    p.add_argument(
+        "--test",
+        metavar="FOLDER|FILE",
+        help="samples to judge models on (default: the calibration samples)",
+    )
+    add_labels(p)
+    p.add_argument(
+        "--samples", type=int, metavar="N", help="use N samples only, spread evenly over classes and files"
+    )
+    add_scaling(p)
+
+
+def add_calibration(p: ArgumentParser, what: str = "without them inputs are made up") -> None:
+    """`--calibration`."""
+    p.add_argument("--calibration", metavar="FOLDER|FILE", help=f"real samples; {what}")
+
+
+def add_labels(p: ArgumentParser) -> None:
+    """`--labels`."""
+    p.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="class names, one a line (default: those in the model's file, else a labels file beside it)",
+    )
+
+
+def add_scheme(p: ArgumentParser, more: str = "") -> None:
+    """`--scheme`."""
+    p.add_argument(
+        "--scheme",
+        metavar="SCHEME",
+        help=f"how to make it smaller: {', '.join(SCHEMES)}{more} (default {SCHEMES[0]})",
+    )
+
+
+def add_onnx(p: ArgumentParser) -> None:
+    """`--opset`, `--external-data`."""
+    p.add_argument(
+        "--opset",
+        type=int,
+        metavar="N",
+        help="for .onnx: version of ONNX's op set, 17 to 21 (default 17, or what the model needs)",
+    )
+    p.add_argument(
+        "--external-data",
+        action="store_true",
+        default=None,
+        help="for .onnx: put the weights into a second file, OUTPUT.data, as is done above 2 GB anyway",
+    )
+
+
+def add_c(p: ArgumentParser) -> None:
+    """`--rounding`, `--cpu`, `--sound`, `--layout`."""
+    p.add_argument(
+        "--rounding",
+        metavar="ROUNDING",
+        help=f"for .c: whose answers to give, bit by bit: {', '.join(ROUNDINGS)} (default {ROUNDINGS[0]})",
+    )
+    p.add_argument(
+        "--cpu",
+        metavar="CPU",
+        help=f"the processor that kernels of C are chosen for; {', '.join(CPUS)} (default {CPUS[0]})",
+    )
+    p.add_argument(
+        "--sound",
+        metavar="KIND",
+        help=f"for .c: samples of sound as {' or '.join(SOUNDS)}, where the model makes a spectrogram of them"
+        f" (default {SOUNDS[0]})",
+    )
+    p.add_argument(
+        "--layout",
+        metavar="C_LAYOUT",
+        help=f"for .c: how its files are arranged: {', '.join(C_LAYOUTS)} (default {C_LAYOUTS[0]})",
+    )
+
+
+def add_stream(p: ArgumentParser) -> None:
+    """`--stream`."""
+    p.add_argument(
+        "--stream",
+        action="store_true",
+        help="for .c: a network over time hears only what is new in a run, and keeps what it computed before",
+    )
+
+
+def add_transforms(p: Any) -> None:
+    """`--transforms`, on a parser or a group."""
+    p.add_argument(
+        *("-t", "--transforms"),
+        action="append",
+        metavar="TRANSFORMS",
+        help="a transform string; may be repeated",
+    )

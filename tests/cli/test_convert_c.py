@@ -1,0 +1,54 @@
+"""`thinflow convert` and `quantize` to plain C."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.lower.c.c_networks import mixed
+from thinflow.cli import main
+from thinflow.engines._c_library import compiler
+
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
+
+
+@needs_compiler
+@pytest.mark.parametrize("rounding", ["litert", "xnnpack"])
+def test_convert(rounding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = tmp_path / "net.tflite", tmp_path / "net.c"
+    source.write_bytes(mixed("int8"))
+    assert main(["convert", str(source), str(target), "--rounding", rounding]) == 0
+    told = capsys.readouterr().out
+    assert "compiled and run beside LiteRT on 3 made-up inputs: every number is equal" in told
+    assert f"{rounding} rounding" in told
+    assert (tmp_path / "net_weights.c").exists()
+
+
+@needs_compiler
+def test_kernels_of_another_processor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What this machine cannot run is proven by the portable kernels, and says so."""
+    source, target = tmp_path / "net.tflite", tmp_path / "net.c"
+    source.write_bytes(mixed("int8"))
+    assert main(["convert", str(source), str(target), "--cpu", "cortex-m4"]) == 0
+    told = capsys.readouterr().out
+    assert "not run on cortex-m4, but its layers in portable C: compiled and run beside LiteRT" in told
+    assert "smlad" in target.read_text()
+
+
+def test_a_rounding_goes_with_c_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "net.tflite"
+    source.write_bytes(mixed("int8"))
+    assert main(["convert", str(source), str(tmp_path / "net.onnx"), "--rounding", "litert"]) == 1
+    assert "a rounding goes with .c files only" in capsys.readouterr().err
+    assert main(["convert", str(source), str(tmp_path / "net.onnx"), "--cpu", "generic"]) == 1
+    assert "a processor goes with .c files only" in capsys.readouterr().err
+
+
+@needs_compiler
+def test_benchmark_and_verify_take_the_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "net.tflite"
+    source.write_bytes(mixed("float"))
+    assert main(["run", str(source), "--engine", "c"]) == 0
+    assert main(["benchmark", str(source), "--engine", "litert,c", "--runs", "2"]) == 0
+    assert any(line.split()[1:2] == ["c"] for line in capsys.readouterr().out.splitlines())
