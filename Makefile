@@ -7,8 +7,12 @@ BIN    := $(VENV)/bin
 PIP    := -m pip --disable-pip-version-check install --quiet
 DEMO   := build/demo
 
-.PHONY: help demo test mutants lint format bench oracle eras oracle-venv oracle-torch oracle-peers clean
+.PHONY: help demo test pages docs mutants lint format bench oracle eras oracle-venv oracle-torch oracle-peers clean
 .DELETE_ON_ERROR:
+
+# Images of containers set it. Hundreds of tests start a process, and each would compile all modules anew, which is
+# half of the time that all of them take.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo     optimize the bundled digits model and show what it gained"
@@ -16,6 +20,8 @@ help:
 	@echo "make mutants  change the sources one thing at a time, and see whether a test notices"
 	@echo "make lint     ruff and mypy"
 	@echo "make format   rewrite the sources the way lint wants them"
+	@echo "make pages    bundle the scripts of the pages again, after a change (needs Node.js)"
+	@echo "make docs     the documentation as a static folder, build/site, with its links checked"
 	@echo "make bench    measure speed, size and memory"
 	@echo "make oracle   run the tests that compare with a real TensorFlow (large download)"
 	@echo "make oracle-torch  add PyTorch to what those tests compare with (large, too)"
@@ -34,12 +40,16 @@ $(VENV)/.core: pyproject.toml $(VENV)/.made
 	@touch $@
 
 $(VENV)/.test: pyproject.toml $(VENV)/.made
-	$(BIN)/python $(PIP) --editable ".[test,image,onnx,pack]"
+	$(BIN)/python $(PIP) --editable ".[test,image,onnx,pack,cluster]"
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.mutants: pyproject.toml $(VENV)/.made
-	$(BIN)/python $(PIP) --editable ".[mutants,image,onnx,pack]"
+	$(BIN)/python $(PIP) --editable ".[mutants,image,onnx,pack,cluster]"
 	@touch $@ $(VENV)/.core $(VENV)/.test
+
+$(VENV)/.docs: pyproject.toml $(VENV)/.made
+	$(BIN)/python $(PIP) --editable ".[docs]"
+	@touch $@ $(VENV)/.core
 
 $(VENV)/.bench: pyproject.toml $(VENV)/.made
 	$(BIN)/python $(PIP) --editable ".[bench,image]"
@@ -51,6 +61,10 @@ $(ORACLE)/.made: pyproject.toml
 	$(ORACLE)/bin/python $(PIP) --editable ".[test,image,oracle]"
 	@touch $@
 
+# Installing bundles them, too; where Node.js is missing, pages are not to be had and all else is.
+pages:
+	$(PYTHON) scripts/build_pages.py --check
+
 demo: $(VENV)/.core
 	@mkdir -p $(DEMO)
 	$(BIN)/thinflow sample digits $(DEMO)/digits.pb --calibration $(DEMO)/calibration.npz --test $(DEMO)/test.npz
@@ -59,7 +73,13 @@ demo: $(VENV)/.core
 # ARGS goes to pytest: make test ARGS="tests/ir -x". A worker for each core, a file to one of them; make test WORKERS=0 keeps to one process.
 WORKERS ?= auto
 test: $(VENV)/.test
+	@$(PYTHON) scripts/build_pages.py
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
+
+# A warning, such as of a link that leads nowhere, is an error.
+docs: $(VENV)/.docs
+	@$(PYTHON) scripts/build_pages.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # The tests of what changed since BASE, or of FILES, are tested; for the night, as each file takes minutes.
 BASE  ?= origin/main
@@ -71,6 +91,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy --no-error-summary
+	$(PYTHON) scripts/build_pages.py --check
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
@@ -107,4 +128,5 @@ eras: $(ORACLE)/.made
 
 clean:
 	rm -rf $(VENV) $(ORACLE) $(PEERS) .venv-peers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf pages/node_modules src/thinflow/pages/static
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

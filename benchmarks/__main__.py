@@ -2,8 +2,10 @@
 
 Some have tables of their own and take minutes: `python -m benchmarks ptq` compares eight-bit models with
 those of other tools, `ptq_doctor` tells what is said of spoilt samples, `ptq_rungs` what each rung of a climb
-brings, `ptq_ladder` what a budget chooses, `ptq_few_bits` what weights of four bits keep, and `int8_kernels`
-times LiteRT's integer kernels beside its float ones.
+brings, `ptq_ladder` what a budget chooses, `ptq_few_bits` what weights of four bits keep, `ptq_prune` what
+goes with channels that hardly tell anything, `ptq_stored_codes` what codes of weights cost in ONNX Runtime,
+`c` what networks take in C on microcontrollers that QEMU plays, `c_here` on this machine, `fit_costs` counts
+what `thinflow fit` estimates by, and `int8_kernels` times LiteRT's integer kernels beside its float ones.
 """
 
 from __future__ import annotations
@@ -30,11 +32,16 @@ RESULTS = Path(__file__).parent / "RESULTS.md"
 BUSY = 0.5
 """Load per core from which on the results are not to be trusted."""
 APART = {
+    "c": "benchmarks.c.table",
+    "c_here": "benchmarks.c.here",
+    "fit_costs": "benchmarks.c.calibrate",
     "ptq": "benchmarks.ptq.compare",
     "ptq_doctor": "benchmarks.ptq.doctor",
     "ptq_few_bits": "benchmarks.ptq.few_bits",
     "ptq_ladder": "benchmarks.ptq.ladder",
+    "ptq_prune": "benchmarks.ptq.near_dead",
     "ptq_rungs": "benchmarks.ptq.rungs",
+    "ptq_stored_codes": "benchmarks.ptq.stored_codes",
     "int8_kernels": "benchmarks.int8_kernels",
 }
 """Benchmarks with a command of their own, by name."""

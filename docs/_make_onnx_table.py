@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
+from thinflow.analysis.foreign import NEWEST_OPSET  # noqa: E402
 from thinflow.ir.vocabulary import ONNX  # noqa: E402
-from thinflow.lift.onnx.values import NEWEST_OPSET  # noqa: E402
 from thinflow.lift.rules import rules  # noqa: E402
 
 PAGE = Path(__file__).with_name("onnx-operators.md")

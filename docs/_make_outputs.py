@@ -119,6 +119,7 @@ class Workspace:
             **{name: value for name, value in os.environ.items() if name not in _MAKES_OWN},
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT / "src"),
+            "CLONE": str(ROOT),  # prepared commands take trained networks from benchmarks/
             "COLUMNS": "100",
             "NO_COLOR": "1",
         }

@@ -18,7 +18,7 @@ from typing import Any
 
 import thinflow
 from thinflow.bench.latency import benchmark
-from thinflow.ir.graph import Graph, Value
+from thinflow.ir.graph import Graph
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.judging import compare_models
 from thinflow.optimize.litert import FloatModel, float_model, quantized_model
@@ -34,17 +34,6 @@ TABLE = re.compile(r"(<!-- schemes -->\n).*?(<!-- end -->)", re.DOTALL)
 HEAD = (
     "| scheme | size | 1 thread | right answers | same answer as float | noise |\n|---|---|---|---|---|---|"
 )
-
-
-def half(samples: Samples, part: int) -> Samples:
-    """Every other sample, from number `part` on."""
-
-    def walk() -> Iterator[dict[Value, Any]]:
-        return (feed for number, feed in enumerate(samples) if number % 2 == part)
-
-    labels = None if samples.labels is None else samples.labels[part::2]
-    count = None if samples.count is None else (samples.count + 1 - part) // 2
-    return Samples(walk, count, samples.synthetic, labels, samples.note)
 
 
 def contents(model: FloatModel, samples: Samples) -> dict[str, bytes]:
@@ -74,8 +63,8 @@ def rows(graph: Graph) -> Iterator[str]:
     optimised = float_graph(graph, samples=samples, verify=False).graph
     moved = rebind(samples, graph, optimised)
     model = float_model(optimised, moved)
-    made = contents(model, half(moved, 0))
-    qualities = compare_models(model, made, graph, half(moved, 1))
+    made = contents(model, moved.taken(lambda number: number % 2 == 0))
+    qualities = compare_models(model, made, graph, moved.taken(lambda number: number % 2 == 1))
     with tempfile.TemporaryDirectory() as folder:
         measured = times(made, next(iter(model.feeds(moved))), Path(folder))
     for row, quality in qualities.items():

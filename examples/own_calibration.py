@@ -35,7 +35,7 @@ def main(folder: Path) -> None:
     )
     print(report.verdict)
     for decision in report.int8.quantized.decisions:
-        if decision.observer == "minmax":  # seen in the samples; weights and constants need none
+        if decision.observer in ("minmax", "mse"):  # seen in the samples; weights and constants need none
             low, high = decision.range
             print(f"{decision.tensor}: {low:.4g} to {high:.4g} in steps of {float(decision.scale[0]):.4g}")
 

@@ -98,6 +98,8 @@ def _tflite(path: Path) -> Run:
     runner.allocate_tensors()
 
     def run(sample: Array) -> Array:
+        # TensorFlow's converter leaves the state of an LSTM in the model; every sample begins anew.
+        runner.reset_all_variables()
         runner.set_tensor(fed["index"], coded(sample, fed))
         runner.invoke()
         return decoded(runner.get_tensor(given["index"]), given)

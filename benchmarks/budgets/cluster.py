@@ -1,0 +1,219 @@
+"""Evaluation and calibration on workers: what a shard costs, what two workers gain, and what they need."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.bench import ROOT, Bench
+from benchmarks.lines import Line, NotThereYet, figure, judged
+from thinflow import convert, evaluate, quantize, zoo
+from thinflow.ir.types import FLOAT, INT64
+from thinflow.ops._example import example_bytes
+from thinflow.quantize.recipe import Recipe
+from thinflow.wire.tfrecord import framed
+
+TITLE = "Workers of a cluster"
+IN_QUICK = False
+SAMPLES, CLIPS, RATE = 100_000, 10_000, 16_000
+SHARD, SMALL = 1024, 64
+MANY = 100
+"""Workers that are predicted."""
+STORE_MB = 100.0
+"""Megabytes a second that a store gives all workers together, for the prediction: a gigabit network."""
+
+
+def measure(bench: Bench) -> Iterator[Line]:
+    try:
+        import distributed  # noqa: F401
+    except ImportError as error:
+        raise NotThereYet("pip install 'thinflow[cluster]'") from error
+    yield from _evaluations(bench)
+    yield from _calibrations(bench)
+
+
+# ------------------------------------------------------------------------------------------------ evaluation
+
+
+def _evaluations(bench: Bench) -> Iterator[Line]:
+    count = SAMPLES // 10 if bench.quick else SAMPLES
+    data = bench.folder / "digits.tfrecord"
+    write_digits(data, count)
+    model = bench.folder / "digits.tflite"
+    convert(bench.model("digits"), model)
+    alone, here = timed(lambda: evaluate([model], data))
+    seconds: dict[tuple[int, int], float] = {}
+    for workers in (1, 2):
+        with cluster_of(workers) as client:
+            # Models are opened, and modules imported, before anything is timed.
+            evaluate([model], data, cluster=client, shard_samples=count)
+            for size in (SHARD, SMALL):
+                found, seconds[workers, size] = timed(
+                    lambda: evaluate([model], data, cluster=client, shard_samples=size)  # noqa: B023
+                )
+                same = found.rows() == alone.rows()
+                yield judged(f"{workers} workers, shards of {size}: the same figures", "yes", f"{same}", same)
+    shards = {size: -(-count // size) for size in (SHARD, SMALL)}
+    each = (seconds[1, SMALL] - seconds[1, SHARD]) / (shards[SMALL] - shards[SHARD])
+    yield figure(f"{count:,} samples in one process, without a cluster", f"{here:.1f} s")
+    yield figure("the same on one worker, on two", f"{seconds[1, SHARD]:.1f} s, {seconds[2, SHARD]:.1f} s")
+    gain = seconds[1, SHARD] / seconds[2, SHARD]
+    yield figure("efficiency of two workers", f"{gain / 2:.0%}")
+    yield figure("overhead of a shard", f"{1000 * each:.1f} ms")
+    sample = (seconds[1, SHARD] - shards[SHARD] * each) / count
+    size = data.stat().st_size / count
+    for network in (1, 50):
+        told, efficiency = predicted(MANY, sample * network, each, size)
+        name = "this network" if network == 1 else f"one {network} times as heavy"
+        yield figure(f"{MANY} workers, predicted for {name}", f"{efficiency:.0%} efficient, bound by {told}")
+
+
+def predicted(workers: int, sample: float, shard: float, size: float) -> tuple[str, float]:
+    """What bounds so many workers, and their efficiency.
+
+    Args:
+        sample: seconds of work on one sample.
+        shard: seconds that a shard costs besides, in the scheduler and the client, one after the other.
+        size: bytes of a sample, which the store has to give.
+    """
+    each = {
+        "the workers": (sample + shard / SHARD) / workers,
+        "the scheduler": shard / SHARD,
+        "the store": size / (STORE_MB * 1e6),
+    }
+    bound = max(each, key=lambda name: each[name])
+    return bound, (sample + shard / SHARD) / workers / each[bound]
+
+
+def write_digits(path: Path, count: int) -> None:
+    """A TFRecord of the digits' test set, over and over."""
+    data = zoo.test_set("digits")
+    pairs = zip(data["image"], data["labels"], strict=True)
+    records = [
+        b"".join(
+            bytes(part)
+            for part in framed(
+                [
+                    example_bytes(
+                        [(b"image", FLOAT, image.reshape(-1).tolist()), (b"label", INT64, [int(label)])]
+                    )
+                ]
+            )
+        )
+        for image, label in pairs
+    ]
+    with path.open("wb") as file:
+        for number in range(count):
+            file.write(records[number % len(records)])
+
+
+# ----------------------------------------------------------------------------------------------- calibration
+
+
+def _calibrations(bench: Bench) -> Iterator[Line]:
+    count = CLIPS // 10 if bench.quick else CLIPS
+    shared = Path(os.environ.get("THINFLOW_SHARED") or ROOT.parent / "shared")
+    model = shared / "models" / "kws_DS_CNN_S.pb"
+    if not model.exists():
+        yield figure("calibration on clips", "skipped: no keyword network beside the clone")
+        return
+    clips = bench.folder / "clips"
+    write_clips(clips, count)
+    recipe = Recipe(observer="mse")
+
+    def job(client: Any) -> Any:
+        return quantize(model, clips, recipe=recipe, effort="none", cluster=client)
+
+    contents, seconds, peaks = [], [], []
+    for workers in (1, 2):
+        with cluster_of(workers) as client, memory() as peak:
+            made, took = timed(lambda: job(client))
+        contents.append(made.content)
+        seconds.append(took)
+        peaks.append(peak())
+    gain = seconds[0] / seconds[1]
+    told = f"{gain:.2f}x ({seconds[0]:.0f} s, {seconds[1]:.0f} s)"
+    yield judged(f"int8 calibration on {count:,} clips: two workers beside one", "≥ 1.7x", told, gain >= 1.7)
+    yield judged(
+        "memory of all processes together", "≤ 1.3 GB", f"{max(peaks) / 1e9:.2f} GB", max(peaks) <= 1.3e9
+    )
+    alike = contents[0] == contents[1]
+    yield judged("the same file from one worker and two", "yes", f"{alike}", alike)
+
+
+def write_clips(folder: Path, count: int, seed: int = 0) -> None:
+    """A folder of so many one-second WAV files: noise that swells and ebbs."""
+    import wave
+
+    folder.mkdir()
+    rng = np.random.default_rng(seed)
+    swell = np.sin(np.linspace(0, np.pi, RATE))
+    for number in range(count):
+        sound = rng.standard_normal(RATE) * swell * rng.uniform(100, 8000)
+        with wave.open(str(folder / f"{number:05}.wav"), "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(RATE)
+            file.writeframes(np.clip(sound, -32768, 32767).astype("<i2").tobytes())
+
+
+# ---------------------------------------------------------------------------------------------- the machinery
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """What some work gives, and its seconds."""
+    start = time.perf_counter()
+    found = work()
+    return found, time.perf_counter() - start
+
+
+@contextmanager
+def cluster_of(workers: int) -> Iterator[Any]:
+    """A client of a local cluster."""
+    import distributed
+
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=None, local_directory=folder
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def memory() -> Iterator[Callable[[], int]]:
+    """A function that tells the most memory that this process and all below it had together."""
+    import psutil
+
+    most, is_over = 0, threading.Event()
+
+    def look() -> None:
+        nonlocal most
+        own = psutil.Process()
+        while not is_over.wait(0.25):
+            total = 0
+            for one in (own, *own.children(recursive=True)):
+                try:
+                    # Shared pages count once, in parts.
+                    total += one.memory_full_info().pss
+                except (psutil.Error, AttributeError):
+                    continue
+            most = max(most, total)
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield lambda: most
+    finally:
+        is_over.set()
+        watcher.join()
