@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,21 @@ def test_commands_say_who_runs_it(refused: str, capsys: pytest.CaptureFixture[st
     assert "reference" in told
     assert "LiteRT refuses the model" in told
     assert main(["benchmark", refused, "--runs", "2", "--engine", "litert"]) == 1
+
+
+def test_the_benchmark_of_it_beside_threads(refused: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A process with threads, such as a notebook's, cannot fork."""
+    done = threading.Event()
+    beside = threading.Thread(target=done.wait)
+    beside.start()
+    try:
+        assert main(["benchmark", refused, "--runs", "2", "--warmup", "1"]) == 0
+    finally:
+        done.set()
+        beside.join()
+    told = capsys.readouterr().out
+    assert "reference" in told
+    assert "LiteRT refuses the model" in told
 
 
 def test_what_nobody_runs_is_refused_as_before(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from thinflow.survey import workers
 from thinflow.survey.workers import Failure, TaskLimits, Workers
 
 LIMITS = TaskLimits(seconds=1.0, memory_bytes=1 << 29)
@@ -49,6 +51,36 @@ def test_each_task_has_its_answer() -> None:
     tasks = [(double, (number,)) for number in range(20)]
     with Workers(2, LIMITS) as workers:
         assert dict(workers.results(tasks)) == {number: 2 * number for number in range(20)}
+
+
+def write_late(path: str, seconds: float) -> None:
+    time.sleep(seconds)
+    Path(path).write_text("still there")
+
+
+def sleep_first() -> None:
+    time.sleep(3.0)
+
+
+def test_a_task_that_outlives_its_worker_is_killed_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker's own watch is taken away; a fork that is left over would hold the pipe that is read."""
+    late = tmp_path / "late"
+    with Workers(1, LIMITS) as crew:
+        with monkeypatch.context() as patched:
+            patched.setattr(workers, "_GRACE_SECONDS", -0.7)
+            found = dict(crew.results([(write_late, (str(late), 30.0))]))
+        assert found == {0: Failure("time", "not done in 1 s")}
+        assert dict(crew.results([(double, (2,))])) == {0: 4}
+    # A fork that nobody killed would have been waited for until it wrote.
+    assert not late.exists()
+
+
+def test_getting_ready_is_not_the_first_tasks_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_GRACE_SECONDS", 1.0)
+    with Workers(1, LIMITS, prepare=sleep_first) as crew:
+        assert dict(crew.results([(double, (2,))])) == {0: 4}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a forked child")

@@ -254,6 +254,9 @@ def try_first(subject: Subject, engine: str, threads: int, timeout_seconds: floa
             f"the engine '{engine}' failed while running {subject.name}: {found.error}",
             hint="engine='reference' runs the graph without it",
         )
+    if found.error:
+        # The other process lived to tell: what is refused is refused here, too, with all that the error says.
+        work()
 
 
 def _row(case: Case, work: Workload | None, bystanders: Bystanders) -> Row:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -130,41 +131,44 @@ class _Worker:
 
     def do(self, task: Task, limits: TaskLimits) -> Any:
         """The result of a task, or its failure."""
-        process = self._started()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        # A process is started for it, perhaps; what that takes is not the task's.
-        watch = threading.Timer(limits.seconds + _GRACE_SECONDS, process.kill)
-        watch.start()
+        watch = _Watch(limits.seconds + _GRACE_SECONDS)
         try:
-            _send(process.stdin, pickle.dumps((task, limits)))
-            answer = _received(process.stdout)
+            # A process is started for it, perhaps; what that takes is not the task's.
+            process = self._started()
+            with watch.over(process):
+                _send(process.stdin, pickle.dumps((task, limits)))
+                answer = _received(process.stdout)
         except (OSError, EOFError):
             self.stop()
-            was_slow = not watch.is_alive()
-            return _slow(limits) if was_slow else Failure("crash", "the process that looked at it ended")
-        finally:
-            watch.cancel()
+            return (
+                _slow(limits) if watch.has_killed else Failure("crash", "the process that looked at it ended")
+            )
         return pickle.loads(answer)  # written by this very program
 
     def _started(self) -> subprocess.Popen[bytes]:
+        """The process, ready for a task.
+
+        Raises:
+            OSError, EOFError: it ended before it was.
+        """
         if self._process is not None and self._process.poll() is not None:
             self.stop()
         if self._process is None:
             # The child has to import this very package, wherever it was imported from.
             source = str(Path(__file__).resolve().parents[2])
             path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
-            self._process = subprocess.Popen(
+            self._process = process = subprocess.Popen(
                 [sys.executable, "-c", "from thinflow.survey.workers import serve; serve()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": path},
-                # Ctrl-C is for the one who asked: who ends it all in order.
+                # Ctrl-C is for the one who asked: who ends it all in order. And what it forks ends with it.
                 start_new_session=True,
             )
-            assert self._process.stdin is not None
-            _send(self._process.stdin, pickle.dumps(self._prepare))
+            _send(process.stdin, pickle.dumps(self._prepare))
+            _received(process.stdout)  # nothing but the word that it is ready
+            return process
         return self._process
 
     def stop(self) -> None:
@@ -172,16 +176,48 @@ class _Worker:
         process, self._process = self._process, None
         if process is None:
             return
-        with suppress(OSError):
-            if hasattr(os, "killpg"):
-                os.killpg(process.pid, 9)
-            else:
-                process.kill()
+        _kill(process)
         process.wait()
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
+
+
+class _Watch:
+    """Kills a process, and all that it has forked, after some time.
+
+    Attributes:
+        has_killed: whether it did.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.has_killed = False
+
+    @contextmanager
+    def over(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
+        """Watch it in a `with`."""
+
+        def kill() -> None:
+            self.has_killed = True
+            _kill(process)
+
+        timer = threading.Timer(self._seconds, kill)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process, and what it has forked, which would hold its pipes open and be waited for for ever."""
+    with suppress(OSError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
 
 
 def _send(stream: Any, content: bytes) -> None:
@@ -216,6 +252,7 @@ def serve() -> None:
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Do tasks until nobody asks any more."""
     pickle.loads(_received(requests))()
+    _send(answers, b"")
     while True:
         try:
             task, limits = pickle.loads(_received(requests))
