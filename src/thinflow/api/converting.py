@@ -137,6 +137,7 @@ def convert_verified(
     rounding: str | None = None,
     cpu: str | None = None,
     sound: str | None = None,
+    sample_rate: int | None = None,
     layout: str | None = None,
     stream: bool = False,
     progress: Progress | None = None,
@@ -162,6 +163,8 @@ def convert_verified(
         cpu: for .c, the processor that kernels are chosen for; default "generic".
         sound: for .c, how samples come in where the model makes a spectrogram of them: "float" (default), in
             -1..1, or "int16", as from a microphone.
+        sample_rate: for .c, samples a second, where the model takes that beside the samples: its filters are
+            made for it; default 16000.
         layout: for .c, how its files are arranged: "files" (default), "one-file", "c++17", "arduino",
             "zephyr", "esp-idf", "cmsis-pack"; the last four are a folder.
         stream: for .c, whether a network over time hears only what is new in a run, and keeps what it
@@ -197,6 +200,7 @@ def convert_verified(
     names = {"inputs": inputs, "outputs": outputs, "state": state_for(state, target)} | options
     of_c = {"a rounding": rounding, "a processor": cpu, "a kind of sound": sound, "a layout": layout}
     of_c["a stream"] = "stream" if stream else None
+    of_c["a sample rate"] = None if sample_rate is None else str(sample_rate)
     given = [what for what, choice in of_c.items() if choice is not None]
     if given and not target.endswith(".c"):
         what = f"{given[0]} goes"
@@ -206,7 +210,7 @@ def convert_verified(
         return Conversion(target, copied, "a copy of the file, byte for byte")
     if target.endswith(".c"):
         chosen = Options(rounding or "litert", cpu or "generic", sound or "float", layout or "files", stream)
-        return _converted_to_c(source, target, shapes, names, chosen, verify)
+        return _converted_to_c(source, target, shapes, names, chosen, sample_rate, verify)
     if not _is_run(target):
         graph = load(source, shapes=shapes, **names)
         if verify:
@@ -236,6 +240,7 @@ def _converted_to_c(
     shapes: Shapes | None,
     names: dict[str, Any],
     options: Options,
+    sample_rate: int | None,
     verify: bool,
 ) -> Conversion:
     """The conversion of a model to C: of a .tflite file operator by operator, unless another part is named.
@@ -248,23 +253,25 @@ def _converted_to_c(
     from thinflow.optimize.c_conversion import convert_to_c
     from thinflow.optimize.conversion import Conversion
     from thinflow.optimize.float_graph import float_graph
-    from thinflow.optimize.sound_input import loaded_for_device
+    from thinflow.optimize.sound_input import loaded_for_device, rate_notes
 
     graph = source if isinstance(source, Graph) else open_model(source)
     kinds = ("inputs", "outputs", "signature")
     if graph.vocabulary == "tflite" and not shapes and not any(names.get(kind) for kind in kinds):
         try:
-            found = convert_to_c(program_of(graph), path, options, verify=verify)
-            return Conversion(path, found.size_bytes, found.proof, found.notes)
+            program = program_of(graph, sample_rate)
+            notes = rate_notes(graph, program, sample_rate)
+            found = convert_to_c(program, path, options, verify=verify)
+            return Conversion(path, found.size_bytes, found.proof, [*found.notes, *notes])
         except UnsupportedOp:
             # With its integers said as floats it would be another model, and not exact.
             if any(t.quantization is not None for t in program_of(graph).subgraphs[0].outputs):
                 raise
-    graph, settings, told = loaded_for_device(source, shapes, names)
+    graph, settings, told = loaded_for_device(source, shapes, names, sample_rate)
     require_outputs(graph)
     # What only training needs goes first, as on the way to every runtime.
     ready = float_graph(graph, verify=False, runtime="litert").graph
-    found = convert_to_c(program_of(ready), path, options, verify=verify)
+    found = convert_to_c(program_of(ready, sample_rate), path, options, verify=verify)
     notes = [*found.notes, *told, *source_notes(graph), *settings]
     return Conversion(path, found.size_bytes, found.proof, notes)
 

@@ -23,6 +23,9 @@ def fit(
     chip: str | None = None,
     compile: bool = True,
     remedies: bool = True,
+    sound: str | None = None,
+    stream: bool = False,
+    sample_rate: int | None = None,
     shapes: Shapes | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -48,6 +51,8 @@ def fit(
         compile: whether to ask the compiler for the processor, where it is installed: flash and stack are
             exact then, and estimated otherwise.
         remedies: whether to look for what would make it smaller, which takes longer.
+        sound, stream, sample_rate: as for `convert_verified`: how samples of sound come in, whether only what
+            is new, and how many a second.
         shapes: input name -> shape to assume.
         inputs, outputs, tags, signature, checkpoint: as for `load`.
         progress: called with (done, total, label).
@@ -57,6 +62,7 @@ def fit(
         UnsupportedOp: operators have no form in C, all of them named; or sizes are open.
     """
     from thinflow.fit.judge import place_of
+    from thinflow.lower.c.options import Options
     from thinflow.optimize.fit_job import FitOptions
     from thinflow.optimize.fit_job import fit as run_job
     from thinflow.optimize.ladder.budget import budget_of
@@ -65,4 +71,7 @@ def fit(
     budget = budget_of(None, flash, None, ram)
     place = place_of(cpu, clock, budget.ram_bytes, budget.size_bytes, chip)
     names = {"inputs": inputs, "outputs": outputs, **opening(tags, signature, checkpoint)}
-    return run_job(source, shapes, names, FitOptions(place, compile, remedies, progress))
+    # Refuses a kind of sound that does not exist.
+    kind = Options(sound=sound or "float").sound
+    chosen = FitOptions(place, compile, remedies, progress, kind, stream, sample_rate)
+    return run_job(source, shapes, names, chosen)

@@ -74,7 +74,7 @@ def add_onnx(p: ArgumentParser) -> None:
 
 
 def add_c(p: ArgumentParser) -> None:
-    """`--rounding`, `--cpu`, `--sound`, `--layout`."""
+    """`--rounding`, `--cpu`, `--sound`, `--sample-rate`, `--layout`."""
     p.add_argument(
         "--rounding",
         metavar="ROUNDING",
@@ -85,6 +85,16 @@ def add_c(p: ArgumentParser) -> None:
         metavar="CPU",
         help=f"the processor that kernels of C are chosen for; {', '.join(CPUS)} (default {CPUS[0]})",
     )
+    add_sound(p)
+    p.add_argument(
+        "--layout",
+        metavar="C_LAYOUT",
+        help=f"for .c: how its files are arranged: {', '.join(C_LAYOUTS)} (default {C_LAYOUTS[0]})",
+    )
+
+
+def add_sound(p: ArgumentParser) -> None:
+    """`--sound`, `--sample-rate`."""
     p.add_argument(
         "--sound",
         metavar="KIND",
@@ -92,9 +102,10 @@ def add_c(p: ArgumentParser) -> None:
         f" (default {SOUNDS[0]})",
     )
     p.add_argument(
-        "--layout",
-        metavar="C_LAYOUT",
-        help=f"for .c: how its files are arranged: {', '.join(C_LAYOUTS)} (default {C_LAYOUTS[0]})",
+        "--sample-rate",
+        type=int,
+        metavar="HZ",
+        help="for .c: samples a second, where the model takes that beside the samples (default 16000)",
     )
 
 

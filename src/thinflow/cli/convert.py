@@ -66,6 +66,7 @@ def run(args: Namespace) -> int:
         rounding=args.rounding,
         cpu=args.cpu,
         sound=args.sound,
+        sample_rate=args.sample_rate,
         layout=args.layout,
         stream=args.stream,
         timeout=args.timeout,

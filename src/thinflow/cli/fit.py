@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from thinflow.cli._console import print_lines, progress
+from thinflow.cli._making import add_sound, add_stream
 from thinflow.cli._options import add_all, add_interface, add_json, add_model, interface, interface_flags
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ EXAMPLES = """
   thinflow fit model.tflite
   thinflow fit model.tflite --cpu cortex-m4 --ram 64KB --flash 256KB --clock 80MHz
   thinflow fit model.pb --chip nRF52840 --all
+  thinflow fit keywords.pb --sound int16 --stream --cpu cortex-m4
   thinflow fit model.tflite --cpu cortex-m55 --json
 """
 
@@ -37,6 +39,8 @@ def add_arguments(p: ArgumentParser) -> None:
         "--no-compile", action="store_true", help="estimate flash and stack, even where a compiler is here"
     )
     p.add_argument("--no-remedies", action="store_true", help="do not look for what would make it smaller")
+    add_sound(p)
+    add_stream(p)
     add_all(p)
     add_interface(p)
     add_json(p)
@@ -56,6 +60,9 @@ def run(args: Namespace) -> int:
         clock=args.clock,
         compile=not args.no_compile,
         remedies=not args.no_remedies,
+        sound=args.sound,
+        stream=args.stream,
+        sample_rate=args.sample_rate,
         progress=progress(),
         **interface(args),
     )
@@ -77,4 +84,7 @@ def _next(args: Namespace, found: Fit) -> str:
         return f"thinflow quantize {model} {shlex.quote(stem)}_int8.tflite{interface_flags(args)}"
     if not found.fits:
         return f"thinflow inspect {model}"
-    return f"thinflow convert {model} {shlex.quote(stem)}.c --cpu {found.cpu}{interface_flags(args)}"
+    flags = f" --sound {args.sound}" if args.sound else ""
+    flags += f" --sample-rate {args.sample_rate}" if args.sample_rate else ""
+    flags += " --stream" if args.stream else ""
+    return f"thinflow convert {model} {shlex.quote(stem)}.c --cpu {found.cpu}{flags}{interface_flags(args)}"

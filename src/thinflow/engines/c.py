@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from thinflow.engines._c_library import Library, compiler
 from thinflow.engines._c_processor import processors_here
 from thinflow.engines._files import FilePort, ModelFile
-from thinflow.errors import EngineUnavailable, UnsupportedOp
+from thinflow.errors import EngineUnavailable, FeedError, UnsupportedOp
 from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from thinflow.engines.partition import Region
     from thinflow.ir.graph import Graph, Node, Value
     from thinflow.tflite.model import Program, Tensor
+    from thinflow.typing import Array
 
 FILES_OF = "litert"
 """The engine whose files this one runs as they are, too."""
@@ -51,14 +52,59 @@ def open_file(path: str, threads: int) -> ModelFile:
     from thinflow.formats.packed_bytes import bytes_of
     from thinflow.tflite.reader import read_program
 
-    program = read_program(bytes_of(path))
+    content = bytes_of(path)
+    # As the file has them: a rate of sound among them is no input of the C.
+    given = read_program(content).subgraphs[0].inputs
     # Sizes that are open inside of the file cannot be given here: `convert --shape` can.
     try:
-        library = _library(program)
+        model = _AtRates(content)
     except UnsupportedOp as error:
         raise EngineUnavailable(error.problem, path, hint=error.hint) from error
-    block = library.network.block
-    return ModelFile(path, "c", library, [*map(_port, block.inputs)], [*map(_port, block.outputs)])
+    block = model.library.network.block
+    fed = iter(block.inputs)
+    inputs = [t if number in model.rates else next(fed) for number, t in enumerate(given)]
+    return ModelFile(path, "c", model, [*map(_port, inputs)], [*map(_port, block.outputs)])
+
+
+class _AtRates:
+    """A .tflite file's network, made anew when sound of another rate comes in: filters are made for one.
+
+    Attributes:
+        rates: which inputs tell the rate.
+        library: for the rate that came last.
+    """
+
+    def __init__(self, content: bytes | memoryview) -> None:
+        from thinflow.lower.c.sound import SAMPLE_RATE, rate_inputs
+        from thinflow.tflite.reader import read_program
+
+        self._content = content
+        block = read_program(content).subgraphs[0]
+        self.rates = [block.inputs.index(t) for t in rate_inputs(block)]
+        self._rate = SAMPLE_RATE
+        self.library = self._made()
+
+    def _made(self) -> Library:
+        from thinflow.lower.c.sound import know_rate
+        from thinflow.tflite.reader import read_program
+
+        program = read_program(self._content)
+        know_rate(program, self._rate)
+        return _library(program)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """All outputs, in the order of the file."""
+        rates = [int(inputs[number].reshape(-1)[0]) for number in self.rates]
+        if any(rate != rates[0] for rate in rates):
+            raise FeedError(f"sound of several rates at once, {rates}", hint="the C has filters for one")
+        if rates and rates[0] != self._rate:
+            self._rate = rates[0]
+            self.library = self._made()
+        return self.library.run([x for number, x in enumerate(inputs) if number not in self.rates])
+
+    def restart(self) -> None:
+        """Forget what runs left in states."""
+        self.library.restart()
 
 
 def _port(tensor: Tensor) -> FilePort:

@@ -16,6 +16,7 @@ from thinflow.lower.c.layouts import arranged
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.processors import PROCESSORS
 from thinflow.lower.c.sample import Sample
+from thinflow.lower.c.sound import hears
 from thinflow.lower.c.target import write_files
 from thinflow.lower.c.write import Writer, stem
 from thinflow.optimize.c_layer_proof import side_by_side
@@ -220,7 +221,7 @@ def _worst(program: Program, options: Options, samples: list[Sample], tolerance:
         VerificationError: it is over the tolerance.
     """
     # As it will be written, memory shared and all.
-    made = network(program, options)
+    made = network(program, _heard(program, options))
     library = Library(made, Writer(made, "network").files(), "network")
     worst = 0.0
     for sample in samples:
@@ -253,7 +254,13 @@ def _parts(made: Network, options: Options) -> Iterator[tuple[Program, list[Samp
 
     for program in side_by_side(made.block):
         content = to_bytes(program)
-        yield program, _answers(content, network(program, options), options)
+        here = _heard(program, options)
+        yield program, _answers(content, network(program, here), here)
+
+
+def _heard(program: Program, options: Options) -> Options:
+    """The options of a part of a network, in most of which no sound comes in."""
+    return options if any(map(hears, program.subgraphs[0].operators)) else replace(options, sound="float")
 
 
 def _rounds_midway(made: Network) -> bool:

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from thinflow.ir.types import dtype
+from thinflow.ir.types import FLOAT, dtype
 from thinflow.lower.c.flow import EFFECTS
 from thinflow.lower.c.settle import SIZED
-from thinflow.tflite.model import Program, Subgraph, Tensor
+from thinflow.lower.c.sound import FEATURES, hears
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 
 _MOST_ENDS = 1000
 """Inputs and outputs of one program: its C takes a pointer for each, and ctypes passes no more than 1024."""
@@ -38,16 +39,31 @@ def side_by_side(block: Subgraph) -> Iterator[Program]:
                 continue
             operator = replace(operator, inputs=[_sizes(operator.outputs[0]), *operator.inputs[1:]])
         fed = {t: replace(t, name=f"{number}/{t.name}") for t in dict.fromkeys(read) if not t.is_constant}
+        if hears(operator):
+            # LiteRT hears floats; that samples come as integers is chosen anew.
+            fed = {t: replace(f, dtype=FLOAT, quantization=None) for t, f in fed.items()}
         made = [replace(t, name=f"{number}/made/{t.name}") for t in operator.outputs]
         given = [None if t is None else fed.get(t, t) for t in operator.inputs]
         if len(part.inputs) + len(part.outputs) + len(fed) + len(made) > _MOST_ENDS:
             yield Program([part])
             part = Subgraph([], [], [])
-        part.operators.append(replace(operator, inputs=given, outputs=made))
+        part.operators += _as_in_files(replace(operator, inputs=given, outputs=made))
         part.inputs += fed.values()
         part.outputs += made
     if part.operators:
         yield Program([part])
+
+
+def _as_in_files(operator: Operator) -> list[Operator]:
+    """The operators that LiteRT knows of what only C has as one."""
+    if operator.custom_code != FEATURES:
+        return [operator]
+    first, second = operator.options["first"], operator.options["second"]
+    between = [replace(t, name=f"{operator.outputs[0].name}/{t.name}") for t in first.outputs]
+    return [
+        replace(first, inputs=operator.inputs[:1], outputs=between),
+        replace(second, inputs=[between[0], operator.inputs[1]], outputs=operator.outputs),
+    ]
 
 
 def _sizes(y: Tensor) -> Tensor:

@@ -17,10 +17,11 @@ from thinflow.load.graphs import Source, require_outputs
 from thinflow.load.sources import open_model
 from thinflow.lower.c.convert import Network, network
 from thinflow.lower.c.options import Options
+from thinflow.lower.c.sound import know_rate
 from thinflow.lower.c.target import program_of
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.quantize_job import QuantizeOptions, quantize
-from thinflow.optimize.sound_input import loaded_for_device
+from thinflow.optimize.sound_input import loaded_for_device, rate_notes
 from thinflow.quantize.recipe import Recipe
 from thinflow.tflite.model import Program
 from thinflow.tflite.reader import read_program
@@ -41,19 +42,24 @@ class FitOptions:
         compile: whether to ask the processor's compiler.
         remedies: whether to look for what would make it smaller.
         progress: called with (done, total, label).
+        sound, stream: as in the options of C.
+        sample_rate: hertz, where the model takes it as an input.
     """
 
     place: Place
     compile: bool = True
     remedies: bool = True
     progress: Progress | None = None
+    sound: str = "float"
+    stream: bool = False
+    sample_rate: int | None = None
 
 
 def fit(source: Source, shapes: Shapes | None, names: dict[str, Any], options: FitOptions) -> Fit:
     """The report on a model; see `thinflow.fit`."""
     tell = options.progress or _silent
     tell(0, _STEPS, "open")
-    model = OpenedForC(source, shapes, names)
+    model = OpenedForC(source, shapes, names, options)
     tell(1, _STEPS, "plan and compile")
     found = judge(model.make, options.place, model=model.path, compile=options.compile)
     found = replace(found, micro=model.micro(options.place.cpu), notes=(*model.notes, *_folded(model, found)))
@@ -73,22 +79,27 @@ class OpenedForC:
     Args:
         source: path or Graph.
         shapes, names: how to open it.
+        options: how sound comes in, and whether as a stream.
 
     Raises:
         UnsupportedOp: C has no form of some operators.
     """
 
-    def __init__(self, source: Source, shapes: Shapes | None, names: dict[str, Any]) -> None:
-        self.source, self.shapes, self.names = source, shapes, names
+    def __init__(
+        self, source: Source, shapes: Shapes | None, names: dict[str, Any], options: FitOptions
+    ) -> None:
+        self.source, self.shapes, self.names, self.options = source, shapes, names, options
         graph = source if isinstance(source, Graph) else open_model(source)
         self.path = os.fspath(graph.path or "")
         self._graph = graph
         self.notes: list[str] = []
         self.is_file_itself = graph.vocabulary == "tflite" and not shapes and not any(names.values())
         if self.is_file_itself and not self._is_refused():
+            self.notes = rate_notes(graph, self.program(), options.sample_rate)
             return
         self.is_file_itself = False
-        loaded, _, self.notes = loaded_for_device(source, shapes, {"state": "freeze", **names})
+        given = {"state": "freeze", **names}
+        loaded, _, self.notes = loaded_for_device(source, shapes, given, options.sample_rate)
         require_outputs(loaded)
         self._graph = float_graph(loaded, verify=False, runtime="litert").graph
 
@@ -99,7 +110,7 @@ class OpenedForC:
             UnsupportedOp: it is of integers, which would be another model as floats.
         """
         try:
-            self.make(Options())
+            self.whole(Options())
         except UnsupportedOp:
             if any(t.quantization is not None for t in self.program().subgraphs[0].outputs):
                 raise
@@ -108,16 +119,20 @@ class OpenedForC:
 
     def program(self) -> Program:
         """The program, anew."""
-        return program_of(self._graph)
+        return program_of(self._graph, self.options.sample_rate)
 
     def make(self, options: Options) -> Network:
-        """The network."""
+        """The network, with sound and as a stream as was asked for."""
+        return self.whole(replace(options, sound=self.options.sound, stream=self.options.stream))
+
+    def whole(self, options: Options) -> Network:
+        """The network that hears all of its window in each run."""
         return network(self.program(), options)
 
     def micro(self, cpu: str) -> MicroFit:
         """What TFLite Micro would take."""
         # By this rounding no channels are folded, which it does not either.
-        plain = self.make(Options(rounding="xnnpack"))
+        plain = self.whole(Options(rounding="xnnpack"))
         macs = {layer.operator: layer.macs for layer in plain.layers}
         path = self.path if self.is_file_itself else ""
         size = os.path.getsize(path) if os.path.isfile(path) else len(to_bytes(self.program()))
@@ -173,7 +188,9 @@ def _in_int8(model: OpenedForC, found: Fit, options: FitOptions) -> Remedy | Non
         recipe=recipe, effort="none", samples=2, names={"shapes": model.shapes, **model.names}
     )
     content = quantize(model.source, chosen).content
-    made = network(read_program(content), Options(cpu=found.cpu))
+    program = read_program(content)
+    know_rate(program, options.sample_rate)
+    made = network(program, Options(cpu=found.cpu, sound=options.sound, stream=options.stream))
     return _remedy("int8", footprint(made, compile=options.compile), _quantize_command(model))
 
 
@@ -196,7 +213,7 @@ def _smaller_picture(model: OpenedForC, found: Fit, options: FitOptions) -> Reme
     # Multiples of 8: networks halve the sides three times and more.
     sides = [max(_LEAST_SIDE, int(n * part) // 8 * 8) for n in shape[1:3]]
     smaller = (1, *sides, shape[3])
-    it = OpenedForC(model.source, {**dict(model.shapes or {}), name: smaller}, model.names)
+    it = OpenedForC(model.source, {**dict(model.shapes or {}), name: smaller}, model.names, options)
     what = f"pictures of {sides[0]}x{sides[1]} instead of {shape[1]}x{shape[2]}, trained or tested for"
     made = footprint(it.make(Options(cpu=found.cpu)), compile=options.compile)
     text = ",".join(map(str, smaller))

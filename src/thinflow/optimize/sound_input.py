@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph
@@ -11,17 +11,22 @@ from thinflow.lower.c.sound import SAMPLE_RATE
 from thinflow.ops.registry import find
 from thinflow.typing import Shapes
 
+if TYPE_CHECKING:
+    from thinflow.tflite.model import Program
+
 NOTE = "samples come in, {rate:,} a second; the model's own decoder of WAV files stays outside"
+RATE_NOTE = "its filters are made for {rate:,} samples a second, which it took as an input"
 
 
 def loaded_for_device(
-    source: Source, shapes: Shapes | None, names: dict[str, Any]
+    source: Source, shapes: Shapes | None, names: dict[str, Any], sample_rate: int | None = None
 ) -> tuple[Graph, list[str], list[str]]:
     """A model for inference, cut behind the decoder of a WAV file; what was set in it, and what to tell.
 
     Args:
         source: path or Graph.
         shapes, names: how to open it; inputs that are named stay as they are.
+        sample_rate: hertz, for what is told.
     """
     graph, settings = load_for_inference(source, shapes=shapes, **names)
     decoders = [node for node in graph if _decodes_sound(node.op)]
@@ -34,7 +39,13 @@ def loaded_for_device(
     # Nothing reads the rate in some: then the samples are all.
     except ThinflowError:
         graph, settings = load_for_inference(source, shapes=shapes, **{**cut, "inputs": cut["inputs"][:1]})
-    return graph, settings, [NOTE.format(rate=SAMPLE_RATE)]
+    return graph, settings, [NOTE.format(rate=sample_rate or SAMPLE_RATE)]
+
+
+def rate_notes(graph: Graph, program: Program, sample_rate: int | None = None) -> list[str]:
+    """What to tell of a program whose rate is fixed, other than in the graph that it was made of."""
+    is_fixed = len(program.subgraphs[0].inputs) < len(graph.inputs)
+    return [RATE_NOTE.format(rate=sample_rate or SAMPLE_RATE)] if is_fixed else []
 
 
 def _decodes_sound(op: str) -> bool:

@@ -154,3 +154,54 @@ def test_sound_goes_with_c_only(tmp_path: Path) -> None:
         thinflow.convert_verified(graph, tmp_path / "ears.tflite", sound="int16")
     with pytest.raises(ParameterError, match="there is no kind of sound 'int8'"):
         thinflow.convert_verified(graph, tmp_path / "ears.c", sound="int8")
+
+
+def ears(folder: Path) -> Path:
+    """A .tflite file that takes the rate beside the samples."""
+    graph = sound(4000, window=480, stride=320, **MFCC)
+    thinflow.save(graph, folder / "ears.tflite")
+    return folder / "ears.tflite"
+
+
+def test_a_file_that_takes_a_rate_is_made_for_one(tmp_path: Path) -> None:
+    path = ears(tmp_path)
+    made = thinflow.convert_verified(path, tmp_path / "ears.c", sample_rate=22050)
+    assert "every number within" in made.proof
+    assert "its filters are made for 22,050 samples a second, which it took as an input" in made.notes
+    assert "ears_run(const float *input, float *output);" in (tmp_path / "ears.h").read_text()
+    with pytest.raises(ParameterError, match="a sample rate of 0"):
+        thinflow.convert_verified(path, tmp_path / "ears.c", sample_rate=0)
+    with pytest.raises(ParameterError, match=r"a sample rate goes with \.c files only"):
+        thinflow.convert_verified(path, tmp_path / "other.tflite", sample_rate=22050)
+
+
+def test_the_engine_makes_filters_for_the_rate_that_comes_in(tmp_path: Path) -> None:
+    path = ears(tmp_path)
+    feeds = [{"samples": heard(4000) / np.float32(32768), "rate": np.int32(r)} for r in (16000, 22050, 16000)]
+    ours, theirs = (thinflow.Session(path, engine=engine) for engine in ("c", "litert"))
+    answers = [(ours.run(None, feed)[0], theirs.run(None, feed)[0]) for feed in feeds]
+    for y, right in answers:
+        assert np.abs(y - right).max() <= 1e-5 * np.abs(right).max()
+    assert (answers[0][0] != answers[1][0]).any()
+
+
+def test_a_rate_that_is_computed_is_refused_with_the_flag() -> None:
+    graph = sound(1000, window=480, stride=320, **MFCC)
+    rate = graph.inputs[1]
+    twice = graph.add("AddV2", [rate, rate], "twice", attrs={"T": INT32}).output()
+    power = graph.node("spectrogram").output()
+    graph.outputs = [graph.add("Mfcc", [power, twice], "y", attrs=dict(MFCC)).output()]
+    with pytest.raises(UnsupportedOp, match=r"its sample rate 'twice' is computed.*--sample-rate"):
+        network(program_of(graph), Options())
+
+
+def test_fit_hears_as_the_c_will(tmp_path: Path) -> None:
+    path = ears(tmp_path)
+    quiet, loud = (
+        thinflow.fit(path, compile=False, remedies=False, sound=kind, sample_rate=22050)
+        for kind in ("float", "int16")
+    )
+    assert quiet.ram_bytes - loud.ram_bytes == 2 * 4000
+    assert any("22,050 samples a second" in note for note in loud.notes)
+    with pytest.raises(ParameterError, match="there is no kind of sound 'mp3'"):
+        thinflow.fit(path, sound="mp3")

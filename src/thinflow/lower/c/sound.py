@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.errors import FormatError, UnsupportedOp
+from thinflow.errors import FormatError, ParameterError, UnsupportedOp
 from thinflow.ir.types import dtype
 from thinflow.tflite.flexbuffer import decode
-from thinflow.tflite.model import Operator, Quantization, Subgraph, Tensor
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 
 FEATURES = "AudioFeatures"
 """A spectrogram and its coefficients as one operator, which only C has."""
@@ -18,6 +18,8 @@ SAMPLE_RATE = 16_000
 """Hertz, where a model takes the rate beside the samples: what models of speech are trained at."""
 _SPECTROGRAM = "AudioSpectrogram"
 _COEFFICIENTS = "Mfcc"
+_RENAMES = frozenset(("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "CAST"))
+"""Operators that hand a number on."""
 
 
 def options_of(operator: Operator) -> dict[str, Any]:
@@ -35,20 +37,50 @@ def options_of(operator: Operator) -> dict[str, Any]:
     return found
 
 
-def know_rate(block: Subgraph, rate: int = SAMPLE_RATE) -> None:
+def rate_inputs(block: Subgraph) -> list[Tensor]:
+    """Inputs that nothing but the filters of coefficients reads as their rate, as it is or in other sizes."""
+    readers: dict[Tensor, list[Operator]] = defaultdict(list)
+    for operator in block.operators:
+        for tensor in operator.reads():
+            readers[tensor].append(operator)
+
+    def is_rate(tensor: Tensor) -> bool:
+        return bool(readers[tensor]) and all(
+            operator.inputs[1:] == [tensor]
+            if operator.custom_code == _COEFFICIENTS
+            else operator.code in _RENAMES and is_rate(operator.outputs[0])
+            for operator in readers[tensor]
+        )
+
+    return [t for t in block.inputs if t not in block.outputs and is_rate(t)]
+
+
+def know_rate(program: Program, rate: int | None = None) -> bool:
     """Make a rate that is an input a constant: filters are built for it when the C is written.
 
     Args:
-        block: changed.
-        rate: in hertz.
+        program: changed, its first subgraph.
+        rate: in hertz; default `SAMPLE_RATE`.
+
+    Returns:
+        Whether there was one.
+
+    Raises:
+        ParameterError: the rate is no number of samples a second.
     """
-    for operator in block.operators:
-        if operator.custom_code != _COEFFICIENTS or len(operator.inputs) < 2:
-            continue
-        tensor = operator.inputs[1]
-        if tensor is not None and tensor in block.inputs:
-            tensor.data = np.full([n or 1 for n in tensor.shape or ()], rate, np.int32)
-            block.inputs.remove(tensor)
+    rate = SAMPLE_RATE if rate is None else rate
+    if rate < 1:
+        raise ParameterError(f"a sample rate of {rate}", hint="--sample-rate counts samples a second: 16000")
+    block = program.subgraphs[0]
+    found = rate_inputs(block)
+    for tensor in found:
+        tensor.data = np.full([n or 1 for n in tensor.shape or ()], rate, tensor.dtype.numpy())
+        block.inputs.remove(tensor)
+        # Nobody feeds it any more, by whatever name.
+        for signature in program.signatures.values():
+            for name in [n for n, t in signature.inputs.items() if t is tensor]:
+                del signature.inputs[name]
+    return bool(found)
 
 
 def fuse_features(block: Subgraph) -> None:
@@ -77,6 +109,11 @@ def fuse_features(block: Subgraph) -> None:
             block.operators.remove(first)
 
 
+def hears(operator: Operator) -> bool:
+    """Whether it takes samples of sound."""
+    return operator.custom_code in (_SPECTROGRAM, FEATURES)
+
+
 def take_samples(block: Subgraph) -> None:
     """Let the sound come in as microphones give it: int16, 32768 for 1.
 
@@ -85,7 +122,7 @@ def take_samples(block: Subgraph) -> None:
     """
     for tensor in block.inputs:
         read_by = [o for o in block.operators if tensor in o.reads()]
-        if read_by and all(o.custom_code in (_SPECTROGRAM, FEATURES) for o in read_by):
+        if read_by and all(map(hears, read_by)):
             tensor.dtype = dtype("int16")
             tensor.quantization = Quantization(np.array([1 / 32768], np.float32), np.array([0]))
             return

@@ -17,27 +17,48 @@ if TYPE_CHECKING:
     from thinflow.tflite.model import Program
 
 
-def program_of(graph: Graph) -> Program:
+def program_of(graph: Graph, sample_rate: int | None = None) -> Program:
     """The LiteRT program that becomes C: a .tflite file's own, or what a graph is lowered to.
+
+    Args:
+        graph: not changed.
+        sample_rate: hertz, of sound whose rate is an input beside the samples; default `SAMPLE_RATE`.
 
     Raises:
         UnsupportedOp: a node has no form in LiteRT's ops.
     """
+    from thinflow.lower.c.sound import know_rate
+
     # Imported only when a file is written: targets are listed without loading their rules.
     if graph.vocabulary == LITERT.name:
         from thinflow.formats.packed_bytes import bytes_of
         from thinflow.tflite.reader import read_program
 
         program = read_program(bytes_of(graph.path), losses=[])
-        number = int(graph.facts.get("subgraph", 0))
-        program.subgraphs = [program.subgraphs[number], *program.subgraphs]
-        return program
-    from thinflow.lower.c.sound import know_rate
-    from thinflow.lower.tflite.convert import lower_graph
+        _begin_with(program, int(graph.facts.get("subgraph", 0)))
+    else:
+        from thinflow.lower.tflite.convert import lower_graph
 
-    program = lower_graph(graph, graph.inputs, graph.outputs).program
-    know_rate(program.subgraphs[0])
+        program = lower_graph(graph, graph.inputs, graph.outputs).program
+    know_rate(program, sample_rate)
     return program
+
+
+def _begin_with(program: Program, number: int) -> None:
+    """Make a subgraph the first, which is the one that runs; it and the first change places."""
+    from thinflow.tflite.schema import SUBGRAPH_LISTS, SUBGRAPH_OPTIONS
+
+    if not number:
+        return
+    blocks = program.subgraphs
+    blocks[0], blocks[number] = blocks[number], blocks[0]
+    # Who calls either of the two means the same one as before.
+    moved = {0: number, number: 0}
+    for operator in (o for block in blocks for o in block.operators):
+        for name in SUBGRAPH_OPTIONS & operator.options.keys():
+            operator.options[name] = moved.get(operator.options[name], operator.options[name])
+        for name in SUBGRAPH_LISTS & operator.options.keys():
+            operator.options[name] = [moved.get(n, n) for n in operator.options[name]]
 
 
 def write(graph: Graph, path: FilePath) -> int:

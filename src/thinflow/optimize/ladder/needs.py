@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from thinflow.fit.footprint import footprint
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.options import Options
+from thinflow.lower.c.sound import know_rate
 from thinflow.onnx import program as onnx
 from thinflow.program.arena import arena_bytes
 from thinflow.tflite import model as tflite
@@ -35,7 +36,9 @@ def needs_of(content: bytes, program: tflite.Program | onnx.Program, target: str
     if not target or isinstance(program, onnx.Program):
         return Needs(len(content), arena_bytes(_blocks(program)))
     # Read anew: what becomes C is changed on the way.
-    it = footprint(network(read_program(content), Options(cpu=target)))
+    read = read_program(content)
+    know_rate(read)
+    it = footprint(network(read, Options(cpu=target)))
     return Needs(it.flash_bytes, it.ram_bytes + it.stack_bytes)
 
 

@@ -37,7 +37,7 @@ def mfcc(b: LayerBuilder, op: Operator) -> None:
     """squared spectrogram [channels,frames,bins] -> [channels,frames,coefficients]."""
     channels, frames, bins = b.shape(b.input(0))
     energies = b.scratch(4 * int(options_of(op)["filterbank_channel_count"]))
-    mel = _mel(b, op, bins, int(b.array(1).reshape(-1)[0]))
+    mel = _mel(b, op, bins, _rate(b))
     b.call("mfcc", b.input(0), b.output(), energies, channels * frames, bins, mel)
 
 
@@ -52,11 +52,26 @@ def audio_features(b: LayerBuilder, op: Operator) -> None:
         frames=b.shape(b.output())[1],
         stride=int(options_of(first)["stride"]),
         frame=_frame(b, first),
-        mel=_mel(b, second, bins, int(b.array(1).reshape(-1)[0])),
+        mel=_mel(b, second, bins, _rate(b)),
     )
     energies = b.scratch(4 * int(options_of(second)["filterbank_channel_count"]))
     kind = b.input(0).dtype.name
     b.call("audio_features", b.input(0), b.output(), *_parts(b, bins), energies, settings, type=kind)
+
+
+def _rate(b: LayerBuilder) -> int:
+    """Samples a second, which filters are made for.
+
+    Raises:
+        UnsupportedOp: they are known only when it runs.
+    """
+    tensor = b.input(1)
+    if not tensor.is_constant:
+        raise UnsupportedOp(
+            f"its sample rate '{tensor.name}' is computed, and its filters are made for one rate when the C"
+            " is written; where the rate is an input by itself, --sample-rate gives it"
+        )
+    return int(tensor.array().reshape(-1)[0])
 
 
 def _parts(b: LayerBuilder, bins: int) -> tuple[Scratch, Scratch]:
