@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.c.boards import BOARDS, missing, run_on
+from benchmarks.c.linux import MACHINES, run_on_linux
 from tests.lower.c.c_answers import STRICT, litert, made_up
 from tests.lower.c.c_networks import mixed
 from thinflow.lower.c.convert import network
@@ -19,26 +19,12 @@ from thinflow.tflite.reader import read_program
 from thinflow.typing import Array
 
 _RUNS = 3
-MACHINES = {
-    "cortex-a53": ("aarch64-linux-gnu-gcc", "qemu-aarch64", ()),
-    "cortex-a72": ("aarch64-linux-gnu-gcc", "qemu-aarch64", ()),
-    "generic": ("arm-linux-gnueabihf-gcc", "qemu-arm", ("-march=armv7-a", "-mfpu=neon-vfpv4")),
+_VERSION_7 = ("-march=armv7-a", "-mfpu=neon-vfpv4")
+LARGER = {
+    "cortex-a53": MACHINES["cortex-a53"],
+    "cortex-a76": MACHINES["cortex-a76"],
+    "generic": replace(MACHINES["cortex-a53 in 32 bits"], flags=_VERSION_7),
 }
-"""A processor, the compiler for it, what runs it, and flags."""
-MAIN = """#include <stdio.h>
-#include "net.h"
-
-int main(void)
-{
-    static IN in[NET_INPUT_SIZE];
-    static OUT out[NET_OUTPUT_SIZE];
-    while (fread(in, sizeof in, 1, stdin) == 1) {
-        net_run(in, out);
-        fwrite(out, sizeof out, 1, stdout);
-    }
-    return 0;
-}
-"""
 
 
 def fed_and_wanted(content: bytes) -> tuple[Array, Array]:
@@ -76,22 +62,13 @@ def test_on_boards(cpu: str, kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["int8", "float"])
-@pytest.mark.parametrize("cpu", MACHINES)
+@pytest.mark.parametrize("cpu", LARGER)
 def test_on_larger_processors(cpu: str, kind: str, tmp_path: Path) -> None:
-    compiler, player, flags = MACHINES[cpu]
-    absent = [tool for tool in (compiler, player) if shutil.which(tool) is None]
-    if absent:
-        pytest.skip(f"{' and '.join(absent)} not found")
+    if why := LARGER[cpu].missing():
+        pytest.skip(why)
     content = mixed(kind)
     feeds, wanted = fed_and_wanted(content)
-    for name, text in Writer(network(read_program(content), Options(cpu=cpu)), "net").files().items():
-        (tmp_path / name).write_text(text)
-    (tmp_path / "main.c").write_text(MAIN)
-    c_type = "float" if kind == "float" else "int8_t"
-    built = [compiler, "-std=c99", "-O2", "-static", "-ffp-contract=off", *flags, *STRICT]
-    built += [f"-DIN={c_type}", f"-DOUT={c_type}", "main.c", "net.c", "net_weights.c", "-lm", "-o", "t"]
-    subprocess.run(built, cwd=tmp_path, check=True)
-    done = subprocess.run(
-        [player, "./t"], cwd=tmp_path, input=feeds.tobytes(), capture_output=True, check=True
-    )
-    check(np.frombuffer(done.stdout, wanted.dtype).reshape(wanted.shape), wanted)
+    files = Writer(network(read_program(content), Options(cpu=cpu)), "net").files()
+    raw, size = feeds.reshape(_RUNS, -1).view(np.uint8), wanted[0].nbytes
+    run = run_on_linux(LARGER[cpu], files, "net", raw, size, tmp_path, flags=STRICT, is_counted=False)
+    check(run.answers.view(wanted.dtype).reshape(wanted.shape), wanted)

@@ -23,13 +23,14 @@ class Processor:
     @property
     def is_portable(self) -> bool:
         """Whether its kernels are C that the compiler of any processor takes."""
-        return not self.features & {"dsp", "mve", "avx2"}
+        return not self.features & {"dsp", "mve", "avx2", "neon"}
 
 
 def _with(features: str = "", word_bytes: int = 4, flags: str = "") -> Processor:
     return Processor(frozenset(features.split()), word_bytes, tuple(flags.split()))
 
 
+_DOTPROD = "-march=armv8.2-a+dotprod"
 _V3 = "-mavx2 -mfma"
 _V4 = "-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni"
 
@@ -43,7 +44,9 @@ PROCESSORS = {
     "cortex-m55": _with("dsp mve"),
     "cortex-m85": _with("dsp mve"),
     "cortex-a53": _with("neon", 8),
+    "cortex-a55": _with("neon dotprod", 8, _DOTPROD),
     "cortex-a72": _with("neon", 8),
+    "cortex-a76": _with("neon dotprod", 8, _DOTPROD),
     "x86-64": _with("sse2", 8),
     "x86-64-v3": _with("sse2 avx2", 8, _V3),
     "x86-64-v4": _with("sse2 avx2 avx512 vnni", 8, f"{_V3} {_V4}"),

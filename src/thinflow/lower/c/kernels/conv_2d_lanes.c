@@ -1,4 +1,4 @@
-#include "product_lanes.c"
+#include "product_$by.c"
 
 typedef struct {
     int32_t batches, rows, columns;         /* of the output */
@@ -24,7 +24,7 @@ static void $name(const int8_t *x, int8_t *y, const int8_t *w, panel_t *panel, c
                 for (int32_t j = 0; j < s->columns; j += $rest) {
                     /* The last ones begin earlier, and are computed twice in part. */
                     const int32_t at = j + $rest > s->columns ? s->columns - $rest : j;
-                    product_lanes_${halves}_${step}_${blocks}_${rest}(panel + i * s->row_step + at * $step, y + at * filters,
+                    product_${by}_${halves}_${step}_${blocks}_${rest}(panel + i * s->row_step + at * $step, y + at * filters,
                                                                       block, f, &s->product);
                 }
             }

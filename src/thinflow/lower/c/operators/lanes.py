@@ -30,6 +30,7 @@ class Lanes:
         moved: what panels add to a byte.
         sums: registers that can hold sums.
         side_by_side: of them, for filters.
+        by: kernels/product_BY.c multiplies.
     """
 
     name: str
@@ -39,6 +40,60 @@ class Lanes:
     moved: int
     sums: int
     side_by_side: int
+    by: str = "lanes"
+
+    def tile(self, registers: int, columns: int) -> tuple[int, int]:
+        """Registers of filters side by side, and windows at a time."""
+        # One row alone is bound by the weights it reads: as many sums as there can be hide their latency.
+        most = self.side_by_side if columns > 2 else 8
+        whole = [n for n in range(1, most + 1) if registers % n == 0]
+        # A prime number of them would go one by one.
+        blocks = whole[-1] if whole[-1] > 1 or registers == 1 else min(most, 4)
+        windows = min(max(self.sums // blocks, 1), 12, columns)
+        return blocks, -(-columns // -(-columns // windows))
+
+    def words(self, blocks: int, rest: int) -> dict[str, str]:
+        """More words for the kernels of such a tile."""
+        return {"by": self.by}
+
+    def packed(self, w: Array, blocks: int) -> Array:
+        """Weights [filters, lines, piece] as [blocks, -1] of [lines, groups, registers, lanes, group]."""
+        filters, rows, piece = w.shape
+        together = blocks * self.lanes
+        padded = np.pad(w, ((0, -filters % together), (0, 0), (0, -piece % self.group)))
+        split = padded.reshape(-1, blocks, self.lanes, rows, padded.shape[2] // self.group, self.group)
+        order: Array = np.ascontiguousarray(split.transpose(0, 3, 4, 1, 2, 5))
+        return order.reshape(len(order), -1)
+
+    def output(self, b: LayerBuilder, w: Array, times: int = 1) -> tuple[str, Struct]:
+        """How sums of weights [channels, depth] become outputs: the kernel's name, and its numbers.
+
+        Args:
+            b: of the layer.
+            w: int8.
+            times: as often channels are repeated.
+        """
+        how, bias, numbers, zero_point = self.numbers(b, w)
+        least, most = activation_limits(b, b.output())
+        # What panels add to each byte comes off again.
+        started = bias.astype(np.int64) - self.moved * w.astype(np.int64).sum(1)
+        fit = (0, -(len(w) * times) % self.lanes + 5 * self.lanes)
+        members = {"bias": b.constant("bias", np.pad(np.tile(started, times), fit).astype(np.int32))}
+        for word, data in zip(("first", "second", "third"), numbers, strict=False):
+            members[word] = b.constant(word, np.pad(np.tile(data, times), fit))
+        struct = b.struct("output_t", **members, zero_point=zero_point, min=least, max=most)
+        return how, struct
+
+    def numbers(self, b: LayerBuilder, w: Array) -> tuple[str, Array, list[Array], int]:
+        """The kernel that makes outputs, the bias, numbers of each channel, and what it adds to outputs."""
+        rounding = "once" if b.operator.code == "FULLY_CONNECTED" else "twice"
+        zero_point = b.scale(b.output())[1]
+        if b.rounding != "litert":
+            return (*by_floats(b, w), zero_point)
+        try:
+            return (*by_lines(b, w, rounding), zero_point)
+        except NotHere:
+            return (*_integers(b, w, rounding), zero_point)
 
 
 V4 = Lanes("v4", 16, 4, 1, 128, 24, 5)
@@ -48,91 +103,93 @@ V3 = Lanes("v3", 8, 2, 2, 0, 12, 3)
 @form("CONV_2D", types="int8", needs="avx2 avx512 vnni")
 def conv_2d_v4(b: LayerBuilder, op: Operator) -> None:
     """AVX-512 with VNNI: four products in each of sixteen lanes."""
-    _conv_2d(b, V4)
+    conv_2d(b, V4)
 
 
 @form("FULLY_CONNECTED", types="int8", needs="avx2 avx512 vnni")
 def fully_connected_v4(b: LayerBuilder, op: Operator) -> None:
     """AVX-512 with VNNI."""
-    _fully_connected(b, V4)
+    fully_connected(b, V4)
 
 
 @form("DEPTHWISE_CONV_2D", types="int8", needs="avx2 avx512 vnni")
 def depthwise_v4(b: LayerBuilder, op: Operator) -> None:
     """AVX-512 with VNNI: four rows at once."""
-    _depthwise(b, V4)
+    depthwise(b, V4)
 
 
 @form("CONV_2D", types="int8", needs="avx2")
 def conv_2d_v3(b: LayerBuilder, op: Operator) -> None:
     """AVX2: two products in each of eight lanes."""
-    _conv_2d(b, V3)
+    conv_2d(b, V3)
 
 
 @form("FULLY_CONNECTED", types="int8", needs="avx2")
 def fully_connected_v3(b: LayerBuilder, op: Operator) -> None:
     """AVX2."""
-    _fully_connected(b, V3)
+    fully_connected(b, V3)
 
 
 @form("DEPTHWISE_CONV_2D", types="int8", needs="avx2")
 def depthwise_v3(b: LayerBuilder, op: Operator) -> None:
     """AVX2: two rows at once."""
-    _depthwise(b, V3)
+    depthwise(b, V3)
 
 
-def _conv_2d(b: LayerBuilder, isa: Lanes) -> None:
+def conv_2d(b: LayerBuilder, isa: Lanes) -> None:
     x, y, w = b.shape(b.input(0)), b.shape(b.output()), b.shape(b.input(1))
     if w[3] != x[3]:
         raise NotHere
-    down, across = _sides(b)
-    taps = _weights(b)
+    down, across = sides_of(b)
+    taps = byte_rows(b)
     if (down.taps, across.taps, down.stride, across.stride) == (1, 1, 1, 1):
-        _product(b, isa, taps, _in_a_row(math.prod(y[:3]), x[3], y[3]))
+        windows_times_filters(b, isa, taps, in_a_row(math.prod(y[:3]), x[3], y[3]))
     else:
-        _product(b, isa, taps, (down, across), x[0])
+        windows_times_filters(b, isa, taps, (down, across), x[0])
     if b.size(b.output()) <= b.size(b.input(0)):
         b.in_place(0)
 
 
-def _fully_connected(b: LayerBuilder, isa: Lanes) -> None:
-    w = _weights(b)
+def fully_connected(b: LayerBuilder, isa: Lanes) -> None:
+    w = byte_rows(b)
     depth = w.shape[-1]
-    sides = _in_a_row(b.size(b.input(0)) // depth, depth, len(w))
-    _product(b, isa, w.reshape(len(w), 1, 1, depth), sides)
+    sides = in_a_row(b.size(b.input(0)) // depth, depth, len(w))
+    windows_times_filters(b, isa, w.reshape(len(w), 1, 1, depth), sides)
 
 
-def _sides(b: LayerBuilder) -> tuple[Side, Side]:
+def sides_of(b: LayerBuilder) -> tuple[Side, Side]:
     """Height and width of a layer; a dilated window has taps as far as it reaches."""
     x, y, w = (b.shape(t) for t in (b.input(0), b.output(), b.input(1)))
     is_same = b.operator.options.get("padding", "SAME") == "SAME"
     strides = [max(b.option(f"stride_{s}", 1), 1) for s in "hw"]
-    taps = [(w[i] - 1) * n + 1 for i, n in zip((1, 2), _dilations(b), strict=True)]
+    taps = [(w[i] - 1) * n + 1 for i, n in zip((1, 2), dilations_of(b), strict=True)]
     height = Side(x[1], y[1], taps[0], strides[0], x[2] * x[3], y[2] * y[3], is_same)
     return height, Side(x[2], y[2], taps[1], strides[1], x[3], y[3], is_same)
 
 
-def _dilations(b: LayerBuilder) -> list[int]:
+def dilations_of(b: LayerBuilder) -> list[int]:
     return [max(b.option(f"dilation_{s}_factor", 1), 1) for s in "hw"]
 
 
-def _weights(b: LayerBuilder) -> Array:
+def byte_rows(b: LayerBuilder) -> Array:
     w, zero_point = byte_weights(b, 1)
     if zero_point:
         raise NotHere
     return w
 
 
-def _product(b: LayerBuilder, isa: Lanes, w: Array, sides: tuple[Side, Side], batches: int = 1) -> None:
+def windows_times_filters(
+    b: LayerBuilder, isa: Lanes, w: Array, sides: tuple[Side, Side], batches: int = 1
+) -> None:
     """Windows of a panel times filters [filters, height, width, channels]."""
     filters, height, width, channels = w.shape
-    blocks, rest = _tile(isa, -(-filters // isa.lanes), sides[1].out)
-    pitch, dilations = _pitch(sides[1], channels), _dilations(b)
+    blocks, rest = isa.tile(-(-filters // isa.lanes), sides[1].out)
+    pitch, dilations = pitch_of(sides[1], channels), dilations_of(b)
     # Taps side by side are one piece of a line.
     pieces = width if dilations[1] > 1 else 1
     piece = width * channels // pieces
-    packed = _packed(w.reshape(filters, height * pieces, piece), isa, blocks)
-    how, output = _output(b, isa, w.reshape(filters, -1))
+    packed = isa.packed(w.reshape(filters, height * pieces, piece), blocks)
+    how, output = isa.output(b, w.reshape(filters, -1))
     product = b.struct(
         "product_lanes_t",
         lines=height,
@@ -143,20 +200,20 @@ def _product(b: LayerBuilder, isa: Lanes, w: Array, sides: tuple[Side, Side], ba
         filters=filters,
         output=output,
     )
-    at = _panel(b, sides, channels, batches)
+    at = places(b, sides, channels, batches)
     layer = b.struct("", **at, window_bytes=packed.shape[1], product=product)
     b.macs(b.size(b.output()) * height * width * channels)
     panel = b.scratch((sides[0].reach * pitch + 64) * isa.element)
     words = {"isa": isa.name, "halves": how, "step": str(sides[1].stride * channels)}
-    words |= {"blocks": str(blocks), "rest": str(rest)}
+    words |= {"blocks": str(blocks), "rest": str(rest), **isa.words(blocks, rest)}
     filter = b.constant("filter", packed.reshape(-1))
     b.call("conv_2d_lanes", b.input(0), b.output(), filter, panel, layer, **words)
 
 
-def _panel(b: LayerBuilder, sides: tuple[Side, Side], channels: int, batches: int) -> dict[str, int]:
+def places(b: LayerBuilder, sides: tuple[Side, Side], channels: int, batches: int) -> dict[str, int]:
     """Where a picture and its windows lie in a panel."""
     down, across = sides
-    pitch = _pitch(across, channels)
+    pitch = pitch_of(across, channels)
     is_whole = across.inside * channels == pitch and down.inside == down.reach
     return {
         "batches": batches,
@@ -174,47 +231,26 @@ def _panel(b: LayerBuilder, sides: tuple[Side, Side], channels: int, batches: in
     }
 
 
-def _pitch(across: Side, channels: int) -> int:
+def pitch_of(across: Side, channels: int) -> int:
     return max(across.reach, across.before + across.inside) * channels
 
 
-def _in_a_row(pixels: int, channels: int, filters: int) -> tuple[Side, Side]:
+def in_a_row(pixels: int, channels: int, filters: int) -> tuple[Side, Side]:
     """The sides of pixels that are windows by themselves."""
     across = Side(pixels, pixels, 1, 1, channels, filters, False)
     return Side(1, 1, 1, 1, pixels * channels, pixels * filters, False), across
 
 
-def _tile(isa: Lanes, registers: int, columns: int) -> tuple[int, int]:
-    """Registers of filters side by side, and windows at a time."""
-    # One row alone is bound by the weights it reads: as many sums as there can be hide their latency.
-    most = isa.side_by_side if columns > 2 else 8
-    whole = [n for n in range(1, most + 1) if registers % n == 0]
-    # A prime number of them would go one by one.
-    blocks = whole[-1] if whole[-1] > 1 or registers == 1 else min(most, 4)
-    windows = min(max(isa.sums // blocks, 1), 12, columns)
-    return blocks, -(-columns // -(-columns // windows))
-
-
-def _packed(w: Array, isa: Lanes, blocks: int) -> Array:
-    """Weights [filters, lines, piece] as [blocks, -1] of [lines, groups, registers, lanes, group]."""
-    filters, rows, piece = w.shape
-    together = blocks * isa.lanes
-    padded = np.pad(w, ((0, -filters % together), (0, 0), (0, -piece % isa.group)))
-    split = padded.reshape(-1, blocks, isa.lanes, rows, padded.shape[2] // isa.group, isa.group)
-    order: Array = np.ascontiguousarray(split.transpose(0, 3, 4, 1, 2, 5))
-    return order.reshape(len(order), -1)
-
-
-def _depthwise(b: LayerBuilder, isa: Lanes) -> None:
+def depthwise(b: LayerBuilder, isa: Lanes) -> None:
     x, y = b.shape(b.input(0)), b.shape(b.output())
     if x[3] == 1:
         # One channel is a convolution, whose filters lie along the last axis here.
-        _product(b, isa, _weights(b).transpose(3, 1, 2, 0), _sides(b), x[0])
+        windows_times_filters(b, isa, byte_rows(b).transpose(3, 1, 2, 0), sides_of(b), x[0])
         return
     if b.shape(b.input(1))[3] != x[3]:
         raise NotHere
-    (down, across), dilations = _sides(b), _dilations(b)
-    w = _weights(b)[0]
+    (down, across), dilations = sides_of(b), dilations_of(b)
+    w = byte_rows(b)[0]
     height, width, channels = w.shape
     # Few channels: neighbours fill the register.
     times = isa.lanes // channels if across.stride == 1 and isa.lanes % channels == 0 else 1
@@ -224,10 +260,10 @@ def _depthwise(b: LayerBuilder, isa: Lanes) -> None:
     if groups * width > 32:
         raise NotHere
     wide = channels * times
-    halves, output = _output(b, isa, np.moveaxis(w, -1, 0).reshape(channels, -1), times)
+    halves, output = isa.output(b, np.moveaxis(w, -1, 0).reshape(channels, -1), times)
     padded = np.pad(np.tile(w, (1, 1, times)), ((0, -height % isa.group), (0, 0), (0, -wide % isa.lanes)))
     taps = padded.reshape(groups, isa.group, width, -1).transpose(0, 2, 3, 1)
-    pitch = _pitch(across, channels) + isa.lanes
+    pitch = pitch_of(across, channels) + isa.lanes
     layer = b.struct(
         "",
         batches=x[0],
@@ -257,28 +293,7 @@ def _depthwise(b: LayerBuilder, isa: Lanes) -> None:
     b.call("depthwise_lanes", b.input(0), b.output(), filter, panel, edge, layer, **words)
 
 
-def _output(b: LayerBuilder, isa: Lanes, w: Array, times: int = 1) -> tuple[str, Struct]:
-    """How sums of weights [channels, depth] become outputs: the kernel's name, and its numbers."""
-    rounding = "once" if b.operator.code == "FULLY_CONNECTED" else "twice"
-    if b.rounding != "litert":
-        how, bias, numbers = _floats(b, w)
-    else:
-        try:
-            how, bias, numbers = _lines(b, w, rounding)
-        except NotHere:
-            how, bias, numbers = _integers(b, w, rounding)
-    zero_point, (least, most) = b.scale(b.output())[1], activation_limits(b, b.output())
-    # What panels add to each byte comes off again.
-    started = bias.astype(np.int64) - isa.moved * w.astype(np.int64).sum(1)
-    fit = (0, -(len(w) * times) % isa.lanes + 5 * isa.lanes)
-    members = {"bias": b.constant("bias", np.pad(np.tile(started, times), fit).astype(np.int32))}
-    for word, data in zip(("first", "second", "third"), numbers, strict=False):
-        members[word] = b.constant(word, np.pad(np.tile(data, times), fit))
-    struct = b.struct("output_t", **members, zero_point=zero_point, min=least, max=most)
-    return how, struct
-
-
-def _lines(b: LayerBuilder, w: Array, rounding: str) -> tuple[str, Array, list[Array]]:
+def by_lines(b: LayerBuilder, w: Array, rounding: str) -> tuple[str, Array, list[Array]]:
     found = lines(b, w, rounding)
     if found.halves == "up":
         return "line", found.bias, [found.scale, found.offset]
@@ -290,7 +305,7 @@ def _integers(b: LayerBuilder, w: Array, rounding: str) -> tuple[str, Array, lis
     return made.halves, made.plain, [n.astype(np.int32) for n in made.triples.T]
 
 
-def _floats(b: LayerBuilder, w: Array) -> tuple[str, Array, list[Array]]:
+def by_floats(b: LayerBuilder, w: Array) -> tuple[str, Array, list[Array]]:
     scale = sum_factors(b, b.input(0), b.input(1), b.output(), "float")
     bias = folded_bias(b, 2, w, b.scale(b.input(0))[1], 0)
     return "float", bias, [np.broadcast_to(scale, bias.shape).astype(np.float32)]

@@ -31,6 +31,12 @@ def add_v3(b: LayerBuilder, op: Operator) -> None:
     _add(b, "v3")
 
 
+@form("ADD", "SUB", types="int8", needs="neon")
+def add_neon(b: LayerBuilder, op: Operator) -> None:
+    """Eight at once, in two registers."""
+    _add(b, "neon")
+
+
 def _add(b: LayerBuilder, isa: str) -> None:
     x, other, y = b.input(0), b.input(1), b.output()
     if b.shape(x) != b.shape(other):

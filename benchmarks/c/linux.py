@@ -1,0 +1,155 @@
+"""Processors that run Linux, played by QEMU's user mode, and runs of a network's C on them.
+
+Instructions are counted by a plugin of QEMU, see firmware/counting.c: those of a program that runs the
+network twice, less those of one that runs it once. They are the same on every machine and under every load.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from thinflow.typing import Array
+
+FIRMWARE = Path(__file__).parent / "firmware"
+_TIMEOUT = 300
+_COUNT = re.compile(r"^instructions (?P<count>\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A processor, and what compiles and runs programs for it.
+
+    Attributes:
+        compiler, player: their commands.
+        flags: what the compiler is told.
+        model: QEMU's name of the processor.
+    """
+
+    compiler: str
+    player: str
+    flags: tuple[str, ...]
+    model: str
+
+    def missing(self) -> str | None:
+        """Why nothing can run here; None if it can."""
+        absent = [tool for tool in (self.compiler, self.player) if shutil.which(tool) is None]
+        return f"{' and '.join(absent)} not found" if absent else None
+
+
+_ARM64 = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+_ARM32 = "arm-linux-gnueabihf-gcc", "qemu-arm"
+MACHINES = {
+    "cortex-a53": Machine(*_ARM64, ("-mcpu=cortex-a53",), "cortex-a53"),
+    "cortex-a72": Machine(*_ARM64, ("-mcpu=cortex-a72",), "cortex-a72"),
+    # QEMU 7.2 has no Cortex-A55; what it is compiled for, the A76 has as well.
+    "cortex-a55": Machine(*_ARM64, ("-mcpu=cortex-a55",), "cortex-a76"),
+    "cortex-a76": Machine(*_ARM64, ("-mcpu=cortex-a76",), "cortex-a76"),
+    "cortex-a53 in 32 bits": Machine(*_ARM32, ("-mcpu=cortex-a53", "-mfpu=neon-fp-armv8"), "max"),
+    "cortex-a76 in 32 bits": Machine(*_ARM32, ("-march=armv8.2-a+dotprod", "-mfpu=neon-fp-armv8"), "max"),
+}
+
+
+@dataclass(frozen=True)
+class LinuxRun:
+    """What a network did on a machine.
+
+    Attributes:
+        instructions: of a run of the first input; 0 where they were not counted.
+        answers: uint8 [samples, bytes] what the network answered.
+    """
+
+    instructions: int
+    answers: Array
+
+
+_MAIN = """#include <stdio.h>
+#include <stdlib.h>
+#include "{name}.h"
+
+int main(int count, char **arguments)
+{{
+    static union {{ unsigned char bytes[{input_bytes}]; double aligned; }} in;
+    static union {{ unsigned char bytes[{output_bytes}]; double aligned; }} out;
+    while (fread(in.bytes, {input_bytes}, 1, stdin) == 1) {{
+        for (int i = 0; i < (count > 1 ? atoi(arguments[1]) : 1); i++) {{
+            {name}_run((void *)in.bytes, (void *)out.bytes);
+        }}
+        fwrite(out.bytes, {output_bytes}, 1, stdout);
+    }}
+    return 0;
+}}
+"""
+
+
+def run_on_linux(
+    machine: Machine,
+    files: Mapping[str, str],
+    name: str,
+    inputs: Array,
+    output_bytes: int,
+    folder: Path,
+    *,
+    level: str = "-O2",
+    flags: tuple[str, ...] = (),
+    is_counted: bool = True,
+) -> LinuxRun:
+    """Compile a network for a machine and run it there.
+
+    Args:
+        machine: one of `MACHINES`.
+        files: the network, name -> text; `name`.h among them.
+        name: of the network.
+        inputs: uint8 [samples, bytes] as they lie in memory.
+        output_bytes: of an answer.
+        folder: to work in.
+        level: of optimisation.
+        flags: more for the compiler.
+        is_counted: whether instructions are counted, which takes two more runs.
+    """
+    for file, text in files.items():
+        (folder / file).write_text(text)
+    sizes = {"input_bytes": inputs.shape[1], "output_bytes": output_bytes}
+    (folder / "main.c").write_text(_MAIN.format(name=name, **sizes))
+    sources = ["main.c", *(file for file in files if file.endswith(".c"))]
+    built = [machine.compiler, "-std=c99", level, "-static", "-ffp-contract=off", *machine.flags, *flags]
+    _done([*built, *sources, "-lm", "-o", "program"], folder)
+    play = [machine.player, "-cpu", machine.model]
+    answers = _done([*play, "./program"], folder, inputs.tobytes()).stdout
+    spent = 0
+    if is_counted:
+        counting = plugin(folder)
+        once, twice = (
+            _counted([*play, "-plugin", str(counting), "./program", times], folder, inputs[0].tobytes())
+            for times in ("1", "2")
+        )
+        spent = twice - once
+    return LinuxRun(spent, np.frombuffer(answers, np.uint8).reshape(len(inputs), output_bytes))
+
+
+def plugin(folder: Path) -> Path:
+    """The plugin that counts, compiled for this machine."""
+    made = folder / "counting.so"
+    if not made.exists():
+        _done(["gcc", "-shared", "-fPIC", "-O2", str(FIRMWARE / "counting.c"), "-o", str(made)], folder)
+    return made
+
+
+def _counted(command: list[str], folder: Path, feed: bytes) -> int:
+    found = _COUNT.search(_done(command, folder, feed).stderr.decode())
+    if found is None:
+        raise RuntimeError(f"{command[0]} told no instructions")
+    return int(found["count"])
+
+
+def _done(command: list[str], folder: Path, feed: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    done = subprocess.run(command, cwd=folder, input=feed, capture_output=True, timeout=_TIMEOUT)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]}: {done.stderr.decode(errors='replace')[-2000:]}")
+    return done
