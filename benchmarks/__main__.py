@@ -34,6 +34,7 @@ BUSY = 0.5
 APART = {
     "c": "benchmarks.c.table",
     "c_here": "benchmarks.c.here",
+    "cluster_disasters": "benchmarks.disasters",
     "fit_costs": "benchmarks.c.calibrate",
     "ptq": "benchmarks.ptq.compare",
     "ptq_doctor": "benchmarks.ptq.doctor",

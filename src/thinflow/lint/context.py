@@ -48,9 +48,18 @@ class Context:
         is_translated: whether the ops of `graph` are not those of the file.
     """
 
-    def __init__(self, source: Source, *, calibration: Any = None, synthetic: bool = False, **opening: Any):
+    def __init__(
+        self,
+        source: Source,
+        *,
+        calibration: Any = None,
+        synthetic: bool = False,
+        loaded: tuple[Graph, list[str]] | None = None,
+        **opening: Any,
+    ):
         self.source, self.shapes = source, opening.get("shapes")
-        self.graph, self.settings = load_for_inference(source, **opening)
+        # Whoever has it already need not wait for it again.
+        self.graph, self.settings = loaded or load_for_inference(source, **opening)
         self.file = _as_it_came(source, self.graph)
         self.is_translated = self.graph.source is not None
         self._calibration, self._synthetic = calibration, synthetic

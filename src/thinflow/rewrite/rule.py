@@ -17,6 +17,7 @@ name (`name_`) keeps it apart from what `Transform` itself defines and is not pa
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import math
 import types
@@ -180,11 +181,15 @@ def registered_names() -> list[str]:
 
 def options(cls: type[Transform]) -> dict[str, tuple[Any, Any]]:
     """Option name -> (type, default) of a transform. The field `name_` is the option `name`."""
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     return {
         f.name.removesuffix("_"): (hints[f.name], _default(f))
         for f in dataclasses.fields(typing.cast(Any, cls))
     }
+
+
+# Annotations are compiled each time they are asked for, which takes longer than many a transform.
+_hints = functools.cache(typing.get_type_hints)
 
 
 def _default(f: dataclasses.Field[Any]) -> Any:

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from thinflow.formats.checkpoint import open_checkpoint
 from thinflow.formats.unsupported import holds_weights, is_archive, kind_of
 from thinflow.interpreter.turns import turns_of
 from thinflow.ir.graph import Graph
+from thinflow.keras.registry import registry as layers_of_keras
 from thinflow.load.describing import describe
 from thinflow.load.graphs import load_for_inference
 from thinflow.lower.targets import targets
@@ -35,6 +37,10 @@ _SUFFIXES = frozenset(
     {".pb", ".pbtxt", ".tflite", ".onnx", ".meta", ".mmpb", ".keras", ".h5", ".hdf5", ".pt2"}
 )
 """A file of such a name that cannot be read is a broken model; of any other it is no model."""
+_LATE = [
+    f"thinflow.engines.{name}" for name in ("litert", "_autotune", "_bodies", "_regions", "_temporary_files")
+]
+"""What is imported by the first run of a model."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +60,18 @@ class Depth:
 
 def prepare() -> None:
     """Import all that a look may need, once: a thousand forks then have it."""
+    # Nothing is run here: threads that an engine starts would be in no fork.
+    for module in _LATE:
+        import_module(module)
+    layers_of_keras()
     with tempfile.TemporaryDirectory(prefix="thinflow-survey-") as folder:
-        path = Path(folder, "digits.pb")
-        zoo.write("digits", path)
-        _looked(Unit(path, path.name, (path,)), Depth(runs=False))
+        graph, lite = Path(folder, "digits.pb"), Path(folder, "digits.tflite")
+        zoo.write("digits", graph)
+        _looked(Unit(graph, graph.name, (graph,)), Depth(runs=False))
+        # One file in another vocabulary brings the rules of all of them.
+        target = next(target for target in targets() if target.name == "tflite")
+        target.write(load_for_inference(graph)[0], lite)
+        _looked(Unit(lite, lite.name, (lite,)), Depth(False, False, False))
 
 
 def look(unit: Unit, depth: Depth = Depth()) -> Looked:
@@ -87,12 +101,14 @@ def _looked(unit: Unit, depth: Depth) -> Looked:
         entry.kind, entry.reason = "unread", format.hint
         return Looked(entry, content)
     try:
-        graph, _ = load_for_inference(unit.path, **unit.opening)
+        graph, settings = load_for_inference(unit.path, **unit.opening)
     except ThinflowError as error:
         return Looked(_unopened(unit, entry, error), content)
     if format.name == _FALLBACK and not len(graph) and unit.path.suffix not in _SUFFIXES:
         # A few stray bytes are an empty GraphDef, too.
         return Looked(Entry(unit.name, "other", "a file of an unknown kind"), content)
+    # What comes next learns sizes for a batch of one; the linter sees it as it was loaded.
+    untouched = graph.clone() if depth.lints else graph
     _tell(entry, graph)
     entry.maker = entry.maker or _framework(unit)
     weights = weight_digests(graph)
@@ -104,7 +120,7 @@ def _looked(unit: Unit, depth: Depth) -> Looked:
                 path = Path(folder, f"model{target.suffixes[0]}")
                 entry.converts[target.name] = _tried(lambda: target.write(graph, path))  # noqa: B023
     if depth.lints:
-        entry.findings = _findings(unit)
+        entry.findings = _findings(unit, untouched, settings)
     return Looked(entry, content, weights)
 
 
@@ -186,14 +202,14 @@ def _run(graph: Graph) -> None:
         session.run(graph.outputs, feeds)
 
 
-def _findings(unit: Unit) -> dict[str, tuple[str, str]]:
+def _findings(unit: Unit, graph: Graph, settings: list[str]) -> dict[str, tuple[str, str]]:
     """The linter's, by code; of several with one code the first."""
     from thinflow.lint.context import Context
     from thinflow.lint.look import look as lint
     from thinflow.lint.rules import rules
 
     try:
-        report = lint(Context(unit.path, **unit.opening), rules())
+        report = lint(Context(unit.path, loaded=(graph, settings), **unit.opening), rules())
     except ThinflowError as error:
         return {"": ("error", error.problem)}
     found: dict[str, tuple[str, str]] = {}

@@ -413,19 +413,27 @@ def _c_type(array: Array) -> str:
 
 def _numbers(array: Array) -> str:
     """The elements of an initializer, in lines."""
-    # Nine digits are enough for any float to be read back as it was.
-    if array.dtype.kind == "f":
-        texts: Iterable[str] = map(_float, array.tolist())
-    else:
-        texts = map(_integer, array.tolist())
-    # By hand: `wrap` takes seconds for a million numbers.
-    lines, line = [], "   "
-    for text in texts:
-        if len(line) + len(text) + 2 > _LINE:
-            lines.append(line)
-            line = "   "
-        line += f" {text},"
-    return "\n".join([*lines, line, ""])
+    joined = "".join(f"\n{text}," for text in _texts(array))
+    # By hand and line by line: `wrap` takes seconds for a million numbers.
+    lines, start, room = [], 0, _LINE - 3
+    while len(joined) - start > room:
+        end = joined.rfind("\n", start + 1, start + room + 1)
+        lines.append(joined[start:end])
+        start = end
+    lines.append(joined[start:])
+    return "".join("   " + line.replace("\n", " ") + "\n" for line in lines)
+
+
+def _texts(array: Array) -> Iterable[str]:
+    values = array.tolist()
+    if array.dtype.kind != "f":
+        return map(_integer, values)
+    if not np.isfinite(array).all():
+        return map(_float, values)
+    # As `_float` does, in one call: networks have millions of them. Nine digits are enough for any float to
+    # be read back as it was.
+    texts = ("%.9g " * len(values) % tuple(values)).split()
+    return [f"{text}f" if "." in text or "e" in text else f"{text}.0f" for text in texts]
 
 
 def _float(value: float | np.floating) -> str:
@@ -437,4 +445,4 @@ def _float(value: float | np.floating) -> str:
 
 def _integer(value: int) -> str:
     # The least number has no literal: a minus in front of one that is too large.
-    return f"({value + 1} - 1)" if value in (-(1 << 31), -(1 << 63)) else str(value).replace("True", "true")
+    return f"({value + 1} - 1)" if value in (-(1 << 31), -(1 << 63)) else str(value).lower()
