@@ -5,7 +5,8 @@ those of other tools, `ptq_doctor` tells what is said of spoilt samples, `ptq_ru
 brings, `ptq_ladder` what a budget chooses, `ptq_few_bits` what weights of four bits keep, `ptq_prune` what
 goes with channels that hardly tell anything, `ptq_stored_codes` what codes of weights cost in ONNX Runtime,
 `c` what networks take in C on microcontrollers that QEMU plays, `c_here` on this machine, `fit_costs` counts
-what `thinflow fit` estimates by, and `int8_kernels` times LiteRT's integer kernels beside its float ones.
+what `thinflow fit` estimates by, `int8_kernels` times LiteRT's integer kernels beside its float ones, and
+`cluster_disasters` kills, stops and loses the machines of an evaluation.
 """
 
 from __future__ import annotations
