@@ -21,7 +21,7 @@ def window(b: LayerBuilder, size: tuple[int, int]) -> Struct:
     # An enumerator that a file leaves out is the first.
     is_same = b.operator.options.get("padding", "SAME") == "SAME"
     pads = [
-        _before(*sides) if is_same else 0
+        before(*sides) if is_same else 0
         for sides in zip((in_height, in_width), (out_height, out_width), size, steps, dilations, strict=True)
     ]
     return b.struct(
@@ -61,6 +61,6 @@ def rows_above(b: LayerBuilder, size: tuple[int, int]) -> int:
     return above + 1
 
 
-def _before(size: int, out: int, window: int, step: int, dilation: int) -> int:
+def before(size: int, out: int, window: int, step: int, dilation: int) -> int:
     """Rows or columns that "SAME" adds in front; the odd one goes behind."""
     return max((out - 1) * step + (window - 1) * dilation + 1 - size, 0) // 2

@@ -6,6 +6,7 @@ from thinflow.lower.c.broadcasting import broadcast, meeting
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
 from thinflow.lower.c.operators.array import ANY, require_one_scale
+from thinflow.lower.c.settle import C_TYPES
 from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.tflite.model import Operator
 
@@ -58,6 +59,19 @@ def joined(b: LayerBuilder, op: Operator) -> None:
     expression = _JOINED[op.code]
     words = {"op": op.code.lower(), "y_type": "bool", "what": expression, "expression": expression}
     b.call("binary", b.input(0), b.input(1), b.output(), broadcast(b), type="bool", **words)
+
+
+_EXTREMES = {"MAXIMUM": "a > b ? a : b", "MINIMUM": "a < b ? a : b"}
+
+
+@form(*_EXTREMES, types="int8 uint8 int16")
+def extremes(b: LayerBuilder, op: Operator) -> None:
+    """The larger or the smaller of two integers of one scale, whose order is that of their reals."""
+    first, second, y = b.input(0), b.input(1), b.output()
+    require_one_scale(b, [first, second], y)
+    kind, expression = y.dtype.name, _EXTREMES[op.code]
+    words = {"op": op.code.lower(), "y_type": C_TYPES[kind], "what": expression, "expression": expression}
+    b.call("binary", first, second, y, broadcast(b), type=kind, **words)
 
 
 @form("LOGICAL_NOT", types="bool")

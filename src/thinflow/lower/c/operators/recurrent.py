@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
-from thinflow.lower.c.forms import form
+from thinflow.lower.c.forms import NotHere, form
 from thinflow.lower.c.layer import Argument, Struct
 from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.tflite.model import Operator
@@ -27,6 +28,8 @@ _HIDDEN = 4
 @form("UNIDIRECTIONAL_SEQUENCE_LSTM", types="float")
 def lstm_float(b: LayerBuilder, op: Operator) -> None:
     """x [time,batch,inputs] or [batch,time,inputs] -> y of the same order."""
+    if _extras(b, op):
+        raise NotHere
     units = _plain_units(b, op)
     gates = {
         name: b.struct(
@@ -39,10 +42,10 @@ def lstm_float(b: LayerBuilder, op: Operator) -> None:
     }
     # In float32, as the file has it: the kernel compares with that.
     limit = float(np.float32(op.options.get("cell_clip", 0.0)))
-    sizes, batches = _sizes(b, op, units)
+    sizes, batches = recurrent_sizes(b, op, units)
     settings = b.struct("", **sizes, **gates, cell_limit=limit)
     h, cell = (
-        _kept(b, number, name, "float", batches * units) for number, name in ((_H, "h"), (_CELL, "cell"))
+        kept(b, number, name, "float", batches * units) for number, name in ((_H, "h"), (_CELL, "cell"))
     )
     b.call("lstm_float", b.input(0), b.output(), h, cell, b.scratch(4 * units), settings)
 
@@ -61,17 +64,38 @@ def lstm_int8(b: LayerBuilder, op: Operator) -> None:
     multiplier, shift = quantized_multiplier(float(np.float32(2.0**-15 / np.float64(hidden) * 2.0**-15)))
     clip = np.float32(op.options.get("cell_clip", 0.0))
     limit = min(int(clip / b.scale(b.input(_CELL))[0]), 32767) if clip > 0 else 0
-    sizes, batches = _sizes(b, op, units)
+    sizes, batches = recurrent_sizes(b, op, units)
     gates = {name: _gate(b, n, name) for n, name in enumerate(_GATES)}
     ends = {"multiplier": multiplier, "shift": shift, "zero_point": hidden_zero}
     settings = b.struct("", **sizes, **gates, cell_bits=power + 15, cell_limit=limit, **ends)
     # The real number 0 before the first step.
-    h = _kept(b, _H, "h", "int8_t", batches * units, b.scale(b.input(_H))[1])
-    cell = _kept(b, _CELL, "cell", "int16_t", batches * units)
+    h = kept(b, _H, "h", "int8_t", batches * units, b.scale(b.input(_H))[1])
+    cell = kept(b, _CELL, "cell", "int16_t", batches * units)
     b.call("lstm_int8", b.input(0), b.output(), h, cell, b.scratch(2 * units), settings)
 
 
-def _kept(b: LayerBuilder, number: int, name: str, type: str, count: int, first: int = 0) -> Argument:
+_CURVES = {
+    "NONE": "x",
+    "RELU": "x < 0 ? 0 : x",
+    "RELU6": "x < 0 ? 0 : x > 6 ? 6 : x",
+    "RELU_N1_TO_1": "x < -1 ? -1 : x > 1 ? 1 : x",
+    "TANH": "tanhf(x)",
+}
+
+
+def activated(op: Operator, value: str) -> dict[str, str]:
+    """Words of a kernel that has an activation: one for its name, and the expression in C of a value.
+
+    Raises:
+        UnsupportedOp: C does not have it.
+    """
+    name = str(op.options.get("fused_activation_function", "NONE"))
+    if name not in _CURVES:
+        raise UnsupportedOp(f"the activation {name} has no form in C")
+    return {"op": name.lower(), "expression": re.sub(r"\bx\b", value, _CURVES[name])}
+
+
+def kept(b: LayerBuilder, number: int, name: str, type: str, count: int, first: int = 0) -> Argument:
     """The memory of a state: the value that is written there before, else what lasts from run to run."""
     given = b.input(number)
     return b.state(name, type, count, first) if given.is_variable else given
@@ -83,6 +107,16 @@ def _plain_units(b: LayerBuilder, op: Operator) -> int:
     Raises:
         UnsupportedOp: it has more than gates.
     """
+    if found := _extras(b, op):
+        raise UnsupportedOp(f"it has {' and '.join(found)}")
+    # Four gates, each of which sees the input and the output of the step before.
+    units, inputs = b.array(_WEIGHTS).shape
+    b.macs(b.size(b.input(0)) // inputs * 4 * units * (inputs + units))
+    return int(units)
+
+
+def _extras(b: LayerBuilder, op: Operator) -> list[str]:
+    """What an LSTM has beside its gates."""
     extras = {
         "a coupled input gate": b.optional(_WEIGHTS) is None,
         "peepholes": any(b.optional(_PEEPHOLES + n) is not None for n in range(3)),
@@ -93,18 +127,15 @@ def _plain_units(b: LayerBuilder, op: Operator) -> int:
         and b.input(_WEIGHTS + 1).dtype.name != "float",
         "diagonals for weights": bool(op.options.get("diagonal_recurrent_tensors")),
     }
-    if found := [what for what, has in extras.items() if has]:
-        raise UnsupportedOp(f"it has {' and '.join(found)}")
-    # Four gates, each of which sees the input and the output of the step before.
-    units, inputs = b.array(_WEIGHTS).shape
-    b.macs(b.size(b.input(0)) // inputs * 4 * units * (inputs + units))
-    return int(units)
+    return [what for what, has in extras.items() if has]
 
 
-def _sizes(b: LayerBuilder, op: Operator, units: int) -> tuple[dict[str, int], int]:
-    """Members of both structs that tell how many there are of what, and the batches."""
-    first, second, inputs = b.shape(b.input(0))
-    is_time_major = bool(op.options.get("time_major"))
+def recurrent_sizes(b: LayerBuilder, op: Operator, units: int) -> tuple[dict[str, int], int]:
+    """Members of the structs that tell how many there are of what, and the batches."""
+    # An operator of one step has no dimension for steps.
+    *outer, inputs = b.shape(b.input(0))
+    is_time_major = bool(op.options.get("time_major")) or len(outer) == 1
+    first, second = outer if len(outer) > 1 else (1, *outer)
     batches, steps = (second, first) if is_time_major else (first, second)
     sizes = {"batches": batches, "steps": steps}
     for prefix, each in (("", inputs), ("y_", units)):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
@@ -9,7 +12,9 @@ from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
 from thinflow.lower.c.requantize import LIMITS
 from thinflow.lower.c.tables import softmax_exponentials
+from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.tflite.model import Operator
+from thinflow.typing import Array
 
 
 @form("SOFTMAX", types="float")
@@ -44,3 +49,53 @@ def softmax_bytes(b: LayerBuilder, op: Operator) -> None:
 
 def _beta(op: Operator) -> float:
     return float(op.options.get("beta", 0.0))
+
+
+@form("SOFTMAX", types="int16")
+def softmax_int16(b: LayerBuilder, op: Operator) -> None:
+    """Over the last dimension, by two tables with straight lines between their entries."""
+    x, y = b.input(0), b.output()
+    if y.dtype.name != "int16" or b.scale(y)[1]:
+        raise UnsupportedOp(f"it makes {y.dtype} of int16, or has a zero point")
+    depth, (scale, _) = b.shape(x)[-1], b.scale(x)
+    # A difference of 10 fills the table; beyond that exp is nothing.
+    multiplier, shift = quantized_multiplier(float(scale) * _beta(op) / (10.0 / 65535.0))
+    settings = b.struct(
+        "",
+        rows=b.size(x) // depth,
+        depth=depth,
+        multiplier=multiplier,
+        shift=shift,
+        exponential=b.constant("exponential", _entries(10.0, 32767, np.exp)),
+        inverse=b.constant("inverse", _entries(1.0, -32768, lambda v: np.float32(1) / (np.float32(1) + v))),
+    )
+    b.call("softmax_int16", x, y, b.scratch(2 * depth), settings)
+
+
+def _entries(width: float, zero: int, curve: Callable[[Any], Any]) -> Array:
+    """int16 [513]: a curve over so many units, 15 bits behind the point; an entry is moved by half of what
+    the straight line to the next one is off in the middle.
+
+    Args:
+        width: of what the stored numbers stand for, from end to end.
+        zero: the stored number that stands for 0.
+        curve: of float32.
+    """
+    # In float32 in this order, as LiteRT makes them: some entries hang on the last bit.
+    f = np.float32
+    scale = f(width) / f(65535)
+    least, most = scale * f(-32768 - zero), scale * f(32767 - zero)
+    step = (most - least) / f(512)
+    unit = f(65536) / (f(2) / f(65535) * f(65535))
+
+    def rounded(v: Any) -> Any:
+        return np.sign(v) * np.floor(np.abs(v) + f(0.5))
+
+    at = np.arange(512, dtype=np.float32)
+    here, middle, following = (
+        curve((least + n * step + half).astype(np.float32)) * unit
+        for n, half in ((at, f(0)), (at, step / f(2)), (at + f(1), f(0)))
+    )
+    off = rounded((following + rounded(here)) / f(2)) - rounded(middle)
+    table = np.append(rounded(here) - rounded(off / f(2)), rounded(curve(most) * unit))
+    return table.clip(-32768, 32767).astype(np.int16)

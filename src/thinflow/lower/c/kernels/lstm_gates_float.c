@@ -1,0 +1,44 @@
+#include <math.h>
+
+/* One of the gates: weights [units, inputs] and [units, outputs]; bias, weights of the cell's own and of a norm [units], or
+   NULL. */
+typedef struct {
+    const float *weights, *recurrent, *bias, *peephole, *norm;
+} lstm_any_gate_t;
+
+static float lstm_sigmoid(float x)
+{
+    return 1.0f / (1.0f + expf(-x));
+}
+
+/* The sums of a gate before its activation, [units]. */
+static void lstm_gate_sums(const lstm_any_gate_t *gate, const float *x, const float *h, const float *cell, float *sums,
+                           int32_t inputs, int32_t outputs, int32_t units)
+{
+    for (int32_t u = 0; u < units; u++) {
+        float sum = gate->norm == NULL && gate->bias != NULL ? gate->bias[u] : 0.0f;
+        for (int32_t k = 0; k < inputs; k++) {
+            sum += gate->weights[u * inputs + k] * x[k];
+        }
+        for (int32_t k = 0; k < outputs; k++) {
+            sum += gate->recurrent[u * outputs + k] * h[k];
+        }
+        sums[u] = gate->peephole != NULL ? sum + gate->peephole[u] * cell[u] : sum;
+    }
+    if (gate->norm == NULL) {
+        return;
+    }
+    /* To mean 0 and deviation 1; the bias comes behind that, which would take it out again. */
+    float mean = 0, variance = 0;
+    for (int32_t u = 0; u < units; u++) {
+        mean += sums[u];
+    }
+    mean /= (float)units;
+    for (int32_t u = 0; u < units; u++) {
+        variance += (sums[u] - mean) * (sums[u] - mean);
+    }
+    const float factor = 1.0f / sqrtf(variance / (float)units + 1e-8f);
+    for (int32_t u = 0; u < units; u++) {
+        sums[u] = (sums[u] - mean) * factor * gate->norm[u] + (gate->bias != NULL ? gate->bias[u] : 0.0f);
+    }
+}

@@ -1,0 +1,167 @@
+"""Operators that few networks have answer in C as LiteRT's own kernels do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.lower.c.c_answers import differences
+from tests.lower.c.c_networks import Layers
+from tests.lower.c.test_c_operators import Many, ints, number
+from thinflow.engines._c_library import compiler
+from thinflow.ir.types import dtype
+from thinflow.tflite.model import Operator, Quantization, Tensor
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
+
+
+class Cells(Layers):
+    """A recurrent operator; constants of random reals, and variables."""
+
+    def reals(self, *shape: int) -> Tensor:
+        return self.constant(
+            f"r{len(self.block.operators)}_{shape}_{self.rng.integers(1 << 30)}",
+            (self.rng.standard_normal(shape) * 0.5).astype(np.float32),
+        )
+
+    def variable(self, *shape: int, kind: str = "float", scale: float | None = None) -> Tensor:
+        q = None if scale is None else Quantization(np.float32([scale]), np.int64([0]))
+        name = f"state_{self.rng.integers(1 << 30)}"
+        return Tensor(name, shape, dtype(kind), None, q, is_variable=True)
+
+
+@pytest.mark.parametrize("code", ["RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"])
+@pytest.mark.parametrize("activation", ["TANH", "RELU"])
+def test_simple_cells(code: str, activation: str) -> None:
+    steps = (5,) if code != "RNN" else ()
+    net = Cells(2, *steps, 3, kind="float")
+    read = [net.last, net.reals(4, 3), net.reals(4, 4), net.reals(4), net.variable(2, 4)]
+    net.emit(code, read, net.tensor("y", (2, *steps, 4)), fused_activation_function=activation)
+    assert differences(net.content()) == []
+
+
+WITHOUT = {"peepholes": False, "projection": False, "norms": False, "coupled": False}
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        {"peepholes": True},
+        {"projection": True},
+        {"norms": True},
+        {"coupled": True, "peepholes": True},
+        dict.fromkeys(WITHOUT, True),
+    ],
+    ids=lambda what: "_".join(what),
+)
+@pytest.mark.parametrize("is_time_major", [True, False])
+def test_cells_with_more(what: dict[str, bool], is_time_major: bool) -> None:
+    has = {**WITHOUT, **what}
+    inputs, units, outputs = 3, 5, 4 if has["projection"] else 5
+    net = Cells(*(6, 2) if is_time_major else (2, 6), inputs, kind="float")
+    first = 1 if has["coupled"] else 0
+
+    def each(*shape: int, there: bool = True) -> list[Tensor | None]:
+        return [net.reals(*shape) if there and n >= first else None for n in range(4)]
+
+    read: list[Tensor | None] = [net.last, *each(units, inputs), *each(units, outputs)]
+    peepholes = each(units, there=has["peepholes"])
+    read += [peepholes[0], peepholes[1], peepholes[3]]
+    read += each(units)
+    ends = has["projection"]
+    read += [net.reals(outputs, units) if ends else None, net.reals(outputs) if ends else None]
+    read += [net.variable(2, outputs), net.variable(2, units)]
+    read += each(units, there=has["norms"])
+    shape = (6, 2, outputs) if is_time_major else (2, 6, outputs)
+    options: dict[str, Any] = {"fused_activation_function": "TANH", "time_major": is_time_major}
+    net.emit(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM", read, net.tensor("y", shape), cell_clip=0.7, proj_clip=0.4, **options
+    )
+    assert differences(net.content()) == []
+
+
+def test_layers_of_low_rank() -> None:
+    net = Cells(2, 3, kind="float")
+    read = [net.last, net.reals(8, 3), net.reals(8, 6), net.reals(4), net.variable(2, 48)]
+    net.emit("SVDF", read, net.tensor("y", (2, 4)), rank=2, fused_activation_function="RELU")
+    assert differences(net.content(), runs=9) == []
+
+
+def test_layers_of_low_rank_in_eight_bits() -> None:
+    net = Cells(1, 9, kind="int8")
+    read: list[Tensor | None] = [
+        net.last,
+        net.constant("features", net.rng.integers(-127, 128, (8, 9)).astype(np.int8), 0.01),
+        net.constant("times", net.rng.integers(-3000, 3000, (8, 6)).astype(np.int16), 0.0004),
+        net.constant("bias", net.rng.integers(-9000, 9000, 4).astype(np.int32), 0.0000002),
+        net.variable(1, 48, kind="int16", scale=0.0005),
+    ]
+    y = net.tensor("y", (1, 4), 0.05, -128)
+    net.emit("SVDF", read, y, rank=2, fused_activation_function="RELU")
+    assert differences(net.content(), runs=30) == []
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_three_dimensions(padding: str) -> None:
+    net = Cells(2, 5, 6, 7, 3, kind="float")
+    steps = {"stride_d": 2, "stride_h": 1, "stride_w": 2}
+    options = {**steps, "padding": padding, "fused_activation_function": "RELU"}
+    out = (3, 6, 4) if padding == "SAME" else (2, 5, 3)
+    x, w = net.last, net.reals(2, 2, 3, 3, 4)
+    y = net.emit("CONV_3D", [x, w, net.reals(4)], net.tensor("y", (2, *out, 4)), **options)
+    back = {**options, "fused_activation_function": "NONE"}
+    sizes = net.constant("sizes", np.int32([2, 5, 6, 7, 3]))
+    net.emit("CONV_3D_TRANSPOSE", [sizes, w, y], net.tensor("back", (2, 5, 6, 7, 3)), **back)
+    assert differences(net.content()) == []
+
+
+@pytest.mark.parametrize("depth", [1, 7, 300])
+@pytest.mark.parametrize("scale", [0.0001, 0.0005, 0.002])
+def test_softmax_of_16_bits(depth: int, scale: float) -> None:
+    net = Cells(40, depth, kind="int16")
+    assert net.last.quantization is not None
+    net.last.quantization.scale[:] = scale
+    net.last.quantization.zero_point[:] = 0
+    net.emit("SOFTMAX", [net.last], net.tensor("y", (40, depth), 1 / 32768, 0), beta=1.0)
+    assert differences(net.content()) == []
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16"])
+def test_extremes_of_integers(kind: str) -> None:
+    net = Many(2, 30, kind=kind)
+    assert net.x.quantization is not None
+    if kind == "int16":
+        net.x.quantization.zero_point[:] = 0
+    other = Tensor("other", (30,), dtype(kind), None, net.x.quantization)
+    net.block.inputs.append(other)
+    for code in ("MAXIMUM", "MINIMUM"):
+        net.add(code, [net.x, other], 2, 30)
+    assert differences(net.content()) == []
+
+
+@pytest.mark.parametrize("sigma", [None, 0.0, 0.4])
+def test_boxes_that_overlap(sigma: float | None) -> None:
+    net = Many(40, 2)
+    # Corners in any order, some boxes without a size; scores as they come.
+    rng = np.random.default_rng(3)
+    corners = rng.uniform(0, 1, (40, 2))
+    boxes = np.concatenate([corners, corners + rng.uniform(-0.4, 0.4, (40, 2))], 1).astype(np.float32)
+    boxes[7, 2:] = boxes[7, :2]
+    scores = net.add("SLICE", [net.x, ints(0, 1), ints(40, 1)], 40, 1)
+    flat = net.add("RESHAPE", [scores, ints(40)], 40)
+    code = "NON_MAX_SUPPRESSION_V4" if sigma is None else "NON_MAX_SUPPRESSION_V5"
+    read: list[Any] = [
+        net.constant("boxes", boxes),
+        flat,
+        net.constant("most", number(12)),
+        net.constant("overlap", np.array(0.3, np.float32)),
+        net.constant("least", np.array(-0.5, np.float32)),
+    ]
+    read += [] if sigma is None else [net.constant("sigma", np.array(sigma, np.float32))]
+    chosen, count = Tensor("chosen", (12,), dtype("int32")), Tensor("count", (), dtype("int32"))
+    made = [chosen, count] if sigma is None else [chosen, Tensor("kept", (12,), dtype("float")), count]
+    net.block.operators.append(Operator(code, read, made))
+    net.made += made
+    assert differences(net.content(), runs=8) == []
