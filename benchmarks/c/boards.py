@@ -20,6 +20,8 @@ from thinflow.typing import Array
 
 FIRMWARE = Path(__file__).parent / "firmware"
 _TIMEOUT = 300
+_STACK = 0x8000
+"""Bytes that `link.ld` keeps for it."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Board:
         machine: QEMU's name of it.
         flags: what the compiler is told.
         flash, ram: where they begin.
+        flash_bytes, ram_bytes: how large QEMU makes them.
         tick: instructions between two counts of SysTick, nanoseconds of its clock.
     """
 
@@ -38,6 +41,8 @@ class Board:
     flash: int = 0
     ram: int = 0x20000000
     tick: float = 40.0
+    flash_bytes: int = 4 << 20
+    ram_bytes: int = 4 << 20
 
 
 _HARD = ("-mfloat-abi=hard",)
@@ -49,7 +54,9 @@ BOARDS = {
     "cortex-m33": Board(
         "mps2-an505", ("-mcpu=cortex-m33", "-mfpu=fpv5-sp-d16", *_HARD), 0x10000000, 0x38000000, 50.0
     ),
-    "cortex-m55": Board("mps3-an547", ("-mcpu=cortex-m55", *_HARD), tick=31.25),
+    "cortex-m55": Board(
+        "mps3-an547", ("-mcpu=cortex-m55", *_HARD), tick=31.25, flash_bytes=512 << 10, ram_bytes=512 << 10
+    ),
 }
 
 
@@ -102,6 +109,9 @@ def run_on(
         folder: to work in.
         level: of optimisation.
         run: the call in C.
+
+    Raises:
+        RuntimeError: it does not fit the board, or a run did not end.
     """
     for file, text in files.items():
         (folder / file).write_text(text)
@@ -142,6 +152,7 @@ def run_on(
         folder,
     )
     flash, ram = _sizes(folder / "firmware.elf")
+    _require_room(board, flash + inputs.size, ram + _STACK)
     lines = _qemu(board, folder / "firmware.elf")
     answers = [bytes.fromhex(line[7:]) for line in lines if line.startswith("answer ")]
     if len(answers) != len(inputs):
@@ -155,6 +166,20 @@ def run_on(
         answers=np.array([np.frombuffer(a, np.uint8) for a in answers]),
         layers=[round(int(line[6:]) * board.tick) for line in lines if line.startswith("layer ")],
     )
+
+
+def _require_room(board: Board, flash: int, ram: int) -> None:
+    """Refuse what would fault where the board has no memory, or run over what lies there.
+
+    Raises:
+        RuntimeError: it is too large.
+    """
+    for what, needed, there in (
+        ("code and inputs", flash, board.flash_bytes),
+        ("memory", ram, board.ram_bytes),
+    ):
+        if needed > there:
+            raise RuntimeError(f"{needed:,} bytes of {what} are more than the {there:,} of {board.machine}")
 
 
 def _compile(arguments: Sequence[str], folder: Path) -> None:

@@ -252,7 +252,7 @@ def _parts(made: Network, options: Options) -> Iterator[tuple[Program, list[Samp
     """The layers beside each other, with LiteRT's answers."""
     from thinflow.tflite.writer import to_bytes
 
-    for program in side_by_side(made.block):
+    for program, _ in side_by_side(made.block):
         content = to_bytes(program)
         here = _heard(program, options)
         yield program, _answers(content, network(program, here), here)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,19 @@ _MOST_ENDS = 1000
 """Inputs and outputs of one program: its C takes a pointer for each, and ctypes passes no more than 1024."""
 
 
-def side_by_side(block: Subgraph) -> Iterator[Program]:
+class Part(NamedTuple):
+    """Operators beside each other.
+
+    Attributes:
+        program: of them.
+        sources: what its inputs and outputs are in the block that they are from.
+    """
+
+    program: Program
+    sources: dict[Tensor, Tensor]
+
+
+def side_by_side(block: Subgraph) -> Iterator[Part]:
     """The operators of a block, none of which reads what another one computes, in as few programs as can be.
 
     Where reals that are computed become bytes, the last bit of one decides a whole step of the other: two
@@ -26,7 +39,7 @@ def side_by_side(block: Subgraph) -> Iterator[Program]:
     Args:
         block: sizes known. Loops, branches and what lasts from run to run are left out.
     """
-    part = Subgraph([], [], [])
+    part, sources = Subgraph([], [], []), dict[Tensor, Tensor]()
     for number, operator in enumerate(block.operators):
         read = list(operator.reads())
         # LiteRT wants variables for the states of recurrent operators, and here they would be inputs.
@@ -45,13 +58,15 @@ def side_by_side(block: Subgraph) -> Iterator[Program]:
         made = [replace(t, name=f"{number}/made/{t.name}") for t in operator.outputs]
         given = [None if t is None else fed.get(t, t) for t in operator.inputs]
         if len(part.inputs) + len(part.outputs) + len(fed) + len(made) > _MOST_ENDS:
-            yield Program([part])
-            part = Subgraph([], [], [])
+            yield Part(Program([part]), sources)
+            part, sources = Subgraph([], [], []), {}
         part.operators += _as_in_files(replace(operator, inputs=given, outputs=made))
         part.inputs += fed.values()
         part.outputs += made
+        sources |= {new: old for old, new in fed.items()}
+        sources |= dict(zip(made, operator.outputs, strict=True))
     if part.operators:
-        yield Program([part])
+        yield Part(Program([part]), sources)
 
 
 def _as_in_files(operator: Operator) -> list[Operator]:

@@ -1,0 +1,309 @@
+"""Whether networks in C answer as LiteRT does, layer by layer, on real inputs.
+
+    python -m benchmarks c_exact [--model NAME ...] [--kind zoo made] [--samples 200]
+        [--rounding litert xnnpack] [--on here cortex-m0 ... aarch64 armhf] [--sanitize] [--compile]
+        [--folder FOLDER]
+
+The programs are the .tflite files of ../shared/zoo, and eight bits of everything else there, as thinflow
+makes them. `here`, each operator is fed what LiteRT computed before it, and each of its answers has to be
+equal: integers all of them, reals within 1e-5 of the largest. Then the network as a whole: what it answers in
+integers has to be equal, too. Elsewhere, a sum of the bytes of every integer value is compared with that of
+LiteRT's. `--sanitize` runs it all with address and undefined behaviour watched, by GCC and Clang; `--compile`
+tells how long a compiler takes at -O2 on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.c.elsewhere import PLACES, compile_seconds, hashes, refusal, watched
+from benchmarks.c.programs import KINDS, inputs_of, programs
+from thinflow.engines._c_library import Library, compiler
+from thinflow.engines._c_processor import processors_here
+from thinflow.errors import UnsupportedOp
+from thinflow.lower.c.convert import Network, network
+from thinflow.lower.c.flow import EFFECTS
+from thinflow.lower.c.options import ROUNDINGS, Options
+from thinflow.lower.c.sound import know_rate
+from thinflow.lower.c.write import Writer
+from thinflow.optimize.c_layer_proof import side_by_side
+from thinflow.tflite.model import Program, Tensor
+from thinflow.tflite.reader import read_program
+from thinflow.tflite.runtime import interpreter
+from thinflow.tflite.writer import to_bytes
+from thinflow.typing import Array
+
+HEADERS = ("program", "rounding", "where", "inputs", "values", "verdict")
+_FLOAT = 1e-5
+"""Of the largest number of a layer."""
+_ON_BOARDS = 3
+"""Inputs, unless more are asked for: QEMU takes a second for some networks."""
+_FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-ffp-contract=off")
+
+
+def opened(content: bytes, rounding: str) -> Any:
+    """LiteRT with the kernels that a rounding means, all values kept; None if it refuses the program."""
+    from ai_edge_litert.interpreter import OpResolverType
+
+    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    kinds = {"litert": (OpResolverType.BUILTIN_REF, plain), "xnnpack": (OpResolverType.BUILTIN,)}
+    for kind in kinds[rounding]:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                engine = interpreter(
+                    model_content=content,
+                    experimental_op_resolver_type=kind,
+                    experimental_preserve_all_tensors=True,
+                    num_threads=1,
+                )
+                engine.allocate_tensors()
+                return engine
+        except (ValueError, RuntimeError):
+            # The reference kernels lack some operators that round nothing.
+            continue
+    return None
+
+
+class Answers:
+    """What LiteRT computes of some inputs, value by value."""
+
+    def __init__(self, program: Program, content: bytes, rounding: str) -> None:
+        self.block = program.subgraphs[0]
+        self.engine = opened(content, rounding)
+        self._index: dict[Tensor, int] = {}
+        if self.engine is None:
+            return
+        for operator, details in zip(self.block.operators, self.engine._get_ops_details(), strict=False):
+            read = zip(operator.inputs, details["inputs"], strict=True)
+            written = zip(operator.outputs, details["outputs"], strict=True)
+            self._index.update((t, n) for t, n in (*read, *written) if t is not None and not t.is_constant)
+
+    def of(self, feeds: Sequence[Array]) -> dict[Tensor, Array]:
+        """All values of a run, begun anew."""
+        self.engine.reset_all_variables()
+        for details, value in zip(self.engine.get_input_details(), feeds, strict=True):
+            self.engine.set_tensor(details["index"], value)
+        self.engine.invoke()
+        return {t: self._value(n) for t, n in self._index.items() if not t.is_variable}
+
+    def _value(self, number: int) -> Array:
+        try:
+            return np.array(self.engine.get_tensor(number))
+        # What a delegate computes on the way lies nowhere.
+        except ValueError:
+            return np.empty(0)
+
+
+def wrong(got: Array, wanted: Array) -> str:
+    """What is wrong with a value; "" if nothing is."""
+    if got.size != wanted.size:
+        return f"{got.size} numbers, not {wanted.size}"
+    got = got.reshape(wanted.shape)
+    if wanted.dtype.kind != "f":
+        count = int((got != wanted).sum())
+        return f"{count} of {wanted.size} differ" if count else ""
+    both = np.isfinite(got) & np.isfinite(wanted)
+    if not (both | (got == wanted) | (np.isnan(got) & np.isnan(wanted))).all():
+        return "not finite where LiteRT is"
+    largest = max(float(np.abs(wanted[both]).max(initial=0)), 1e-6)
+    error = float(np.abs(got - wanted)[both].max(initial=0)) / largest
+    return f"off by {error:.2g} of the largest" if error > _FLOAT else ""
+
+
+class Layers:
+    """Every operator of a network by itself, compiled."""
+
+    def __init__(self, made: Network, options: Options) -> None:
+        self.parts = []
+        for program, sources in side_by_side(made.block):
+            inputs, outputs = list(program.subgraphs[0].inputs), list(program.subgraphs[0].outputs)
+            alone = network(program, options)
+            library = Library(alone, Writer(alone, "part").files(), "part", _FLAGS)
+            self.parts.append((library, [sources[t] for t in inputs], [sources[t] for t in outputs]))
+
+    def wrongs(self, values: dict[Tensor, Array]) -> Iterator[str]:
+        """A line for each value that is not LiteRT's, when all before it are."""
+        for library, inputs, outputs in self.parts:
+            if any(values.get(t, np.empty(0)).size == 0 for t in inputs):
+                continue
+            fed = [
+                values[t].reshape(i.shape) for t, i in zip(inputs, library.network.block.inputs, strict=True)
+            ]
+            for tensor, got in zip(outputs, library.run(fed), strict=True):
+                wanted = values.get(tensor)
+                if wanted is not None and wanted.size and (told := wrong(got, wanted)):
+                    yield f"'{tensor.name}': {told}"
+
+
+def here(path: Path, name: str, rounding: str, count: int) -> tuple[str, ...]:
+    """A line of the table: this machine's kernels, layer by layer, and as a whole."""
+    program, content = read(path)
+    options = Options(rounding, processors_here()[0])
+    whole = network(read_program(content), options)
+    answers = Answers(program, content, rounding)
+    if answers.engine is None:
+        return name, rounding, "here", "0", "", "LiteRT does not run it"
+    made = network(program, Options(rounding, options.cpu, keep_all=True))
+    feeds, what = inputs_of(name, path, whole.block.inputs, count)
+    has_flow = any(o.code in EFFECTS for o in made.block.operators)
+    layers = None if has_flow else Layers(made, options)
+    library = Library(whole, Writer(whole, "net").files(), "net", _FLAGS)
+    problems: dict[str, int] = {}
+    values: dict[Tensor, Array] = {}
+    exact = 0
+    for feed in feeds:
+        values = answers.of(feed)
+        for line in () if layers is None else layers.wrongs(values):
+            problems[line] = problems.get(line, 0) + 1
+        library.restart()
+        outputs = [answers.engine.get_tensor(d["index"]) for d in answers.engine.get_output_details()]
+        got = library.run(feed)
+        exact += all(g.dtype.kind == "f" or (g == w).all() for g, w in zip(got, outputs, strict=True))
+    verdict = "exact" if not problems else f"{len(problems)} DIFFER: {'; '.join(list(problems)[:2])}"
+    if exact < len(feeds):
+        told = "reals round midway" if rounds_midway(whole) else "ANSWERS DIFFER"
+        verdict += f"; {told}: {len(feeds) - exact} of {len(feeds)} answers"
+    if layers is None:
+        verdict += " (loops: as a whole only)"
+    return name, rounding, f"here, {options.cpu}", f"{len(feeds)}, {what}", str(len(values)), verdict
+
+
+def elsewhere(path: Path, name: str, rounding: str, where: str, count: int) -> tuple[str, ...]:
+    """A line of the table: another processor, by sums of all integer values."""
+    program, content = read(path)
+    place = PLACES[where]
+    answers = Answers(program, content, rounding)
+    made = network(program, Options(rounding, place.cpu, keep_all=True))
+    if answers.engine is None:
+        return name, rounding, where, "0", "", "LiteRT does not run it"
+    feeds, what = inputs_of(name, path, made.block.inputs, count)
+    wanted = [answers.of(feed) for feed in feeds]
+    reals = _reals(made)
+    # What is made of reals is compared here; the last bit of one may differ from processor to processor.
+    watched_values = [t for t in made.block.tensors() if t in wanted[0] and t not in reals]
+    if not watched_values:
+        return name, rounding, where, "0", "", "reals only, compared here"
+    try:
+        found = hashes(made, place, feeds, watched_values)
+    except (RuntimeError, TimeoutError) as error:
+        return name, rounding, where, str(len(feeds)), str(len(watched_values)), f"not run: {error}"[:300]
+    right = np.array([[_sum(values[t]) for t in watched_values] for values in wanted], np.uint32)
+    bad = [t.name for t, is_bad in zip(watched_values, (found != right).any(0), strict=True) if is_bad]
+    verdict = "exact" if not bad else f"{len(bad)} DIFFER: {bad[0]}"
+    return name, rounding, where, f"{len(feeds)}, {what}", str(len(watched_values)), verdict
+
+
+def _sum(value: Array) -> int:
+    """The sum of the bytes, each by a factor of its place, as the probe has it."""
+    raw = np.ascontiguousarray(value).view(np.uint8).reshape(-1).astype(np.uint32)
+    factors = np.arange(raw.size, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(1)
+    return int(((raw + np.uint32(1)) * factors).sum(dtype=np.uint32))
+
+
+def _reals(made: Network) -> set[Tensor]:
+    """Values that are real, or made of reals that are computed."""
+    found: set[Tensor] = set()
+    for operator in made.block.operators:
+        computed = [t for t in operator.reads() if t in found]
+        for tensor in operator.outputs:
+            if tensor.dtype.kind == "f" or computed:
+                found.add(tensor)
+    return found
+
+
+def rounds_midway(made: Network) -> bool:
+    """Whether reals that are computed become integers."""
+    reals = _reals(made)
+    return any(t.dtype.kind != "f" for t in reals)
+
+
+def read(path: Path) -> tuple[Program, bytes]:
+    """A program whose rate of sound is known, and its file."""
+    program = read_program(path.read_bytes())
+    know_rate(program)
+    return program, to_bytes(program)
+
+
+def rows(name: str, path: Path, args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+    """The lines of a program; what is refused is told as such."""
+    for rounding in args.rounding:
+        for where in [*args.on, *["sanitizers"] * args.sanitize, *["compiled"] * args.compile]:
+            try:
+                yield _row(name, path, rounding, where, args)
+            except UnsupportedOp as error:
+                yield name, rounding, where, "", "", f"refused: {error.problem}"[:300]
+                break
+
+
+def _row(name: str, path: Path, rounding: str, where: str, args: argparse.Namespace) -> tuple[str, ...]:
+    if where == "here":
+        return here(path, name, rounding, args.samples)
+    if where == "sanitizers":
+        return _watched_row(name, path, rounding)
+    if where == "compiled":
+        return _compile_row(name, path, rounding)
+    return elsewhere(path, name, rounding, where, min(args.samples, args.board_samples))
+
+
+def _watched_row(name: str, path: Path, rounding: str) -> tuple[str, ...]:
+    program, _ = read(path)
+    made = network(program, Options(rounding))
+    feeds, what = inputs_of(name, path, made.block.inputs, 2)
+    found = {c: watched(made, feeds, c) for c in ("gcc", "clang")}
+    verdict = "; ".join(f"{c}: {told}" for c, told in found.items())
+    return name, rounding, "sanitizers", f"{len(feeds)}, {what}", "", verdict
+
+
+def _compile_row(name: str, path: Path, rounding: str) -> tuple[str, ...]:
+    program, _ = read(path)
+    seconds = compile_seconds(network(program, Options(rounding)))
+    return name, rounding, "compiled", "", "", f"{seconds:.1f} s of processor at -O2"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks c_exact", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("--model", nargs="*", metavar="NAME", help="only these")
+    parser.add_argument("--kind", nargs="*", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--samples", type=int, default=200, metavar="N", help="inputs of each (default 200)")
+    parser.add_argument("--board-samples", type=int, default=_ON_BOARDS, metavar="N", help="elsewhere")
+    parser.add_argument("--rounding", nargs="*", choices=ROUNDINGS, default=["litert"])
+    parser.add_argument("--on", nargs="*", choices=["here", *PLACES], default=["here"])
+    parser.add_argument("--sanitize", action="store_true")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--folder", type=Path, metavar="FOLDER", help="keeps what is made")
+    args = parser.parse_args(argv)
+    if compiler() is None:
+        print("skipped: there is no C compiler")
+        return 0
+    args.on = [where for where in args.on if where == "here" or _is_there(where)]
+    print("| " + " | ".join(HEADERS) + " |\n|" + "---|" * len(HEADERS), flush=True)
+    began, failed = time.perf_counter(), 0
+    with tempfile.TemporaryDirectory(prefix="thinflow-exact-") as made:
+        folder = args.folder or Path(made)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, path in programs(folder, args.kind):
+            if args.model and name not in args.model:
+                continue
+            for line in rows(name, path, args):
+                failed += "DIFFER" in line[-1] or "runtime error" in line[-1]
+                print("| " + " | ".join(line) + " |", flush=True)
+    print(f"\n{failed} lines with a difference; {time.perf_counter() - began:.0f} s")
+    return int(failed > 0)
+
+
+def _is_there(where: str) -> bool:
+    why = refusal(PLACES[where])
+    if why:
+        print(f"{where}: skipped: {why}")
+    return not why
