@@ -58,7 +58,7 @@ $(VENV)/.bench: pyproject.toml $(VENV)/.made
 $(ORACLE)/.made: pyproject.toml
 	test -x $(ORACLE)/bin/python || $(PYTHON) -m venv $(ORACLE)
 	$(ORACLE)/bin/python $(PIP) --upgrade pip
-	$(ORACLE)/bin/python $(PIP) --editable ".[test,image,oracle]"
+	$(ORACLE)/bin/python $(PIP) --editable ".[test,image,oracle,explorer]"
 	@touch $@
 
 # Installing bundles them, too; where Node.js is missing, pages are not to be had and all else is.

@@ -10,6 +10,9 @@ import { outline } from "./outline.ts";
 import { Painted } from "./overlays.ts";
 import { type Aim, Pane } from "./pane.ts";
 import { type Context, details } from "./panel.ts";
+import { lineDetails } from "./lines.ts";
+import { nodeData } from "./nodedata.ts";
+import type { Link } from "./scene.ts";
 import { Past } from "./history.ts";
 import type { Document } from "./schema.ts";
 import type { Place, Snapshot, Switches } from "./state.ts";
@@ -156,6 +159,7 @@ export class App {
   /** A step up: out of the selected item to its scope, then to nothing. */
   async up(): Promise<void> {
     const { selected } = this.place;
+    if (this.pane?.hasLine) return this.select(selected);
     if (selected === null || this.model === undefined) return;
     const parent = this.model.parent(selected);
     await this.select(parent < 0 || parent === this.model.root ? null : parent);
@@ -177,6 +181,19 @@ export class App {
 
   say(text: string): void {
     this.chrome.say(text);
+  }
+
+  /** Colours nodes by data from a file, in the form that Model Explorer reads. */
+  addData(text: string, file: string): void {
+    const { overlays, problem } = nodeData(text, file, this.models);
+    if (problem !== "") return this.say(problem);
+    for (const { graph, overlay } of overlays) {
+      this.models[graph]!.graph.overlays.push(overlay);
+      this.painted[graph] = undefined;
+    }
+    const mine = overlays.find(({ graph }) => graph === this.active) ?? overlays[0]!;
+    this.setOverlay(mine.overlay.id);
+    this.say(mine.said);
   }
 
   /** All children of a scope as a list in the panel. */
@@ -209,6 +226,14 @@ export class App {
   private paintedOf(graph: number): Painted[] {
     const model = this.models[graph]!;
     return (this.painted[graph] ??= model.graph.overlays.map((overlay) => new Painted(model, overlay)));
+  }
+
+  /** Tells in the panel what a line carries. */
+  private showLine(link: Link, graph: number): void {
+    this.active = graph;
+    this.pane?.choose(link);
+    this.chrome.refresh(lineDetails(this.context(), link.tensors), () => outline(this.context(), this.pane!.visible, this.place.selected));
+    this.chrome.raise();
   }
 
   private toggled(model: Model, place: Place, scope: Item, open: boolean): Set<Item> {
@@ -258,6 +283,7 @@ export class App {
       select: (item) => void this.select(item, graph, { aim: undefined }),
       toggle: (scope) => void this.toggle(scope, graph),
       list: (scope) => void this.list(scope, graph),
+      line: (link) => this.showLine(link, graph),
     });
     const colours = () => this.paintedOf(graph).find(({ overlay }) => overlay.id === this.overlay);
     pane.beforeDrawing = ({ places }) => colours()?.rescale(places.flatMap(({ item, expanded }) => (expanded ? [] : [item])));

@@ -98,7 +98,7 @@ function withFused(made: Box, fused: Box["fused"]): Box {
 
 function rowsOf(visible: Visible, node: number): { name: string; shape: string }[] {
   const { model } = visible;
-  const { from, port } = model.graph.edges;
+  const { from, port, input } = model.graph.edges;
   const rows = [];
   for (const edge of model.inputs(node)) {
     if (port[edge]! < 0 || !visible.isHidden(from[edge]!)) continue;
@@ -106,7 +106,10 @@ function rowsOf(visible: Visible, node: number): { name: string; shape: string }
     const shape = model.outputs(from[edge]!)[0]?.shape ?? "*";
     const numbers = shortValues(model.constants.get(origin)?.values);
     if (numbers === "" && (shape === "" || shape === "*")) continue;
-    rows.push({ name: clean(lastPart(model.name(origin))), shape: numbers === "" ? shapeText(clean(shape)) : `= ${numbers}` });
+    // A role says more than a name that an exporter made; X and W say less than any.
+    const role = model.role(node, input[edge]!);
+    const name = role.length > 2 ? role : lastPart(model.name(origin));
+    rows.push({ name: clean(name), shape: numbers === "" ? shapeText(clean(shape)) : `= ${numbers}` });
   }
   const more = rows.length - ROWS;
   return more > 1 ? [...rows.slice(0, ROWS), { name: `and ${more} more`, shape: "" }] : rows;

@@ -92,6 +92,11 @@ export class Chrome {
     this.fillTabs();
   }
 
+  /** Brings the details up, for what is no item: a line. */
+  raise(): void {
+    this.showOutline(false);
+  }
+
   legend(content: HTMLElement[], plain: boolean): void {
     this.corner.classList.toggle("plain", plain);
     this.corner.replaceChildren(...content);
@@ -195,12 +200,28 @@ export class Chrome {
     };
     const picture = (kind: "svg" | "png") =>
       h("button", { class: "quiet", onclick: () => void this.savePicture(kind).then(() => (found.open = false)) }, `Save as ${kind.toUpperCase()}`);
-    const menu = h("div", { class: "menu" }, box("control", "Control edges"), box("constants", "Constants as boxes"), picture("svg"), picture("png"));
+    const menu = h("div", { class: "menu" }, box("control", "Control edges"), box("constants", "Constants as boxes"), this.dataButton(), picture("svg"), picture("png"));
     const found = h("details", { class: "options" }, h("summary", { title: "What is drawn, and the drawing as a file" }, "Show"), menu);
     document.addEventListener("pointerdown", (event) => {
       if (!found.contains(event.target as Node)) found.open = false;
     });
     return found;
+  }
+
+  /** Reads a file with numbers of nodes; one may be dropped onto the page, too. */
+  private dataButton(): HTMLElement {
+    const input = h("input", { type: "file", accept: ".json,application/json", hidden: true, "aria-label": "A file with data of nodes" });
+    const read = (file: File | undefined): void => void file?.text().then((text) => this.app.addData(text, file.name));
+    input.addEventListener("change", () => {
+      read(input.files?.[0]);
+      input.value = "";
+    });
+    document.addEventListener("dragover", (event) => event.preventDefault());
+    document.addEventListener("drop", (event) => {
+      event.preventDefault();
+      read(event.dataTransfer?.files[0]);
+    });
+    return h("span", {}, h("button", { class: "quiet", title: "Colour nodes by numbers from a JSON file", onclick: () => input.click() }, "Open data of nodes"), input);
   }
 
   private async savePicture(kind: "svg" | "png"): Promise<void> {

@@ -4,7 +4,8 @@ import { h, s } from "../common/dom.ts";
 import type { Model } from "./model.ts";
 import { section, table } from "./panel.ts";
 import type { Constant } from "./schema.ts";
-import { byteText, clean, count, shapeText, short } from "./text.ts";
+import { byteText, clean, count, lastPart, shapeText, short } from "./text.ts";
+import { valuesView } from "./values.ts";
 
 export function constantView(model: Model, constant: Constant, title: string): HTMLElement {
   const type = clean(`${model.text(constant.dtype)} ${shapeText(model.text(constant.shape))}`);
@@ -20,6 +21,8 @@ export function constantView(model: Model, constant: Constant, title: string): H
   if (rows.length > 0) part.append(table(rows));
   if (constant.picture !== undefined) part.append(picture(constant.picture));
   if (constant.values !== undefined) part.append(h("p", { class: "values" }, h("code", {}, clean(constant.values))));
+  if (constant.numbers !== undefined) part.append(valuesView(constant.numbers, model.text(constant.shape), clean(lastPart(model.name(constant.node)))));
+  else if (rows.length > 0) part.append(h("p", { class: "muted" }, "not all numbers are in this page; with ", h("code", {}, "--values"), " they are"));
   if (rows.length === 0 && constant.values === undefined) part.append(h("p", { class: "muted" }, "its values are not in this file"));
   return part;
 }

@@ -34,6 +34,8 @@ export interface Emphasis {
   /** Links along which the selected item's values come and go. */
   into: Set<Link>;
   outOf: Set<Link>;
+  /** The line that was clicked. */
+  line: Link | undefined;
 }
 
 /** Below this size of a pixel boxes are plain areas, below the other they have no text. */
@@ -109,7 +111,7 @@ function headOf(points: number[]): string {
 }
 
 function linkClass(link: Link, emphasis: Emphasis): string {
-  const way = emphasis.into.has(link) ? " into" : emphasis.outOf.has(link) ? " out-of" : "";
+  const way = emphasis.line === link ? " chosen" : emphasis.into.has(link) ? " into" : emphasis.outOf.has(link) ? " out-of" : "";
   return `link${link.control ? " control" : ""}${link.tensors.length > 1 ? " several" : ""}${way}`;
 }
 

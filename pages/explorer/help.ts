@@ -6,6 +6,7 @@ const KEYS: [string, string][] = [
   ["double-click, Enter", "open or close a scope"],
   ["\u2191 \u2193", "along edges: to where values come from, and go"],
   ["\u2190 \u2192", "to the boxes beside"],
+  ["click on a line", "what it carries, from where and to whom"],
   ["Esc", "out of a box to its scope, then to nothing"],
   ["Alt \u2190, Alt \u2192", "back and forward"],
   ["/", "search; Enter next hit, Shift Enter previous"],

@@ -134,6 +134,12 @@ export class Model {
     return (this.graph.nodes.quantization?.[node] ?? []).map((text) => this.text(text));
   }
 
+  /** What an input of a node is for, as "filter"; "" where it is not known. */
+  role(node: number, input: number): string {
+    const { rolesOfNode, roles, op } = this.graph.nodes;
+    return input < 0 ? "" : this.text((rolesOfNode?.[node] ?? roles?.[op[node]!])?.[input]);
+  }
+
   /** Edges into a node, by input, control edges last. */
   inputs(node: number): number[] {
     const { input, port } = this.graph.edges;

@@ -6,7 +6,7 @@ import { type Laid, Layouts } from "./layout.ts";
 import { Minimap } from "./minimap.ts";
 import type { Item, Model } from "./model.ts";
 import { save } from "./picture.ts";
-import { boxAt, type Link, type Placing, type Scene, sceneOf } from "./scene.ts";
+import { boxAt, type Link, linkAt, type Placing, type Scene, sceneOf } from "./scene.ts";
 import { NodeKind } from "./schema.ts";
 import type { Place, Switches } from "./state.ts";
 import { count } from "./text.ts";
@@ -18,6 +18,8 @@ export interface Asked {
   toggle(scope: Item): void;
   /** Shows what a scope holds as a list. */
   list(scope: Item): void;
+  /** Tells of a line that was clicked. */
+  line(link: Link): void;
 }
 
 /** What to bring into view after a change. */
@@ -34,6 +36,8 @@ const PAPER = 900;
 const LARGE = 6000;
 /** Milliseconds between the presses of a double click. */
 const TWICE = 400;
+/** Pixels from a line within which a click means it. */
+const NEAR = 7;
 
 export class Pane {
   readonly element: HTMLElement;
@@ -48,6 +52,7 @@ export class Pane {
   private readonly minimap: Minimap;
   private readonly notice: HTMLElement;
   private selected: Item | null = null;
+  private line: Link | undefined;
   private latest = 0;
   private frame = 0;
   private lastPress = { time: -Infinity, x: 0, y: 0 };
@@ -100,6 +105,7 @@ export class Pane {
     if (ticket !== this.latest) return; // overtaken
     const before = aim !== undefined && "keep" in aim ? this.scene?.byItem.get(aim.keep) : undefined;
     this.scene = sceneOf(this.visible, laid);
+    this.line = undefined;
     this.selected = place.selected;
     this.minimap.show(this.scene);
     this.say(laid);
@@ -109,8 +115,19 @@ export class Pane {
 
   select(item: Item | null, aim: Aim): void {
     this.selected = item;
+    this.line = undefined;
     this.aim(aim, undefined);
     this.redraw();
+  }
+
+  /** Draws a line as the one that the panel tells of. */
+  choose(line: Link): void {
+    this.line = line;
+    this.redraw();
+  }
+
+  get hasLine(): boolean {
+    return this.line !== undefined;
   }
 
   fit(smooth = true): void {
@@ -258,7 +275,8 @@ export class Pane {
   private emphasis(scene: Scene): Emphasis {
     const [into, outOf] = [new Set<Link>(), new Set<Link>()];
     const item = this.selected;
-    if (item === null || item === this.model.root) return { selected: item, into, outOf };
+    const { line } = this;
+    if (item === null || item === this.model.root) return { selected: item, into, outOf, line };
     const nodes = this.model.nodesOf(item);
     const [comes, goes] = [new Set<number>(), new Set<number>()];
     const within = new Set<number>(nodes);
@@ -276,12 +294,17 @@ export class Pane {
       const outside = !(model.holds(item, link.from) && model.holds(item, link.to));
       if (outside && sources.some((node) => goes.has(node))) outOf.add(link);
     }
-    return { selected: item, into, outOf };
+    return { selected: item, into, outOf, line };
   }
 
   private hit(event: MouseEvent): Placing | undefined {
     const { x, y } = this.viewport.toPlane(event.clientX, event.clientY);
     return this.scene === undefined ? undefined : boxAt(this.scene, x, y);
+  }
+
+  private lineAt(event: MouseEvent): Link | undefined {
+    const { x, y } = this.viewport.toPlane(event.clientX, event.clientY);
+    return this.scene === undefined ? undefined : linkAt(this.scene, x, y, NEAR / this.viewport.view.scale);
   }
 
   /** A click, or the second of two: by pointers, since a click is lost where what it began on was drawn anew. */
@@ -292,6 +315,8 @@ export class Pane {
     this.lastPress = { time: twice ? -Infinity : event.timeStamp, x: event.clientX, y: event.clientY };
     const place = this.hit(event);
     this.focus();
+    const line = place === undefined || place.expanded ? this.lineAt(event) : undefined;
+    if (line !== undefined && !twice) return this.asked.line(line);
     if (place === undefined) return this.asked.select(null);
     if (twice && this.model.isScope(place.item)) return this.asked.toggle(place.item);
     const { y: at } = this.viewport.toPlane(event.clientX, event.clientY);

@@ -122,7 +122,8 @@ function node(context: Context, item: Item): HTMLElement[] {
   for (const edge of model.inputs(item)) {
     const from = model.graph.edges.from[edge]!;
     const held = model.stored[from] === 1 ? model.constants.get(model.origin(from)) : undefined;
-    if (held !== undefined) parts.push(constantView(model, held, clean(lastPart(model.name(held.node)))));
+    const role = clean(model.role(item, model.graph.edges.input[edge]!));
+    if (held !== undefined) parts.push(constantView(model, held, [role, clean(lastPart(model.name(held.node)))].filter((part) => part !== "").join(" \u00b7 ")));
   }
   return parts.filter((part) => part !== null);
 }
@@ -141,11 +142,12 @@ function typeOf(model: Model, from: number, port: number): string {
 
 function inputs(context: Context, item: number): HTMLElement | null {
   const { model } = context;
-  const { from, port } = model.graph.edges;
+  const { from, port, input } = model.graph.edges;
   const edges = model.inputs(item);
   if (edges.length === 0) return null;
+  const role = (edge: number) => clean(port[edge]! < 0 ? "" : model.role(item, input[edge]!));
   const rows = edges.map((edge) =>
-    h("div", { class: "value-row" }, jump(context, from[edge]!), h("span", { class: "type" }, port[edge]! < 0 ? "control edge" : typeOf(model, from[edge]!, port[edge]!))),
+    h("div", { class: "value-row" }, role(edge) !== "" && h("span", { class: "role" }, role(edge)), jump(context, from[edge]!), h("span", { class: "type" }, port[edge]! < 0 ? "control edge" : typeOf(model, from[edge]!, port[edge]!))),
   );
   return section(count(edges.length, "input"), listed(rows));
 }

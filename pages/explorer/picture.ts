@@ -18,7 +18,8 @@ export async function save(plane: SVGGElement, size: { width: number; height: nu
   return picture === null ? "The browser could not draw so large a picture; save it as SVG." : offer(picture, `${name}.png`);
 }
 
-function offer(blob: Blob, name: string): null {
+/** Hands the reader a file. */
+export function offer(blob: Blob, name: string): null {
   const url = URL.createObjectURL(blob);
   h("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);

@@ -204,6 +204,40 @@ function itemAt(laid: Laid, vertex: number): Item {
   return graph.items[vertex - graph.ins.length] ?? laid.scope;
 }
 
+/** The line nearest to a point, no farther from it than `reach`. */
+export function linkAt(scene: Scene, x: number, y: number, reach: number): Link | undefined {
+  let best: Link | undefined;
+  let least = reach;
+  for (const link of scene.links) {
+    const { points } = link;
+    for (let i = 2; i < points.length; i += 2) {
+      const [x0, y0, x1, y1] = [points[i - 2]!, points[i - 1]!, points[i]!, points[i + 1]!];
+      if (x < Math.min(x0, x1) - reach || x > Math.max(x0, x1) + reach || y < Math.min(y0, y1) - reach || y > Math.max(y0, y1) + reach) continue;
+      const away = distance(x, y, x0, y0, x1, y1);
+      if (away < least) [best, least] = [link, away];
+    }
+  }
+  return best;
+}
+
+const STEPS = 12;
+
+/** From a point to the curve that `pathOf` draws between two others: upright at both ends. */
+function distance(x: number, y: number, x0: number, y0: number, x1: number, y1: number): number {
+  let [least, fromX, fromY] = [Infinity, x0, y0];
+  for (let i = 1; i <= STEPS; i++) {
+    const part = i / STEPS;
+    const toX = x0 + (x1 - x0) * part * part * (3 - 2 * part);
+    // The control points lie halfway in height: the curve is slower at its ends.
+    const toY = y0 + (y1 - y0) * (1.5 * part * (1 - part) * (1 - part) + 1.5 * part * part * (1 - part) + part ** 3);
+    const [dx, dy] = [toX - fromX, toY - fromY];
+    const along = Math.min(1, Math.max(0, ((x - fromX) * dx + (y - fromY) * dy) / (dx * dx + dy * dy || 1)));
+    least = Math.min(least, Math.hypot(x - fromX - along * dx, y - fromY - along * dy));
+    [fromX, fromY] = [toX, toY];
+  }
+  return least;
+}
+
 /** The innermost box at a point. */
 export function boxAt(scene: Scene, x: number, y: number): Placing | undefined {
   let best: Placing | undefined;

@@ -56,6 +56,10 @@ export interface Nodes {
    * read has edges from outside straight into them, what they give has edges to the Call, as inputs behind its own.
    * Plain calls have no node: their body is a scope (kind Function) with the call's name. */
   bodies?: Record<number, number[]>;
+  /** Per op (index into strings), what its inputs are for: "filter", "bias". */
+  roles?: Record<Text, Text[]>;
+  /** Per node, the same where it is not as with other nodes of its op. */
+  rolesOfNode?: Record<number, Text[]>;
 }
 
 export enum NodeKind {
@@ -122,6 +126,8 @@ export interface Constant {
   picture?: { width: number; height: number; channels: 1 | 3; pixels: string };
   /** The first values, as text. */
   values?: string;
+  /** All of them: a type as numpy spells it (`<f4`), and the bytes in base64. */
+  numbers?: { type: string; data: string };
 }
 
 /** A number or a word for nodes, drawn as their colour. */

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from thinflow.explorer import constants
-from thinflow.explorer.constants import BINS, first_values, statistics
+from thinflow.explorer.constants import BINS, Allowance, few_values, first_values, numbers, statistics
 from thinflow.explorer.filters import MOST_SIDE, filter_picture
 from thinflow.ir.tensor import Tensor
 
@@ -101,3 +102,33 @@ def test_equal_numbers_are_gray() -> None:
     picture = filter_picture(of(np.full((3, 3, 1, 1), 7, np.float32)), "hwio")
     assert picture is not None
     assert set(pixels(picture).ravel().tolist()) == {128}
+
+
+def test_numbers_come_back_as_they_were() -> None:
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    allowance = Allowance(100, 60)
+    found = numbers(of(array), allowance)
+    assert found is not None
+    assert found.type == "<f4"
+    np.testing.assert_array_equal(np.frombuffer(base64.b64decode(found.data), "<f4"), array.reshape(-1))
+    # The page is full.
+    assert allowance.left == 36
+    assert numbers(of(np.zeros(10, np.float32)), allowance) is None
+    assert allowance.left == 36
+
+
+def test_numbers_of_one_constant_have_a_limit_of_their_own() -> None:
+    assert numbers(of(np.zeros(10, np.float64)), Allowance(79, 1000)) is None
+    assert numbers(of(np.zeros(10, np.float64)), Allowance(80, 1000)) is not None
+
+
+def test_formats_that_javascript_lacks_become_floats() -> None:
+    array = np.array([1.5, -2], ml_dtypes.bfloat16)
+    found = numbers(of(array), few_values())
+    assert found is not None
+    assert found.type == "<f4"
+    assert np.frombuffer(base64.b64decode(found.data), "<f4").tolist() == [1.5, -2]
+
+
+def test_words_have_no_numbers() -> None:
+    assert numbers(of(np.array([b"a", b"b"], object)), few_values()) is None

@@ -64,6 +64,7 @@ def view(
     tabs: Sequence[Source] = (),
     lifted: bool = False,
     weights: bool = True,
+    values: bool = False,
     profile: str | None = None,
     placement: str | None = None,
     error: Source | bool | None = None,
@@ -87,6 +88,7 @@ def view(
         tabs: further forms of the model, as tabs of the same page.
         lifted: show TensorFlow's ops, as `load` gives them.
         weights: look into constants: statistics, histograms, pictures of filters.
+        values: hold all numbers of the constants, not of small ones alone: a page as large as the model.
         profile: an engine by whose profiler nodes are timed; "auto" for the usual one.
         placement: an engine, or "auto", to tell which nodes it runs and why not the others.
         error: a model to measure the noise of each tensor against; True for `other`.
@@ -109,7 +111,7 @@ def view(
 
     reference = _reference(error, other)
     overlays = Overlays(profile, placement, reference, ranges, transforms, calibration, threads)
-    document = Job(Opening(lifted, weights, tags), overlays, progress).make(model, other, tabs)
+    document = Job(Opening(lifted, weights, tags, values), overlays, progress).make(model, other, tabs)
     data = page("explorer", f"{document.title} - thinflow", document.data())
     path = "" if output is None else os.fspath(output)
     if output is not None:

@@ -10,7 +10,7 @@ from thinflow.cli._options import add_alias, add_json, add_model, add_output
 
 EXAMPLES = """
   thinflow view model.pb
-  thinflow view model.tflite -o model.html
+  thinflow view model.tflite -o model.html --values
   thinflow view before.pb after.pb -o both.html
   thinflow view model.pb int8.tflite --error -o noise.html
   thinflow view model.tflite --profile --placement
@@ -34,6 +34,9 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("--lifted", action="store_true", help="page: TensorFlow's ops, on which transforms work")
     p.add_argument(
         "--no-weights", dest="weights", action="store_false", help="page: do not look into constants"
+    )
+    p.add_argument(
+        "--values", action="store_true", help="page: hold all numbers of the constants; a large file"
     )
     for flag, what in (
         ("--profile", "page: time of each node, by the engine's profiler (default engine: the usual one)"),
@@ -116,6 +119,7 @@ def _page(args: Namespace, output: str) -> int:
         tabs=tabs,
         lifted=args.lifted,
         weights=args.weights,
+        values=args.values,
         profile=args.profile,
         placement=args.placement,
         error=args.error,

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from thinflow.analysis.cost import parameters
 from thinflow.errors import ThinflowError
 from thinflow.explorer.blocks import place_fixed, split_scopes
-from thinflow.explorer.captions import caption, parameter_count, short_count
-from thinflow.explorer.constants import first_values, picture, statistics
+from thinflow.explorer.captions import caption, held_tensor, parameter_count, short_count
+from thinflow.explorer.constants import all_values, few_values, first_values, numbers, picture, statistics
 from thinflow.explorer.document import Constant, GraphView, NodeKind, ScopeKind, Statistics, Texts
 from thinflow.explorer.facts import attribute_texts, documentation, quantization_text, spec_texts
 from thinflow.explorer.filters import layout_of
 from thinflow.explorer.flattening import Box, Flat, Level, Line, flatten
 from thinflow.explorer.folding import MOST_NODES, folded
+from thinflow.explorer.roles import input_roles
 from thinflow.explorer.start import start_scopes
 from thinflow.explorer.tree import Group, Neighbours, fixed_boxes, named_tree
 from thinflow.ir.graph import Graph
@@ -58,6 +59,7 @@ def build(
     texts: Texts,
     *,
     weights: bool = True,
+    values: bool = False,
     variables: Mapping[str, Tensor] | None = None,
     progress: Progress | None = None,
 ) -> Built:
@@ -68,6 +70,7 @@ def build(
         label: of its tab.
         texts: of the page.
         weights: look into constants.
+        values: hold all their numbers; else those of small ones.
         variables: values by the names of variables.
         progress: told how far it is.
     """
@@ -84,11 +87,11 @@ def build(
     split_scopes(root, neighbours)
     place_fixed(root, [b for b in boxes if b in fixed], neighbours, lambda box: groups.get((), root))
     built = Built(GraphView(label), boxes, flat, neighbours, fixed)
-    _fill_scopes(built, root, fixed, texts)
+    _fill_scopes(built, root, fixed, texts, variables or {})
     _fill_nodes(built, texts)
     _fill_edges(built)
-    _fill_constants(built, texts, weights, variables or {}, progress)
-    built.view.facts = _facts(graph, built)
+    _fill_constants(built, texts, weights, values, variables or {}, progress)
+    built.view.facts = _facts(graph, built, variables or {})
     return built
 
 
@@ -113,7 +116,9 @@ def in_order(boxes: Sequence[Box], lines: Sequence[Line]) -> list[Box]:
     return [boxes[p] for p in (*order, *(p for p in range(len(boxes)) if p not in done))]
 
 
-def _fill_scopes(built: Built, root: Group, fixed: set[Box], texts: Texts) -> None:
+def _fill_scopes(
+    built: Built, root: Group, fixed: set[Box], texts: Texts, variables: Mapping[str, Tensor]
+) -> None:
     view, numbers = built.view, dict[Group, int]()
     pending: list[tuple[Group, int]] = [(root, -1)]
     scope_of: dict[Box, int] = {}
@@ -124,7 +129,7 @@ def _fill_scopes(built: Built, root: Group, fixed: set[Box], texts: Texts) -> No
         view.scopes.parent.append(parent)
         view.scopes.kind.append(group.kind)
         view.scopes.repeats.append(group.repeats)
-        view.scopes.caption.append(texts.of(caption(group, fixed)))
+        view.scopes.caption.append(texts.of(caption(group, fixed, variables)))
         for member in reversed(group.members):
             if isinstance(member, Group):
                 pending.append((member, number))
@@ -179,6 +184,8 @@ def _fill_nodes(built: Built, texts: Texts) -> None:
             address = documentation(box.node.op)
             if address:
                 nodes.documentation[op] = address
+        if box.node is not None and (roles := input_roles(box.node)):
+            nodes.set_roles(place, [texts.of(role) for role in roles])
 
 
 def _fill_edges(built: Built) -> None:
@@ -188,20 +195,26 @@ def _fill_edges(built: Built) -> None:
 
 
 def _fill_constants(
-    built: Built, texts: Texts, weights: bool, variables: Mapping[str, Tensor], progress: Progress | None
+    built: Built,
+    texts: Texts,
+    weights: bool,
+    values: bool,
+    variables: Mapping[str, Tensor],
+    progress: Progress | None,
 ) -> None:
-    found = [(p, b.node) for p, b in enumerate(built.boxes) if b.node is not None]
-    held = [(p, n, variables.get(built.boxes[p].name) if n.tensor is None else n.tensor) for p, n in found]
-    tensors = [(place, node, tensor) for place, node, tensor in held if tensor is not None]
+    allowance = all_values() if values else few_values()
+    held = [(place, box.node, held_tensor(box, variables)) for place, box in enumerate(built.boxes)]
+    tensors = [(p, n, tensor) for p, n, tensor in held if n is not None and tensor is not None]
     for number, (place, node, tensor) in enumerate(tensors):
         if progress is not None:
             progress(number, len(tensors), "looking into weights")
         facts: tuple[Statistics | None, str] = (None, "")
-        drawn = None
+        drawn = held_numbers = None
         if weights:
             try:
                 facts = statistics(tensor), first_values(tensor)
                 drawn = picture(tensor, layout_of(node))
+                held_numbers = numbers(tensor, allowance)
             except ThinflowError as error:
                 remark = texts.of(f"its values cannot be read: {error.message}")
                 built.view.nodes.remarks.setdefault(place, []).append(remark)
@@ -214,6 +227,7 @@ def _fill_constants(
                 facts[0],
                 drawn,
                 facts[1],
+                held_numbers,
             )
         )
 
@@ -222,18 +236,20 @@ def _stored_bytes(tensor: Tensor) -> int:
     return tensor.storage.stored_bytes
 
 
-def _parameters(built: Built) -> int:
-    """Elements of all constants; bodies count where they are called."""
-    return parameters(built.main, 0).count if built.flat.is_folded else parameter_count(built.boxes)
+def _parameters(built: Built, variables: Mapping[str, Tensor]) -> int:
+    """Elements of all constants and variables; bodies count where they are called."""
+    if built.flat.is_folded:
+        return parameters(built.main, 0).count
+    return parameter_count(built.boxes, variables)
 
 
-def _facts(graph: Graph, built: Built) -> list[tuple[str, str]]:
+def _facts(graph: Graph, built: Built, variables: Mapping[str, Tensor]) -> list[tuple[str, str]]:
     # The page counts the nodes that it has; of a graph with boxes for many it cannot.
     nodes = [("nodes", f"{len(graph):,}")] if built.flat.is_folded else []
     facts = [
         *nodes,
         ("inputs", ", ".join(f"{v.name} {v.spec}" for v in graph.inputs) or "none"),
         ("outputs", ", ".join(f"{v.name} {v.spec}" for v in graph.outputs) or "none"),
-        ("parameters", short_count(_parameters(built))),
+        ("parameters", short_count(_parameters(built, variables))),
     ]
     return [*facts, *graph.facts.items()]

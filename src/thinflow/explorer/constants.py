@@ -5,11 +5,13 @@ Read lazily, a bounded piece at a time; of very large ones an even sample.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.explorer.document import Picture, Statistics
+from thinflow.explorer.document import Numbers, Picture, Statistics
 from thinflow.explorer.facts import shortened
 from thinflow.explorer.filters import filter_picture
 from thinflow.ir.tensor import Tensor
@@ -82,6 +84,48 @@ def _pieces(array: Array) -> Iterator[Array]:
 def first_values(tensor: Tensor) -> str:
     """The first elements as text."""
     return shortened(tensor.preview(_FIRST_VALUES), 120)
+
+
+@dataclass
+class Allowance:
+    """Bytes of numbers that a page may still take.
+
+    Attributes:
+        each: of one constant at most.
+        left: of all that come.
+    """
+
+    each: int
+    left: int
+
+
+def few_values() -> Allowance:
+    """What every page holds: biases, norms, axes; not filters."""
+    return Allowance(4 << 10, 48 << 10)
+
+
+def all_values() -> Allowance:
+    """What a page holds that is asked for values: more, and no browser opens it."""
+    return Allowance(256 << 20, 256 << 20)
+
+
+def numbers(tensor: Tensor, allowance: Allowance) -> Numbers | None:
+    """All numbers of a constant, taken off the allowance; None of words, and where it does not suffice.
+
+    Formats that neither numpy nor JavaScript knows (bfloat16, eight-bit floats) become float32.
+    """
+    if tensor.dtype.kind not in _NUMBERS or not tensor.size or not tensor.dtype.numpy_name:
+        return None
+    if tensor.size > allowance.each or tensor.size > allowance.left:
+        return None  # before anything is read
+    array = tensor.numpy()
+    if array.dtype.kind not in "fiub" or (array.dtype.itemsize == 1 and array.dtype.kind == "f"):
+        array = array.astype(np.float32)
+    array = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    if array.nbytes > allowance.each or array.nbytes > allowance.left:
+        return None
+    allowance.left -= array.nbytes
+    return Numbers(array.dtype.str, base64.b64encode(array.tobytes()).decode())
 
 
 def picture(tensor: Tensor, layout: str) -> Picture | None:

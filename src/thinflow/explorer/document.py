@@ -62,13 +62,26 @@ class Nodes:
     documentation: dict[int, str] = field(default_factory=dict)
     remarks: dict[int, list[int]] = field(default_factory=dict)
     bodies: dict[int, list[int]] = field(default_factory=dict)
+    roles: dict[int, list[int]] = field(default_factory=dict)
+    roles_of_node: dict[int, list[int]] = field(default_factory=dict)
+
+    def set_roles(self, node: int, roles: Sequence[int]) -> None:
+        """Note what the inputs of a node are for: by its op, unless another node of the op has others."""
+        if self.roles.setdefault(self.op[node], list(roles)) != list(roles):
+            self.roles_of_node[node] = list(roles)
+
+    def roles_at(self, node: int) -> Sequence[int]:
+        """What the inputs of a node are for; nothing where it is not known."""
+        return self.roles_of_node.get(node, self.roles.get(self.op[node], ()))
 
     def data(self) -> dict[str, Any]:
         found = dict(vars(self))
         # Few graphs have any; an absent column costs no page a byte.
-        for optional in ("quantization", "remarks", "bodies"):
+        for optional in ("quantization", "remarks", "bodies", "roles", "roles_of_node"):
             if not found[optional]:
                 del found[optional]
+        if "roles_of_node" in found:
+            found["rolesOfNode"] = found.pop("roles_of_node")
         return found
 
 
@@ -143,6 +156,19 @@ class Statistics:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """All numbers of a constant.
+
+    Attributes:
+        type: as numpy spells it, little-endian: `<f4`.
+        data: their bytes, row by row, in base64.
+    """
+
+    type: str
+    data: str
+
+
+@dataclass(frozen=True)
 class Constant:
     """One constant of the graph; `node` is its place among the nodes."""
 
@@ -153,6 +179,7 @@ class Constant:
     statistics: Statistics | None = None
     picture: Picture | None = None
     values: str = ""
+    numbers: Numbers | None = None
 
     def data(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -171,6 +198,8 @@ class Constant:
             found["picture"] = vars(self.picture)
         if self.values:
             found["values"] = self.values
+        if self.numbers is not None:
+            found["numbers"] = vars(self.numbers)
         return found
 
 

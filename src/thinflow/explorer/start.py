@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 
 from thinflow.explorer.blocks import MOST_MEMBERS
 from thinflow.explorer.document import NodeKind, ScopeKind
@@ -39,8 +40,8 @@ def _opened(
             for group in closed
             if group.kind is not ScopeKind.REPEATED
             and _fits(group, seen, fixed, most)
-            # One block of several, open, would look as if it were different.
-            and (enough == most or group.kind is not ScopeKind.BLOCK or closed == [group])
+            # One block or layer of several, open, would look as if it were different.
+            and (enough == most or not _is_one_of_many(group, closed))
         ]
         if not fitting:
             return numbered, not closed
@@ -56,6 +57,18 @@ def _fits(group: Group, seen: list[Box | Group], fixed: Set[Box], most: int) -> 
     """Whether it may be opened; what is alone is, whatever it holds: it tells nothing closed."""
     others = [m for m in seen if m is not group and not (isinstance(m, Box) and m.kind in _ENDS)]
     return not others or len(seen) - 1 + len(_shown(group, fixed)) <= most
+
+
+def _is_one_of_many(group: Group, closed: Sequence[Group]) -> bool:
+    """Whether a scope was cut off beside others, or others that stay closed have the ops that it has."""
+    if group.kind is ScopeKind.BLOCK:
+        return closed != [group]
+    same_size = [g for g in closed if g is not group and len(g.members) == len(group.members)]
+    return bool(same_size) and _ops(group) in map(_ops, same_size)
+
+
+def _ops(group: Group) -> Counter[str]:
+    return Counter(box.op for box in group.boxes())
 
 
 def _tells(member: Box | Group) -> bool:

@@ -66,8 +66,9 @@ def fixed_boxes(boxes: Sequence[Box], neighbours: Neighbours) -> set[Box]:
     """
     found: set[Box] = set()
     for box in boxes:
-        sources = neighbours.sources.get(box, ())
-        hands_on = box.kind is NodeKind.OP and len(sources) == 1 and sources[0] in found
+        sources, readers = neighbours.sources.get(box, ()), neighbours.readers.get(box, ())
+        # What nobody reads, as the reads that Keras stores beside a model, has no reader to stand with.
+        hands_on = box.kind is NodeKind.OP and bool(readers) and len(sources) == 1 and sources[0] in found
         if box.kind in _FIXED or hands_on:
             found.add(box)
     return found

@@ -52,6 +52,7 @@ class Opening:
     lifted: bool = False
     weights: bool = True
     tags: str | None = None
+    values: bool = False
 
 
 @dataclass
@@ -116,6 +117,7 @@ class Job:
         built = build(
             *(graph, label, self.document.texts),
             weights=self.opening.weights,
+            values=self.opening.values,
             variables=variables,
             progress=self.progress,
         )

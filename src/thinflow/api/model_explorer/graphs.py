@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from thinflow.explorer.document import Constant, Document, GraphView, Overlay
+from thinflow.explorer.document import Constant, Document, GraphView, NodeKind, Overlay
 
 _COLOURS = ("#ffffff", "#e8710a")
 """From little to much."""
@@ -52,6 +52,7 @@ def _graph(view: GraphView, strings: Sequence[str], number: int) -> Json:
     incoming: dict[int, list[Json]] = {}
     edges = view.edges
     names = [strings[name] for name in view.nodes.name]
+    hidden = _hidden_labels(view, strings)
     for source, port, target, place in zip(edges.source, edges.port, edges.target, edges.input, strict=True):
         # Control edges pass nothing on; Model Explorer has no such kind.
         if port >= 0:
@@ -60,19 +61,35 @@ def _graph(view: GraphView, strings: Sequence[str], number: int) -> Json:
     nodes = [
         {
             "id": names[at],
-            "label": strings[view.nodes.op[at]],
+            "label": strings[view.nodes.op[at]] if hidden else names[at].rpartition("/")[2] or names[at],
             "namespace": spaces[view.nodes.scope[at]],
             "subgraphIds": [],
             "attrs": _attributes(view, strings, at, constants.get(at)),
             "incomingEdges": incoming.get(at, []),
             "outputsMetadata": list(_outputs(view, strings, at)),
-            "inputsMetadata": [],
+            "inputsMetadata": list(_inputs(view, strings, at)),
         }
         for at in range(len(names))
     ]
     captions = {space: strings[view.scopes.caption[at]] for at, space in enumerate(spaces) if space}
     groups = {space: {"content": caption} for space, caption in captions.items() if caption}
-    return {"id": graph_id(view, number), "nodes": nodes, "groupNodeAttributes": groups}
+    found = {"id": graph_id(view, number), "nodes": nodes, "groupNodeAttributes": groups}
+    return found | {"nodeLabelsToHide": hidden}
+
+
+def _hidden_labels(view: GraphView, strings: Sequence[str]) -> list[str]:
+    """Labels of what Model Explorer folds into its readers: constants, variables, and their reads.
+
+    By itself it hides constants and reads: of a SavedModel a row of variables stays, of weights alone none.
+    Where there is nothing else, nodes have names for labels and all are shown.
+    """
+    kinds: dict[str, set[NodeKind]] = {}
+    for op, kind in zip(view.nodes.op, view.nodes.kind, strict=True):
+        kinds.setdefault(strings[op], set()).add(kind)
+    if set(kinds) <= {"Const"}:
+        return []
+    stored = (NodeKind.CONSTANT, NodeKind.VARIABLE)
+    return sorted({op for op, found in kinds.items() if found.issubset(stored)} | {"Const", "ReadVariableOp"})
 
 
 def _namespaces(view: GraphView, strings: Sequence[str]) -> list[str]:
@@ -94,7 +111,8 @@ def _attributes(
     words = [strings[text] for text in view.nodes.quantization.get(at, ())]
     pairs += [("quantization", word) for word in words if word]
     if constant is not None:
-        pairs += [("bytes", str(constant.size_bytes)), ("values", constant.values)]
+        # Model Explorer shows what has this key beside the input that reads the constant.
+        pairs += [("bytes", str(constant.size_bytes)), ("__value", constant.values)]
         if (s := constant.statistics) is not None:
             pairs += [(k, f"{v:.6g}") for k, v in _ends(s.minimum, s.maximum, s.mean) if v is not None]
             pairs += [("zeros", f"{s.zeros:.1%}"), ("NaN or infinite", str(s.non_finite))]
@@ -103,6 +121,12 @@ def _attributes(
 
 def _ends(low: float | None, high: float | None, mean: float | None) -> list[tuple[str, float | None]]:
     return [("min", low), ("max", high), ("mean", mean)]
+
+
+def _inputs(view: GraphView, strings: Sequence[str], at: int) -> Iterator[Json]:
+    for place, role in enumerate(view.nodes.roles_at(at)):
+        # By this key Model Explorer names the inputs of a node.
+        yield {"id": str(place), "attrs": [{"key": "__tensor_tag", "value": strings[role]}]}
 
 
 def _outputs(view: GraphView, strings: Sequence[str], at: int) -> Iterator[Json]:

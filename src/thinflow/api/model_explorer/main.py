@@ -7,7 +7,8 @@ from typing import Any
 from model_explorer import Adapter, AdapterMetadata
 from model_explorer.graph_builder import GraphCollection
 
-_SUFFIXES = ("pb", "pbtxt", "meta", "index", "tflite", "onnx", "keras", "h5", "hdf5", "pt2", "mmpb", "json")
+# Not json: Model Explorer gives a file to the first that takes its ending, and its own graphs end so.
+_SUFFIXES = ("pb", "pbtxt", "meta", "index", "tflite", "onnx", "keras", "h5", "hdf5", "pt2", "mmpb")
 
 
 class ThinflowAdapter(Adapter):  # type: ignore[misc]  # what is not installed has no types
