@@ -88,10 +88,11 @@ def lint(
         context.check_samples()
     report = look(context, rules, progress=progress, model=path_of(source))
     report.settings = chosen.path
-    if fix is not None and report.fixable:
-        context, report = _fixed(context.graph, report, fix, rules, samples, seed=seed, progress=progress)
+    if fix is not None and report.fixable and context.can_mend:
+        context, report = _fixed(context, report, fix, rules, samples, seed=seed, progress=progress)
     elif fix is not None:
-        report.notes.append(f"no transform mends anything of this: {os.fspath(fix)} was not written")
+        why = "no transform mends anything of this" if context.can_mend else "it cannot be mended here"
+        report.notes.append(f"{why}: {os.fspath(fix)} was not written")
     if profile is not None:
         _time(context, report, profile)
     return report
@@ -111,7 +112,7 @@ def _time(context: Context, report: LintReport, engine: str) -> None:
 
 
 def _fixed(
-    graph: Graph,
+    opened: Context,
     before: LintReport,
     target: FilePath,
     rules: Sequence[Rule],
@@ -120,16 +121,28 @@ def _fixed(
     seed: int,
     progress: Progress | None,
 ) -> tuple[Context, LintReport]:
-    """The file that is written with what can be mended, and the report on it."""
+    """The file that is written with what can be mended, and the report on it; the one before, if none is."""
     from thinflow.api.converting import convert_verified
+    from thinflow.formats import format_for
     from thinflow.lint.context import Context
     from thinflow.lint.fix import fixed_graph, mended_codes
     from thinflow.lint.look import look
     from thinflow.lower.targets import target_for
 
     path = os.fspath(target)
-    result = fixed_graph(graph, before, seed=seed, progress=progress)
-    convert_verified(result.graph, path, strict=True)
+    result = fixed_graph(opened.graph, before, seed=seed, progress=progress)
+    before.notes += result.notes
+    smaller = result.smaller
+    if not result.kept:
+        before.notes.append(f"nothing was mended: {path} was not written")
+        return opened, before
+    if opened.file.vocabulary and format_for(path).name == opened.file.vocabulary:
+        smaller, why = _written_anew(opened.file, result.graph, path)
+        if why:
+            before.notes.append(f"{why}: {path} was not written")
+            return opened, before
+    else:
+        convert_verified(result.graph, path, strict=True)
     # A GraphDef does not say what its inputs and outputs are.
     ends: dict[str, Any] = (
         {role: [v.name for v in getattr(result.graph, role)] for role in ("inputs", "outputs")}
@@ -138,10 +151,40 @@ def _fixed(
     )
     context = Context(path, **samples, **ends)
     after = look(context, rules, model=path)
-    after.fixed, after.partly = mended_codes(before, after)
-    after.written, after.proof, after.settings = path, result.proof, before.settings
-    after.notes = [*before.notes, *result.notes, *after.notes]
+    after.fixed, after.partly = mended_codes(before, after, result.undone)
+    after.written, after.settings = path, before.settings
+    after.proof = f"{smaller}; {result.proven}"
+    after.notes = [*before.notes, *after.notes]
     return context, after
+
+
+def _written_anew(file: Graph, mended: Graph, path: str) -> tuple[str, str]:
+    """What became smaller in a file that is written again in its own format, in words.
+
+    A file is put into TensorFlow's ops and back for it, which takes more operators than it saves where an op
+    has to be spelled out. Then nothing is written, and the second text says so.
+    """
+    import tempfile
+
+    from thinflow.api.converting import convert_verified
+    from thinflow.formats import load as read_file
+    from thinflow.lint.fix import operators
+    from thinflow.program.amounts import bytes_text
+
+    folder, name = os.path.split(path)
+    with tempfile.TemporaryDirectory(prefix=".thinflow-", dir=folder or ".") as aside:
+        made = os.path.join(aside, name)
+        convert_verified(mended, made, strict=True)
+        numbers = [operators(file), operators(read_file(made))]
+        if numbers[1] > numbers[0]:
+            told = f"put into TensorFlow's ops and back, its {numbers[0]:,} operators become {numbers[1]:,}"
+            return "", f"{told}, which is no mend; export the model without what was found"
+        sizes = [os.path.getsize(file.path), os.path.getsize(made)] if os.path.isfile(file.path) else []
+        # Weights may stand in a file beside it.
+        for part in sorted(os.listdir(aside)):
+            os.replace(os.path.join(aside, part), os.path.join(folder, part))
+    told = f"{numbers[0]:,} operators became {numbers[1]:,}"
+    return ", ".join([told, *([" became ".join(map(bytes_text, sizes))] if sizes else [])]), ""
 
 
 def _settings(given: FilePath | bool, model: str) -> Settings:

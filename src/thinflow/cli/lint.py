@@ -40,6 +40,7 @@ EXAMPLES = """
   thinflow lint --list
 """
 _MISUSED = 2
+_KEPT = (".onnx", ".tflite")
 
 
 def add_arguments(p: ArgumentParser) -> None:
@@ -186,9 +187,12 @@ def _next(args: Namespace, report: LintReport) -> str:
         return f"thinflow lint --explain {broken[0].code}"
     if report.written:
         return f"thinflow verify {model} {shlex.quote(report.written)}"
-    if report.fixable:
-        stem = os.path.basename(os.path.normpath(args.model)).split(".")[0] or "model"
-        return f"thinflow lint {model}{interface_flags(args)} --fix {shlex.quote(f'{stem}_mended.pb')}"
+    # What could not be mended a moment ago cannot be now.
+    if report.fixable and args.fix is None:
+        stem, suffix = os.path.splitext(os.path.basename(os.path.normpath(args.model)))
+        # In the format that it came in; others, such as checkpoints, become a frozen graph.
+        mended = f"{stem.split('.')[0] or 'model'}_mended{suffix if suffix in _KEPT else '.pb'}"
+        return f"thinflow lint {model}{interface_flags(args)} --fix {shlex.quote(mended)}"
     if report.findings:
         return f"thinflow lint --explain {report.findings[0].code}"
     return f"thinflow optimize {model} out{interface_flags(args)}"

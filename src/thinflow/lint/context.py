@@ -11,15 +11,20 @@ from typing import Any
 from thinflow.analysis.cost import GraphCost, graph_cost
 from thinflow.analysis.shapes import declared_spec, infer_shapes, infer_with_loops
 from thinflow.analysis.training_mode import switch_notes
+from thinflow.errors import UnsupportedOp
 from thinflow.formats import load as read_file
 from thinflow.interpreter.turns import turns_of
 from thinflow.ir.graph import Graph, Node
+from thinflow.ir.ledger import Entry
 from thinflow.ir.order import ancestors
 from thinflow.lint.activations import FEWEST, MOST, Activations, observed
 from thinflow.lint.dry_run import DryRun, dry_run
+from thinflow.lint.handwritten import Activation, handwritten_activations
+from thinflow.lint.own_ops import beginning, in_own_ops, may_merge
 from thinflow.lint.placement import suited, written_operators
 from thinflow.lint.weights import Constant, Layer, extremes, layers
 from thinflow.load.graphs import Source, load_for_inference
+from thinflow.load.sources import open_model
 from thinflow.ops.traits import Trait, has
 from thinflow.optimize.samples import one_sample, samples_for
 from thinflow.transforms.strip_unused_nodes import needed_nodes
@@ -45,6 +50,7 @@ class Context:
         source: what was opened.
         shapes: input name -> shape, as they were given.
         settings: of the training switches that were set to get `graph`: "keep_prob is 1 now".
+        notes: sentences on how the model was opened.
         is_translated: whether the ops of `graph` are not those of the file.
     """
 
@@ -58,14 +64,20 @@ class Context:
         **opening: Any,
     ):
         self.source, self.shapes = source, opening.get("shapes")
-        # Whoever has it already need not wait for it again.
-        self.graph, self.settings = loaded or load_for_inference(source, **opening)
+        self.notes: list[str] = []
+        try:
+            # Whoever has it already need not wait for it again.
+            self.graph, self.settings = loaded or load_for_inference(source, **opening)
+        except UnsupportedOp as error:
+            # An op that only its own runtime knows: what the file itself says is there to look at.
+            self.graph, self.settings = _untranslated(source, error), []
+            self.notes.append(f"{error.message}: what only its form in TensorFlow's ops shows is not told")
         self.file = _as_it_came(source, self.graph)
         self.is_translated = self.graph.source is not None
         self._calibration, self._synthetic = calibration, synthetic
         declared = source.inputs if isinstance(source, Graph) else opening.get("inputs")
         self._are_inputs_named = bool(declared)
-        self.notes = switch_notes(self.settings)
+        self.notes += switch_notes(self.settings)
 
     @property
     def has_own_nodes(self) -> bool:
@@ -137,6 +149,16 @@ class Context:
         samples = samples_for(self.graph, self._calibration, limit=runs)
         return observed(self.graph, samples, made_up=samples.synthetic)
 
+    @cached_property
+    def handwritten(self) -> list[Activation]:
+        """The activations that are written in several ops of the file."""
+        if not self.has_own_nodes:
+            return []
+        # A translation spells out what is one operator in the file, of which only the end has a name there.
+        named = {n.name for n in self.file if n.tensor is None}
+        found = handwritten_activations(self.graph, self.needed)
+        return [one for one in found if all(n.name in named for n in one.nodes)]
+
     def flops(self, nodes: Iterable[str]) -> int | None:
         """The operations of some nodes; None if they are known of none."""
         known = [cost.flops for name in dict.fromkeys(nodes) if (cost := self.costs.by_node.get(name))]
@@ -144,7 +166,10 @@ class Context:
 
     def given_bytes(self, nodes: Iterable[str]) -> int | None:
         """The bytes that nodes of `graph` give for one sample; None if the size of one is not known."""
-        sizes = [v.spec.size_bytes for name in nodes for v in self._of_one_sample.node(name).outputs]
+        names = list(nodes)
+        if not self.names.issuperset(names):
+            return None
+        sizes = [v.spec.size_bytes for name in names for v in self._of_one_sample.node(name).outputs]
         known = [size for size in sizes if size is not None]
         return sum(known) if len(known) == len(sizes) else None
 
@@ -182,6 +207,30 @@ class Context:
         """What the transforms of the order "float" would do."""
         return dry_run(self.graph, "float")
 
+    @cached_property
+    def own(self) -> Graph:
+        """The nodes of the file, in TensorFlow's ops where one says what one of the file does."""
+        return in_own_ops(self.file, self.graph) if self.file.vocabulary else self.graph
+
+    @property
+    def can_mend(self) -> bool:
+        """Whether transforms can work on the model: it is in TensorFlow's ops."""
+        return not self.graph.vocabulary
+
+    @cached_property
+    def own_dry(self) -> DryRun:
+        """What the transforms that clean graphs would do to `own`."""
+        if not self.file.vocabulary:
+            return self.dry
+        ops = sorted({n.op for n in self.own if may_merge(n.op)})
+        known = ", ".join(f"assume_stateless={op}" for op in ops)
+        merges = f"merge_duplicate_nodes({known})" if known else "merge_duplicate_nodes"
+        # Folding is last: it drops the shapes that ops of the file state, which the others go by.
+        return dry_run(
+            self.own,
+            f"remove_nodes(op=Identity) {merges} simplify_arithmetic cancel_transposes fold_constants",
+        )
+
     def changed(self, *transforms: str, op: str = "", text: str = "") -> tuple[str, ...]:
         """Names of nodes that transforms change in the dry run, in their order.
 
@@ -192,9 +241,40 @@ class Context:
             op: only nodes of this op.
             text: only changes whose description holds this.
         """
-        changes = self.dry.changes(*transforms)
-        told = {e.node for e in changes if op in ("", e.op) and text in e.text}
-        return tuple(node.name for node in self.graph if node.name in told)
+        return _told(self.graph, self.dry.changes(*transforms), op, text)
+
+    def changed_own(self, *transforms: str, text: str = "") -> tuple[str, ...]:
+        """Names of nodes of the file, no constants, that its outputs need and that transforms change.
+
+        Args:
+            transforms: by name.
+            text: only changes whose description holds this.
+        """
+        names = _told(self.own, self.own_dry.changes(*transforms), "", text)
+        known = {n.name for n in self.file if n.tensor is None} if self.file.vocabulary else self.names
+        return tuple(
+            name
+            for name in names
+            if name in known and name in self.needed_names and self.own.node(name).tensor is None
+        )
+
+    def says_itself(self, name: str) -> bool:
+        """Whether a node of `graph` is one of the file, and all that this one becomes."""
+        return name in self._own_names and self.own.node(name).op == self.node(name).op
+
+    @cached_property
+    def _own_names(self) -> set[str]:
+        return {n.name for n in self.file} & {n.name for n in self.own} & self.names
+
+    def names_in_file(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Nodes of `graph` by the names of those in the file that they were made for, each once."""
+        if not self.file.vocabulary:
+            return tuple(names)
+        return tuple(dict.fromkeys(beginning(name, self._file_names) or name for name in names))
+
+    @cached_property
+    def _file_names(self) -> set[str]:
+        return {node.name for node in self.file}
 
     @cached_property
     def constants(self) -> list[Constant]:
@@ -225,6 +305,25 @@ class Context:
     def layers(self) -> list[Layer]:
         """The layers of `graph` that the outputs need and whose weights are constants as they are stored."""
         return [layer for layer in layers(self.graph) if layer.node in self.needed]
+
+
+def _untranslated(source: Source, error: UnsupportedOp) -> Graph:
+    """The graph of a file as it is there.
+
+    Raises:
+        UnsupportedOp: the one given, if it is no file of another vocabulary.
+    """
+    found = source.clone() if isinstance(source, Graph) else open_model(source)
+    if not found.vocabulary:
+        raise error
+    infer_shapes(found)
+    return found
+
+
+def _told(graph: Graph, changes: Iterable[Entry], op: str, text: str) -> tuple[str, ...]:
+    """Nodes of a graph, in its order, that changes are about."""
+    told = {e.node for e in changes if op in ("", e.op) and text in e.text}
+    return tuple(node.name for node in graph if node.name in told)
 
 
 def _as_it_came(source: Source, graph: Graph) -> Graph:

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from thinflow.analysis.foreign import UNREAD, is_foreign
 from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.compare.output_comparer import OutputComparer
 from thinflow.formats.graphdef import serialized_size
 from thinflow.ir.graph import Graph
+from thinflow.lint.finding import LintFinding
 from thinflow.lint.report import LintReport
 from thinflow.program.amounts import bytes_text
 from thinflow.rewrite.runner import Step, run
@@ -23,12 +25,17 @@ class Fixed:
 
     Attributes:
         notes: sentences on steps that were undone.
-        proof: what became smaller, and how far the outputs are from those before, in words.
+        smaller: what became smaller, in words.
+        proven: how far the outputs are from those before, in words.
+        kept, undone: names of transforms whose changes stayed, and of those whose did not.
     """
 
     graph: Graph
     notes: list[str]
-    proof: str
+    smaller: str
+    proven: str
+    kept: frozenset[str]
+    undone: frozenset[str]
 
 
 _PREPARES = ("remove_nodes", "fold_constants")
@@ -80,7 +87,19 @@ def fixed_graph(
     undone |= {s.transform: s.error for s in result.steps if s.error}
     notes = [f"{name} was undone: {why}" for name, why in undone.items()]
     worst = max((s.difference for s in result.steps if s.changes and s.difference is not None), default=0.0)
-    return Fixed(result.graph, notes, f"{_smaller(graph, result.graph)}; {_proven(worst)}")
+    kept = frozenset(_name(s.transform) for s in result.steps if s.changes and not s.error)
+    gone = frozenset(map(_name, undone))
+    return Fixed(result.graph, notes, _smaller(graph, result.graph), _proven(worst), kept, gone)
+
+
+def _name(transform: str) -> str:
+    return transform.partition("(")[0]
+
+
+def operators(graph: Graph) -> int:
+    """The operators of a file's graph, its functions included."""
+    graphs = [graph, *(f.graph for f in graph.functions.values())]
+    return sum(is_foreign(n.op) and n.op not in UNREAD for g in graphs for n in g)
 
 
 def _smaller(before: Graph, after: Graph) -> str:
@@ -98,9 +117,19 @@ def _proven(worst: float) -> str:
     return f"compared after each step, no output moved by more than {worst:.1g} of its largest number"
 
 
-def mended_codes(before: LintReport, after: LintReport) -> tuple[list[str], list[str]]:
-    """Codes of findings that are gone, and of those that are left at fewer nodes than before."""
-    codes = dict.fromkeys(f.code for f in before.fixable)
+def _steps(finding: LintFinding) -> set[str]:
+    """Names of the transforms that mend a finding."""
+    return {_name(str(step.transform)) for step in resolve(finding.fix)}
+
+
+def mended_codes(
+    before: LintReport, after: LintReport, undone: Collection[str] = ()
+) -> tuple[list[str], list[str]]:
+    """Codes of findings that are gone, and of those that are left at fewer nodes than before.
+
+    What a step was to mend that was undone is not mended, though a file that is written anew may not show it.
+    """
+    codes = dict.fromkeys(f.code for f in before.fixable if not (undone and _steps(f) <= set(undone)))
     nodes = [Counter[str](), Counter[str]()]
     for counted, report in zip(nodes, (before, after), strict=True):
         for finding in report.findings:

@@ -37,7 +37,7 @@ def look(
             progress(number, len(looking), one.name)
         try:
             with paused_gc():
-                findings += _named(one, one.check(context))
+                findings += _named(context, one, one.check(context))
         # The model does not run, say, on inputs of made-up sizes.
         except ThinflowError as error:
             skipped[one.code] = error.message
@@ -51,10 +51,16 @@ def look(
     return LintReport(model, in_order(findings), codes, skipped, broken, list(context.notes))
 
 
-def _named(one: Rule, findings: Iterable[LintFinding]) -> list[LintFinding]:
-    """What a rule yields, with its code and severity."""
+def _named(context: Context, one: Rule, findings: Iterable[LintFinding]) -> list[LintFinding]:
+    """What a rule yields, with its code and severity, at nodes by their names in the file."""
     return [
-        replace(f, code=one.code, rule=one.name, severity=one.severity if f.severity is None else f.severity)
+        replace(
+            f,
+            code=one.code,
+            rule=one.name,
+            nodes=context.names_in_file(f.nodes),
+            severity=one.severity if f.severity is None else f.severity,
+        )
         for f in findings
     ]
 

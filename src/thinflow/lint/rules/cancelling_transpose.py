@@ -8,10 +8,12 @@ from thinflow.lint.context import Context
 from thinflow.lint.finding import LintFinding, Severity
 from thinflow.lint.rules import rule
 
+_REORDERS = ("Transpose", "GatherV2")
+
 
 @rule("TF302", Severity.WARNING)
 def cancelling_transpose(c: Context) -> Iterator[LintFinding]:
-    """Transposes that undo each other, or that are a Reshape, since they move axes of size 1 only.
+    """Transposes that undo each other, that what reads them can take in, or that move axes of size 1 only.
 
     Why: a transpose computes nothing and moves every element through memory. Between two that undo each other
     there may be ops that work in any order of axes.
@@ -20,21 +22,25 @@ def cancelling_transpose(c: Context) -> Iterator[LintFinding]:
 
     Ignore: never, unless the file is for a runtime that does it itself when it loads.
     """
-    # A translation has transposes of its own, and those of the file go along with them.
-    if c.is_translated:
+    # The nodes that Keras layers become are nobody's.
+    if not c.has_own_nodes:
         return
-    before = [n for n in c.graph if n.op == "Transpose" and n in c.needed]
-    after = {n.name for n in c.dry.graph if n.op == "Transpose"}
+    before = [n for n in c.own if n.op == "Transpose" and n.name in c.needed_names]
+    after = {n.name for n in c.own_dry.graph if n.op in _REORDERS}
     # What became constant, or the same as another, is told by other rules.
-    elsewhere = {*c.changed("fold_constants", text="folded"), *c.changed("merge_duplicate_nodes")}
+    elsewhere = {*c.changed_own("fold_constants", text="folded"), *c.changed_own("merge_duplicate_nodes")}
     gone = [n for n in before if n.name not in after and n.name not in elsewhere]
-    if not gone:
+    # Some go because others come further down, or because something picks in another order there.
+    number = len(gone) - len(after - {n.name for n in c.own})
+    if number <= 0:
         return
-    size = c.given_bytes(n.name for n in gone)
-    moving = f"; {'it moves' if len(gone) == 1 else 'they move'} {size:,} bytes in each run" if size else ""
-    which = "the transpose" if len(before) == 1 else f"{len(gone)} of {len(before)} transposes"
+    size = c.given_bytes(n.name for n in gone) if number == len(gone) else None
+    moving = f"; {'it moves' if number == 1 else 'they move'} {size:,} bytes in each run" if size else ""
+    which = "the transpose" if len(before) == 1 else f"{number} of {len(before)} transposes"
     yield LintFinding(
-        f"{which} can go, undone by others or moving axes of size 1 only{moving}",
+        f"{which} can go, undone by others, taken in by a reader or moving axes of size 1 only{moving}",
         tuple(n.name for n in gone),
         fix="cancel_transposes",
+        # Sizes that change places are worth a word, and no warning.
+        severity=Severity.INFO if c.is_trifle([n.name for n in gone]) else None,
     )

@@ -23,13 +23,11 @@ def constant_computation(c: Context) -> Iterator[LintFinding]:
 
     Ignore: a table that is much larger than what it is made of; `fold_constants` leaves the worst of them.
     """
-    # Lifting writes such nodes for what a file states as options.
-    if c.is_translated:
+    if not c.has_own_nodes:
         return
-    nodes = [n for n in c.changed(_FOLDS, text="folded") if n in c.needed_names]
-    # Reading a variable that became a constant is none.
+    # Reading a variable that became a constant is none, nor is unpacking weights that are stored small.
     gone = _dropped(c)
-    nodes = [n for n in nodes if c.node(n).tensor is None and n not in gone]
+    nodes = [n for n in c.changed_own(_FOLDS, text="folded") if n not in gone]
     if nodes:
         yield LintFinding(
             f"{count(len(nodes), 'node')} that {'gives' if len(nodes) == 1 else 'give'} the same in each run",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from thinflow.lint.context import Context
 from thinflow.lint.finding import LintFinding, Severity
+from thinflow.lint.own_ops import is_storage
 from thinflow.lint.rules import rule
 from thinflow.lint.words import count
 
@@ -22,9 +23,9 @@ def duplicate_computation(c: Context) -> Iterator[LintFinding]:
 
     Ignore: never, but for the names of the nodes.
     """
-    if c.is_translated:
+    if not c.has_own_nodes:
         return
-    nodes = [n for n in c.changed(_MERGES) if c.node(n).tensor is None and n in c.needed_names]
+    nodes = [n for n in c.changed_own(_MERGES) if not is_storage(c.own.node(n).op)]
     if nodes:
         yield LintFinding(
             f"{count(len(nodes), 'node')} that compute{'s' if len(nodes) == 1 else ''} what another does",

@@ -28,7 +28,7 @@ def foldable_batch_norm(c: Context) -> Iterator[LintFinding]:
     nodes = c.changed(*FOLDS, text="folded")
     # What quantized files are translated to has factors and biases that are none of theirs.
     if c.is_translated:
-        nodes = tuple(n for n in nodes if has(c.node(n).op, Trait.BATCH_NORM))
+        nodes = tuple(n for n in nodes if has(c.node(n).op, Trait.BATCH_NORM) or c.says_itself(n))
     if not nodes:
         return
     yield LintFinding(

@@ -11,6 +11,8 @@ from thinflow.lint.rules import rule
 from thinflow.lint.words import count
 from thinflow.ops.traits import Trait, has
 
+_LOOPS = frozenset({"onnx.Loop", "onnx.Scan", "tfl.WHILE"})
+
 
 @rule("TF309", Severity.INFO)
 def graph_loops(c: Context) -> Iterator[LintFinding]:
@@ -26,8 +28,13 @@ def graph_loops(c: Context) -> Iterator[LintFinding]:
     Ignore: a loop whose number of turns is only known when it runs; a layer that the converter knows as one
     operator, which the finding tells.
     """
+    if not c.has_own_nodes:
+        return
     # A recurrent layer of another file is one operator there, and a loop in the translation.
-    if c.is_translated:
+    if c.file.vocabulary:
+        names = tuple(n.name for n in c.file if n.op in _LOOPS and n.name in c.needed_names)
+        if names:
+            yield LintFinding(f"{count(len(names), 'loop')}, which accelerators do not run", names)
         return
     loops = [n.name for n in c.graph if n in c.needed and has(n.op, Trait.WHILE)]
     frames: dict[object, str] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from thinflow.lint.context import Context
 from thinflow.lint.finding import LintFinding, Severity
-from thinflow.lint.handwritten import Activation, handwritten_activations
+from thinflow.lint.handwritten import Activation
 from thinflow.lint.rules import rule
 from thinflow.lint.words import count
 
@@ -35,14 +35,9 @@ def handwritten_activation(c: Context) -> Iterator[LintFinding]:
 
     Ignore: a runtime that fuses them itself. A swish, x times its sigmoid, is none: LiteRT has no operator.
     """
-    if not c.has_own_nodes:
-        return
-    # A translation spells out what is one operator in the file, of which only the end has a name there.
-    named = {n.name for n in c.file if n.tensor is None}
     kinds: dict[str, list[Activation]] = defaultdict(list)
-    for found in handwritten_activations(c.graph, c.needed):
-        if all(n.name in named for n in found.nodes):
-            kinds[found.kind].append(found)
+    for found in c.handwritten:
+        kinds[found.kind].append(found)
     for kind, all_of in kinds.items():
         names = tuple(n.name for found in reversed(all_of) for n in reversed(found.nodes))
         longest = max(len(found.nodes) for found in all_of)

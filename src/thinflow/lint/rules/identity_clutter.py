@@ -22,14 +22,14 @@ def identity_clutter(c: Context) -> Iterator[LintFinding]:
 
     Ignore: a graph in which people know nodes by these names.
     """
-    if c.is_translated:
+    if not c.has_own_nodes:
         return
-    nodes = c.changed("remove_nodes")
+    nodes = c.changed_own("remove_nodes") if c.file.vocabulary else c.changed("remove_nodes")
     if len(nodes) < _FEWEST:
         return
     yield LintFinding(
-        f"{len(nodes)} of {len(c.graph)} nodes hand on what they read",
+        f"{len(nodes)} of {len(c.own)} nodes hand on what they read",
         nodes,
-        size_bytes=c.dry.saved_bytes("remove_nodes"),
+        size_bytes=None if c.file.vocabulary else c.dry.saved_bytes("remove_nodes"),
         fix=" ".join(step.transform for step in c.dry.of("remove_nodes")),
     )

@@ -66,8 +66,7 @@ def _left_ops(c: Context) -> Iterator[Entry]:
 
 def _left_arithmetic(c: Context) -> Iterator[Entry]:
     """The factors for each channel that stay, where an addend for each channel is all that follows."""
-    # What a translation spells out is no norm of the file's.
-    if c.is_translated:
+    if not c.has_own_nodes:
         return
     reasons = {entry.node: entry for entry in c.dry.left("fold_batch_norms")}
     for factor in c.dry.graph:
@@ -76,6 +75,9 @@ def _left_arithmetic(c: Context) -> Iterator[Entry]:
             or factor.name not in c.names
             or c.node(factor.name).op != factor.op
         ):
+            continue
+        # What a translation spells out is no norm of the file's.
+        if c.is_translated and not c.says_itself(factor.name):
             continue
         (*others, reader) = factor.readers or (None,)
         if others or reader is None or not has(reader.op, Trait.ADD | Trait.BIAS_ADD):
