@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from thinflow.api.files import require_writable, runtime_format, save
@@ -140,6 +141,7 @@ def convert_verified(
     sample_rate: int | None = None,
     layout: str | None = None,
     stream: bool = False,
+    ram: float | str | None = None,
     progress: Progress | None = None,
 ) -> Conversion:
     """As `convert`; a .tflite or .onnx may hold only the part its runtime can run, and is run beside the
@@ -169,6 +171,9 @@ def convert_verified(
             "zephyr", "esp-idf", "cmsis-pack"; the last four are a folder.
         stream: for .c, whether a network over time hears only what is new in a run, and keeps what it
             computed of the rest of its window.
+        ram: for .c, the memory that it may take on the processor, inputs, outputs and stack included, in
+            bytes or with a unit: "64KB", "64KiB". Layers run a few rows at a time where it takes that, in the
+            way that costs least; default: all whole, the fastest.
         progress: called with (done, total, label).
 
     Raises:
@@ -176,7 +181,7 @@ def convert_verified(
         StateNotKept: the file cannot keep state, and that was asked for.
         VerificationError: it gives other answers; nothing is written.
         EngineCrashed: running it crashed or took too long; nothing is written.
-        ParameterError: senseless options.
+        ParameterError: senseless options; or no schedule takes so little memory.
     """
     from thinflow.analysis.training_mode import switch_notes
     from thinflow.engines._child import checked_timeout
@@ -201,6 +206,7 @@ def convert_verified(
     of_c = {"a rounding": rounding, "a processor": cpu, "a kind of sound": sound, "a layout": layout}
     of_c["a stream"] = "stream" if stream else None
     of_c["a sample rate"] = None if sample_rate is None else str(sample_rate)
+    of_c["a limit of memory"] = None if ram is None else str(ram)
     given = [what for what, choice in of_c.items() if choice is not None]
     if given and not target.endswith(".c"):
         what = f"{given[0]} goes"
@@ -210,6 +216,7 @@ def convert_verified(
         return Conversion(target, copied, "a copy of the file, byte for byte")
     if target.endswith(".c"):
         chosen = Options(rounding or "litert", cpu or "generic", sound or "float", layout or "files", stream)
+        chosen = _within(chosen, ram)
         return _converted_to_c(source, target, shapes, names, chosen, sample_rate, verify)
     if not _is_run(target):
         graph = load(source, shapes=shapes, **names)
@@ -232,6 +239,19 @@ def convert_verified(
     made, graph, settings = _kept_else_frozen(source, shapes, names, write)
     made.notes += [*source_notes(graph), *switch_notes(settings), *opening_notes(graph)]
     return made
+
+
+def _within(options: Options, ram: float | str | None) -> Options:
+    """The options, with so much memory for all, the stack among it.
+
+    Raises:
+        ParameterError: it is no amount of memory.
+    """
+    from thinflow.fit.footprint import stack_bytes
+    from thinflow.optimize.ladder.budget import budget_of
+
+    limit = budget_of(max_ram=ram).ram_bytes
+    return options if limit is None else replace(options, ram=int(limit), stack=stack_bytes(options.cpu))
 
 
 def _converted_to_c(

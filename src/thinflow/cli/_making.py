@@ -118,6 +118,16 @@ def add_stream(p: ArgumentParser) -> None:
     )
 
 
+def add_ram(p: ArgumentParser) -> None:
+    """`--ram`."""
+    p.add_argument(
+        "--ram",
+        metavar="BYTES",
+        help="for .c: memory that it may take, the stack included, 64KB or 64KiB; layers run a few rows at a"
+        " time where that is too little for them whole (default: all whole, the fastest)",
+    )
+
+
 def add_transforms(p: Any) -> None:
     """`--transforms`, on a parser or a group."""
     p.add_argument(

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._console import print_lines
-from thinflow.cli._making import add_c, add_onnx, add_stream, add_verify
+from thinflow.cli._making import add_c, add_onnx, add_ram, add_stream, add_verify
 from thinflow.cli._options import (
     add_interface,
     add_json,
@@ -25,6 +25,7 @@ EXAMPLES = """
   thinflow convert model.pb model.tflite
   thinflow convert model.pb model.onnx
   thinflow convert model_int8.tflite model.c     # plain C for microcontrollers
+  thinflow convert model_int8.tflite model.c --cpu cortex-m4 --ram 64KB
   thinflow convert model.pb model.pbtxt
   thinflow convert pose.pb pose.tflite --shape image=1,184,184,3
 """
@@ -39,6 +40,7 @@ def add_arguments(p: ArgumentParser) -> None:
     add_onnx(p)
     add_c(p)
     add_stream(p)
+    add_ram(p)
     p.add_argument(
         "--why",
         action="store_true",
@@ -69,6 +71,7 @@ def run(args: Namespace) -> int:
         sample_rate=args.sample_rate,
         layout=args.layout,
         stream=args.stream,
+        ram=args.ram,
         timeout=args.timeout,
         strict=args.strict,
         progress=progress(),

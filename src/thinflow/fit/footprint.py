@@ -10,12 +10,11 @@ from thinflow.fit.instructions import KERNELS_OF, Costs, estimated
 from thinflow.fit.work import work_of
 from thinflow.ir.brief import brief_repr
 from thinflow.lower.c.convert import Network
-from thinflow.lower.c.layer import Layer, State
+from thinflow.lower.c.layer import Layer
 from thinflow.lower.c.plan import Buffer
 from thinflow.lower.c.write import Writer
 from thinflow.tflite.model import Tensor
 
-_STATE_BYTES = {"float": 4, "int8_t": 1, "uint8_t": 1, "int16_t": 2, "int32_t": 4, "int64_t": 8}
 _DEFAULT_CODE, _DEFAULT_CALL, _DEFAULT_STACK = 900, 120, 400
 """Bytes of a kernel, of a call and of stack where nothing was measured: the middle of those that were."""
 
@@ -85,6 +84,12 @@ class Footprint:
         return max(self.layers, key=lambda layer: layer.ram_bytes, default=None)
 
 
+def stack_bytes(cpu: str) -> int:
+    """The stack that a network takes on a processor, as the deepest of those that were measured."""
+    costs = Costs.of(cpu) or Costs.of("cortex-m4")
+    return _DEFAULT_STACK if costs is None else costs.stack_bytes
+
+
 def footprint(network: Network, *, compile: bool = True) -> Footprint:
     """What a network takes on its processor.
 
@@ -98,7 +103,7 @@ def footprint(network: Network, *, compile: bool = True) -> Footprint:
     outside = {b.owner for b in network.plan.buffers.values() if b.owner is not None}
     ports = sum(t.size_bytes or 0 for t in outside if not t.is_constant)
     states = [state for layer in network.layers for state in layer.states()]
-    lasting = sum(map(_state_bytes, dict.fromkeys(states)))
+    lasting = sum(s.size_bytes for s in dict.fromkeys(states))
     arena = network.plan.arena_bytes
     layers = tuple(_layer(network, n, layer, lasting) for n, layer in enumerate(network.layers))
     return Footprint(
@@ -120,8 +125,7 @@ def _estimated(network: Network, cpu: str) -> Compiled:
     calls = sum(len(layer.calls) for layer in network.layers)
     size = sum(code.get(name, _DEFAULT_CODE) for name in kernels)
     size += calls * (_DEFAULT_CALL if costs is None else costs.call_bytes)
-    stack = _DEFAULT_STACK if costs is None else costs.stack_bytes
-    return Compiled(network.weights_bytes + size, stack)
+    return Compiled(network.weights_bytes + size, stack_bytes(cpu))
 
 
 def _layer(network: Network, number: int, layer: Layer, lasting: int) -> LayerFit:
@@ -151,10 +155,6 @@ def _is_alive(buffer: Buffer, number: int) -> bool:
     if buffer.owner is not None and buffer.owner.is_constant:
         return False
     return buffer.owner is not None or buffer.span.start <= number <= buffer.span.end
-
-
-def _state_bytes(state: State) -> int:
-    return state.count * _STATE_BYTES.get(state.type, 4)
 
 
 def _short(name: str) -> str:

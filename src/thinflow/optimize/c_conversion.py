@@ -11,9 +11,10 @@ import numpy as np
 from thinflow.engines._c_library import Library, compiler
 from thinflow.engines._c_processor import processors_here
 from thinflow.errors import VerificationError
-from thinflow.lower.c.convert import Network, network
+from thinflow.lower.c.convert import Network, layer_of, network
 from thinflow.lower.c.layouts import arranged
 from thinflow.lower.c.options import Options
+from thinflow.lower.c.plan import plan
 from thinflow.lower.c.processors import PROCESSORS
 from thinflow.lower.c.sample import Sample
 from thinflow.lower.c.sound import hears
@@ -75,8 +76,10 @@ def convert_to_c(program: Program, path: FilePath, options: Options, *, verify: 
     content = to_bytes(program)
     made = network(program, options)
     name = stem(path)
+    # The schedule that was found, and no other one for what stands in for the processor here.
+    scheduled = replace(options, ram=None, bands=made.bands)
     # Of a stream LiteRT knows nothing: the window that it is equal to is compared, and the stream with that.
-    plain = replace(options, stream=False)
+    plain = replace(scheduled, stream=False, bands=()) if options.stream else scheduled
     whole = network(read_program(content), plain) if options.stream else made
     samples = _answers(content, whole, options) if verify else []
     files = Writer(made, name, samples[0] if samples and not options.stream else None).files()
@@ -87,13 +90,21 @@ def convert_to_c(program: Program, path: FilePath, options: Options, *, verify: 
     else:
         proof = _proof([(read_program(content), samples)], plain)
     if verify and options.stream and compiler() is not None:
-        proof = f"{proof}; {_stream_proof(content, options)}"
+        proof = f"{proof}; {_stream_proof(content, scheduled)}"
+    if verify and made.bands and compiler() is not None:
+        proof = f"{proof}; {_bands_proof(content, scheduled)}"
     size = write_files(arranged(files, name, options.layout), path)
     # RAM is what a microcontroller has least of.
     notes = [
         f"{made.weights_bytes:,} bytes of weights, {made.plan.arena_bytes:,} bytes of memory while it runs,"
         f" {made.macs:,} multiplications; {options.rounding} rounding"
     ]
+    if made.bands:
+        operators = sum(one.end - one.start for one in made.bands)
+        notes.append(
+            f"{operators} of {len(made.block.operators)} layers run a few rows at a time: "
+            f"{_whole_arena(made):,} bytes of memory without --ram"
+        )
     if options.stream:
         notes.append(
             f"a stream: {made.macs:,} multiplications a run, {whole.macs:,} for a window; answers hold from"
@@ -102,15 +113,52 @@ def convert_to_c(program: Program, path: FilePath, options: Options, *, verify: 
     return CFiles(size, proof, notes)
 
 
+def _whole_arena(made: Network) -> int:
+    """The arena of a network whose layers run whole."""
+    layers = [layer_of(operator, made.options) for operator in made.block.operators]
+    return plan(made.block, layers).arena_bytes
+
+
+def _bands_proof(content: bytes, options: Options) -> str:
+    """How a network whose layers run a few rows at a time compares with one whose layers run whole.
+
+    Raises:
+        VerificationError: it answers otherwise.
+    """
+    run = _run_here(options)
+    made, whole = (network(read_program(content), replace(run, bands=bands)) for bands in (options.bands, ()))
+    in_bands, plain = (Library(one, Writer(one, "network").files(), "network") for one in (made, whole))
+    rng = np.random.default_rng(0)
+    for _ in range(_RUNS):
+        feeds = [_made_up(tensor, rng) for tensor in made.block.inputs]
+        answers = zip(made.block.outputs, in_bands.run(feeds), plain.run(feeds), strict=True)
+        for tensor, got, wanted in answers:
+            if got.tobytes() != wanted.tobytes():
+                raise VerificationError(
+                    f"in little memory the C gives other answers: '{tensor.name}' differs",
+                    hint="please report this with the model; without --ram its layers run whole",
+                )
+    return "in bands of rows every bit is as with whole layers"
+
+
+def _run_here(options: Options) -> Options:
+    """The options of a network that this machine can run: another processor's kernels are portable ones."""
+    is_here = PROCESSORS[options.cpu].is_portable or options.cpu in processors_here()
+    return options if is_here else replace(options, cpu="generic")
+
+
 def _stream_proof(content: bytes, options: Options) -> str:
     """How a stream compares with its window; of another processor's kernels, in portable C.
 
     Raises:
         VerificationError: it answers otherwise.
     """
-    is_here = PROCESSORS[options.cpu].is_portable or options.cpu in processors_here()
-    run = options if is_here else replace(options, cpu="generic")
-    made, whole = (network(read_program(content), replace(run, stream=s)) for s in (True, False))
+    run = _run_here(options)
+    bands = (options.bands, ())
+    made, whole = (
+        network(read_program(content), replace(run, stream=s, bands=b))
+        for s, b in zip((True, False), bands, strict=True)
+    )
     return prove_stream(made, whole, _made_up)
 
 
@@ -197,8 +245,8 @@ def _proof(
     """
     if compiler() is None:
         return "not run: there is no C compiler here"
-    is_here = PROCESSORS[options.cpu].is_portable or options.cpu in processors_here()
-    run = options if is_here else replace(options, cpu="generic")
+    run = _run_here(options)
+    is_here = run is options
     worst, count, silent = 0.0, 0, 0
     for program, samples in parts:
         if samples:
@@ -244,7 +292,8 @@ def _proof_by_layers(made: Network, options: Options) -> str:
     Raises:
         VerificationError: one gives other answers.
     """
-    found = _proof(_parts(made, replace(options, layout="files")), options, _STEP_TOLERANCE)
+    alone = replace(options, layout="files", bands=())
+    found = _proof(_parts(made, alone), alone, _STEP_TOLERANCE)
     return f"layer by layer, as reals are rounded to integers on the way: {found}"
 
 

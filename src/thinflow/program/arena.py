@@ -29,15 +29,43 @@ def _arena(block: Block[Any, Any]) -> int:
     return place(sized)[1]
 
 
-def place(sized: Sequence[tuple[int, Span]]) -> tuple[list[int], int]:
-    """Offsets for pieces of memory, and the bytes of an arena for all. O(n^2).
+def place(sized: Sequence[tuple[int, Span]], tries: int = 1) -> tuple[list[int], int]:
+    """Offsets for pieces of memory, and the bytes of an arena for all. O(tries n^2).
 
     Args:
         sized: bytes of each piece, and when it is needed; offsets are sums of such sizes.
+        tries: orders that are tried, until one leaves no gap where most is alive.
     """
     # The largest first, each at the lowest gap among those that are alive with it: "greedy by size" of Lee
     # and Pisarchyk (2020), which comes within a few percent of the bound on common networks.
     order = sorted(range(len(sized)), key=lambda i: (-sized[i][0], sized[i][1]))
+    best = _placed(sized, order)
+    bound = _most_alive(sized) if tries > 1 else 0
+    for _ in range(tries - 1):
+        offsets, total = _placed(sized, order)
+        if total < best[1]:
+            best = offsets, total
+        if best[1] <= bound:
+            break
+        # What sticks out at the top comes first in the next order.
+        over = [i for i in order if offsets[i] + sized[i][0] == total]
+        order = [*over, *(i for i in order if i not in set(over))]
+    return best
+
+
+def _most_alive(sized: Sequence[tuple[int, Span]]) -> int:
+    """Bytes that are alive at once, at most: no arena has less."""
+    changes = [change for size, span in sized for change in ((span.start, size), (span.end + 1, -size))]
+    # What ends makes room for what begins.
+    alive, most = 0, 0
+    for _, change in sorted(changes):
+        alive += change
+        most = max(most, alive)
+    return most
+
+
+def _placed(sized: Sequence[tuple[int, Span]], order: Sequence[int]) -> tuple[list[int], int]:
+    """As `place`, in one order."""
     sizes = np.array([sized[i][0] for i in order], np.int64)
     starts = np.array([sized[i][1].start for i in order], np.int64)
     ends = np.array([sized[i][1].end for i in order], np.int64)

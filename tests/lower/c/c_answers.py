@@ -9,7 +9,7 @@ import numpy as np
 
 from thinflow.engines._c_library import Library
 from thinflow.lower.c.convert import network
-from thinflow.lower.c.options import Options
+from thinflow.lower.c.options import Bands, Options
 from thinflow.lower.c.write import Writer
 from thinflow.tflite.model import Tensor
 from thinflow.tflite.reader import read_program
@@ -53,7 +53,12 @@ def litert(content: bytes, rounding: str) -> Any:
 
 
 def differences(
-    content: bytes, rounding: str = "litert", runs: int = 3, seed: int = 0, cpu: str = "generic"
+    content: bytes,
+    rounding: str = "litert",
+    runs: int = 3,
+    seed: int = 0,
+    cpu: str = "generic",
+    bands: tuple[Bands, ...] = (),
 ) -> list[str]:
     """A line for each operator of a .tflite file whose answer in C is not LiteRT's; they run one by one.
 
@@ -66,9 +71,9 @@ def differences(
         read = zip(operator.inputs, details["inputs"], strict=True)
         written = zip(operator.outputs, details["outputs"], strict=True)
         index.update((t, n) for t, n in (*read, *written) if t is not None and not t.is_constant)
-    made = network(program, Options(rounding, cpu, keep_all=True))
+    made = network(program, Options(rounding, cpu, keep_all=True, bands=bands))
     compiled = Library(made, Writer(made, "net").files(), "net", _FLAGS)
-    tight = network(read_program(content), Options(rounding, cpu))
+    tight = network(read_program(content), Options(rounding, cpu, bands=bands))
     packed = Library(tight, Writer(tight, "net").files(), "net", _FLAGS)
     found: list[str] = []
     for _ in range(runs):

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from thinflow.errors import UnsupportedOp, closest
+from thinflow.errors import ParameterError, UnsupportedOp, closest
 from thinflow.ir.graph import Graph, Node
+from thinflow.lower.c.banded import banded
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.constant_channels import drop_constant_channels
 from thinflow.lower.c.flow import flattened
 from thinflow.lower.c.forms import NotHere, codes, forms_of
 from thinflow.lower.c.layer import Constant, Layer
-from thinflow.lower.c.options import Options
-from thinflow.lower.c.plan import Plan, plan
+from thinflow.lower.c.options import Bands, Options
+from thinflow.lower.c.plan import Plan, alive_bytes, plan
 from thinflow.lower.c.processors import PROCESSORS
+from thinflow.lower.c.schedule import Scheduler
 from thinflow.lower.c.settle import C_TYPES, settle
 from thinflow.lower.c.sound import fuse_features, take_samples
 from thinflow.lower.c.streaming import stream
@@ -25,21 +27,39 @@ from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 __all__ = ["C_TYPES", "Network", "layer_of", "network", "refused_nodes"]
 
 _SHOWN = 12
+_SHOWN_LIMITS = 3
 
 
 @dataclass
 class Network:
-    """What is written: layers in the order they run, and where what they compute lies."""
+    """What is written: layers in the order they run, and where what they compute lies.
+
+    Attributes:
+        block: the operators, each whole.
+        layers: of the operators; of those in bands, of each part that a band does.
+        plan: of the layers.
+        options: that were asked for.
+        bands: chains of operators that run a few rows at a time.
+    """
 
     block: Subgraph
     layers: list[Layer]
     plan: Plan
     options: Options
+    bands: tuple[Bands, ...] = ()
 
     @property
     def macs(self) -> int:
         """Products that are summed in a run."""
-        return sum(layer.macs for layer in self.layers)
+        return sum(layer.macs * layer.count for layer in self.layers)
+
+    @property
+    def ram_bytes(self) -> int:
+        """Bytes of arena, inputs, outputs and state."""
+        ports = {*self.block.inputs, *self.block.outputs}
+        states = {s: None for layer in self.layers for s in layer.states()}
+        outside = sum(t.size_bytes or 0 for t in ports if not t.is_constant)
+        return self.plan.arena_bytes + outside + sum(s.size_bytes for s in states)
 
     @property
     def weights_bytes(self) -> int:
@@ -61,6 +81,7 @@ def network(program: Program, options: Options) -> Network:
 
     Raises:
         UnsupportedOp: operators without a form, all of them; or sizes that are open.
+        ParameterError: there is no schedule in the memory that is given.
     """
     block = flattened(program)
     settle(block)
@@ -70,6 +91,80 @@ def network(program: Program, options: Options) -> Network:
     if options.stream:
         stream(block)
     drop_constant_channels(block, options)
+    layers = _layers(block, options)
+    made = Network(block, layers, plan(block, layers, keep_all=options.keep_all), options)
+    bands = options.bands
+    if bands is None and options.ram is not None:
+        bands = _scheduled(replace(made, plan=plan(block, layers)), options.ram)
+    return in_bands(made, bands) if bands else made
+
+
+def _scheduled(whole: Network, ram: int) -> tuple[Bands, ...]:
+    """The cheapest schedule in so much memory.
+
+    Raises:
+        ParameterError: there is none.
+    """
+    outside = whole.ram_bytes - whole.plan.arena_bytes
+    scheduler = Scheduler(
+        whole.block,
+        whole.layers,
+        whole.plan,
+        lambda operator: layer_of(operator, whole.options),
+        lambda bands: in_bands(whole, bands).plan.arena_bytes,
+    )
+    limit = ram - outside - whole.options.stack
+    found = scheduler.within(limit)
+    if found is not None:
+        return found
+    least, least_bytes = scheduler.least()
+    if least_bytes <= limit:
+        return least
+    made = in_bands(whole, least) if least else whole
+    needed = least_bytes + outside + whole.options.stack
+    stack = f" and stack {whole.options.stack:,}" if whole.options.stack else ""
+    raise ParameterError(
+        f"{ram:,} bytes of memory are too few for {whole.options.cpu}: the least is {needed:,}, arena"
+        f" {least_bytes:,}, inputs, outputs and state {outside:,}{stack}; most is taken at {_limits(made)}",
+        hint=f"give {needed:,} bytes or more; smaller pictures or fewer channels take less",
+    )
+
+
+def _limits(made: Network) -> str:
+    """The layers that decide how much memory a network takes."""
+    alive = alive_bytes(made.plan, made.layers)
+    # Those within a tenth of the most: taking less at one of them alone would gain nothing.
+    least = 0.9 * max(alive, default=0)
+    found = dict.fromkeys(_told(layer) for layer, n in zip(made.layers, alive, strict=True) if n >= least)
+    return ", ".join([*found][:_SHOWN_LIMITS])
+
+
+def _told(layer: Layer) -> str:
+    operator = layer.whole
+    y = next(iter((*operator.outputs, *operator.reads())))
+    return f"{operator.code} '{y.name.split(';')[0]}'"
+
+
+def in_bands(whole: Network, bands: Sequence[Bands]) -> Network:
+    """A network with chains of its operators in bands."""
+    keep_all = whole.options.keep_all
+    parts = banded(whole.block, bands, keep_all=keep_all)
+    ready = dict(zip(whole.block.operators, whole.layers, strict=True))
+    layers = []
+    for operator in parts.block.operators:
+        layer = ready.get(operator) or layer_of(operator, whole.options)
+        layer.source, layer.count = parts.sources.get(operator), parts.counts.get(operator, 1)
+        layers.append(layer)
+    planned = plan(parts.block, layers, parts.views, keep_all=keep_all)
+    return replace(whole, layers=layers, plan=planned, bands=tuple(bands))
+
+
+def _layers(block: Subgraph, options: Options) -> list[Layer]:
+    """The layers of all operators.
+
+    Raises:
+        UnsupportedOp: operators without a form, all of them.
+    """
     layers: list[Layer] = []
     refused: list[tuple[Operator, UnsupportedOp]] = []
     for operator in block.operators:
@@ -80,7 +175,7 @@ def network(program: Program, options: Options) -> Network:
     # All at once: whoever mends a model wants to know everything there is to mend.
     if refused:
         raise _refusal(refused)
-    return Network(block, layers, plan(block, layers, keep_all=options.keep_all), options)
+    return layers
 
 
 def layer_of(operator: Operator, options: Options) -> Layer:

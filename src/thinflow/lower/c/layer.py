@@ -11,6 +11,8 @@ import numpy as np
 from thinflow.tflite.model import Operator, Tensor
 from thinflow.typing import Array
 
+_TYPE_BYTES = {"float": 4, "int8_t": 1, "uint8_t": 1, "int16_t": 2, "int32_t": 4, "int64_t": 8}
+
 
 @dataclass(eq=False)
 class Constant:
@@ -49,6 +51,11 @@ class State:
     count: int
     first: int = 0
     values: Array | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all its elements."""
+        return self.count * _TYPE_BYTES.get(self.type, 4)
 
 
 @dataclass
@@ -110,6 +117,8 @@ class Layer:
         same: the input that the first output is; None if it is memory of its own.
         brace: C behind the calls that opens or closes braces around layers; {0} is the place of `verdict`.
         verdict: what it looks at.
+        source: the operator of the network that it is a part of.
+        count: how often it runs in a run of the network.
     """
 
     operator: Operator
@@ -119,6 +128,13 @@ class Layer:
     same: int | None = None
     brace: str = ""
     verdict: Tensor | None = None
+    source: Operator | None = None
+    count: int = 1
+
+    @property
+    def whole(self) -> Operator:
+        """What it is, or is a part of."""
+        return self.source or self.operator
 
     def scratches(self) -> list[Scratch]:
         return [a for a in self.arguments() if isinstance(a, Scratch)]

@@ -13,6 +13,23 @@ SOUNDS = ("float", "int16")
 
 
 @dataclass(frozen=True)
+class Bands:
+    """A chain of operators that runs a few rows at a time.
+
+    Attributes:
+        start, end: the operators of a network, from the first to before the last.
+        rows: that the last of them makes in a turn.
+        is_eager: whether each operator makes all the rows it can as soon as it can: the first turns are
+            smaller then, and the last ones larger.
+    """
+
+    start: int
+    end: int
+    rows: int
+    is_eager: bool = False
+
+
+@dataclass(frozen=True)
 class Options:
     """How a network becomes C.
 
@@ -26,6 +43,11 @@ class Options:
         layout: how the files are arranged, see `layouts`.
         stream: whether a network over time hears a few rows a run, and keeps what it computed before.
         keep_all: whether every value of the network has memory of its own, to look at after a run.
+        ram: bytes that arena, inputs, outputs, state and stack may take together; None for the fastest
+            schedule.
+        stack: bytes of these that the stack takes.
+        bands: chains that run a few rows at a time, as an earlier network of the same program has them;
+            None for what `ram` asks for.
 
     Raises:
         ParameterError: there is no such rounding, processor or layout.
@@ -37,6 +59,9 @@ class Options:
     layout: str = "files"
     stream: bool = False
     keep_all: bool = False
+    ram: int | None = None
+    stack: int = 0
+    bands: tuple[Bands, ...] | None = None
 
     def __post_init__(self) -> None:
         # The same words come from flags, so that both are told alike.

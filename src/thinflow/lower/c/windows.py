@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.layer import Struct
+from thinflow.tflite.model import Operator, Tensor
+
+PAD_TOP = "pad_top"
+"""The option of an operator on some rows of a picture: how many rows of padding lie above them."""
 
 
 def window(b: LayerBuilder, size: tuple[int, int]) -> Struct:
@@ -24,6 +28,7 @@ def window(b: LayerBuilder, size: tuple[int, int]) -> Struct:
         before(*sides) if is_same else 0
         for sides in zip((in_height, in_width), (out_height, out_width), size, steps, dilations, strict=True)
     ]
+    pads[0] = b.option(PAD_TOP, pads[0])
     return b.struct(
         "window_t",
         batches=batches,
@@ -44,6 +49,15 @@ def window(b: LayerBuilder, size: tuple[int, int]) -> Struct:
     )
 
 
+def rows_before(operator: Operator, height: int) -> int:
+    """Rows of padding above the picture that the windows of a height of an operator move over."""
+    if operator.options.get("padding", "SAME") != "SAME":
+        return 0
+    (_, rows, *_), (_, out, *_) = ((n or 0 for n in t.shape or ()) for t in _ends(operator))
+    step, dilation = (max(int(operator.options.get(f, 1)), 1) for f in ("stride_h", "dilation_h_factor"))
+    return before(rows, out, height, step, dilation)
+
+
 def keeps_place(b: LayerBuilder, size: tuple[int, int]) -> bool:
     """Whether the window moves pixel by pixel, and the output has the sizes of the input: row for row, then,
     it may be written over what is read."""
@@ -59,6 +73,12 @@ def rows_above(b: LayerBuilder, size: tuple[int, int]) -> int:
     above = window(b, size).members["pad_top"]
     assert isinstance(above, int)
     return above + 1
+
+
+def _ends(operator: Operator) -> tuple[Tensor, Tensor]:
+    x = operator.inputs[0]
+    assert x is not None
+    return x, operator.outputs[0]
 
 
 def before(size: int, out: int, window: int, step: int, dilation: int) -> int:

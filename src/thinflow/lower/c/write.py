@@ -290,7 +290,10 @@ class Writer:
     def _title(self, number: int, layer: Layer) -> str:
         operator = layer.operator
         y = next(iter((*operator.outputs, *operator.reads())))
-        cost = [f"{layer.macs:,} MACs"] if layer.macs else []
+        cost = [f"{layer.macs * layer.count:,} MACs"] if layer.macs else []
+        if layer.source is not None:
+            times = f", {layer.count} times" if layer.count > 1 else ""
+            cost.insert(0, f"of {_shape(layer.source.outputs[0])}{times}")
         if size := sum(c.data.nbytes for c in layer.constants()):
             cost.append(f"{size:,} bytes of weights")
         told = f" ({', '.join(cost)})" if cost else ""
@@ -342,11 +345,14 @@ class Writer:
     def _place(self, tensor: Tensor) -> str:
         """A pointer to a tensor's elements."""
         buffer = self.plan.buffers[tensor]
+        view = self.plan.views.get(tensor)
+        offset, step = (view.offset, view.step) if view is not None else (0, 0)
         # By way of void: the elements are of the kernel's type, and nowhere is that of the bytes assumed.
         if buffer.owner is None:
-            return f"(void *)(memory + {buffer.offset})"
+            return f"(void *)(memory + {buffer.offset + offset}{_moved(step)})"
         if buffer.owner in self._ports:
-            return self._ports[buffer.owner]
+            port, size = self._ports[buffer.owner], tensor.dtype.itemsize
+            return f"{port} + {offset // size}{_moved(step // size)}" if offset or step else port
         return self._symbol(
             buffer.owner.array().reshape(-1), f"{self.name}_{identifier(buffer.owner.name)[:40]}"
         )
@@ -358,6 +364,11 @@ class Writer:
             symbol = unique(name, self._taken)
             self._symbols[key], self._arrays[symbol] = symbol, data
         return self._symbols[key]
+
+
+def _moved(step: int) -> str:
+    """What a pointer moves on by in a loop over bands."""
+    return f" + band * {step}" if step else ""
 
 
 def stem(path: FilePath) -> str:

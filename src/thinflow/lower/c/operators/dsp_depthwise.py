@@ -11,6 +11,7 @@ from thinflow.lower.c.forms import NotHere, form
 from thinflow.lower.c.layer import Argument
 from thinflow.lower.c.operators.dsp import factors, rows
 from thinflow.lower.c.requantize import activation_limits
+from thinflow.lower.c.windows import PAD_TOP
 from thinflow.tflite.model import Operator
 from thinflow.typing import Array
 
@@ -27,6 +28,7 @@ class Side:
         stride: of the window.
         x_step, y_step: bytes from neighbour to neighbour.
         is_same: whether the border is that of "SAME".
+        given: the border in front, where it is neither.
     """
 
     size: int
@@ -36,6 +38,7 @@ class Side:
     x_step: int
     y_step: int
     is_same: bool
+    given: int | None = None
 
     @property
     def reach(self) -> int:
@@ -45,6 +48,8 @@ class Side:
     @property
     def before(self) -> int:
         """The border in front; of an odd number the smaller part."""
+        if self.given is not None:
+            return self.given
         return max(self.reach - self.size, 0) // 2 if self.is_same else 0
 
     @property
@@ -166,7 +171,8 @@ def sides(b: LayerBuilder) -> tuple[Side, Side]:
         raise NotHere
     is_same = b.operator.options.get("padding", "SAME") == "SAME"
     strides = [max(b.option(f"stride_{s}", 1), 1) for s in "hw"]
-    height = Side(x[1], y[1], w[1], strides[0], x[2] * x[3], y[2] * x[3], is_same)
+    above = b.operator.options.get(PAD_TOP)
+    height = Side(x[1], y[1], w[1], strides[0], x[2] * x[3], y[2] * x[3], is_same, above)
     return height, Side(x[2], y[2], w[2], strides[1], x[3], x[3], is_same)
 
 

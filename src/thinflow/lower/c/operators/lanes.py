@@ -14,6 +14,7 @@ from thinflow.lower.c.lines import lines
 from thinflow.lower.c.operators.dsp import factors
 from thinflow.lower.c.operators.dsp_depthwise import Side
 from thinflow.lower.c.requantize import activation_limits, byte_weights, folded_bias, sum_factors
+from thinflow.lower.c.windows import PAD_TOP
 from thinflow.tflite.model import Operator
 from thinflow.typing import Array
 
@@ -163,7 +164,8 @@ def sides_of(b: LayerBuilder) -> tuple[Side, Side]:
     is_same = b.operator.options.get("padding", "SAME") == "SAME"
     strides = [max(b.option(f"stride_{s}", 1), 1) for s in "hw"]
     taps = [(w[i] - 1) * n + 1 for i, n in zip((1, 2), dilations_of(b), strict=True)]
-    height = Side(x[1], y[1], taps[0], strides[0], x[2] * x[3], y[2] * y[3], is_same)
+    above = b.operator.options.get(PAD_TOP)
+    height = Side(x[1], y[1], taps[0], strides[0], x[2] * x[3], y[2] * y[3], is_same, above)
     return height, Side(x[2], y[2], taps[1], strides[1], x[3], y[3], is_same)
 
 
