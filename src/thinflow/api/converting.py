@@ -164,7 +164,7 @@ def convert_verified(
             reference kernels, in integers, or "xnnpack", those of what it runs on phones and computers.
         cpu: for .c, the processor that kernels are chosen for; default "generic".
         sound: for .c, how samples come in where the model makes a spectrogram of them: "float" (default), in
-            -1..1, or "int16", as from a microphone.
+            -1..1, or "int16", as from a microphone; "fixed" is "int16" with coefficients in fixed point.
         sample_rate: for .c, samples a second, where the model takes that beside the samples: its filters are
             made for it; default 16000.
         layout: for .c, how its files are arranged: "files" (default), "one-file", "c++17", "arduino",

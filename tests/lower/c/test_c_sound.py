@@ -95,6 +95,36 @@ def test_coefficients_frame_by_frame(more: dict[str, int]) -> None:
     assert (answer(graph, x, Options(sound="int16")) == y).all()
 
 
+FIXED = 5e-6
+"""What fixed point may be off, of the largest coefficient: the weights of filters have 15 bits."""
+
+
+@pytest.mark.parametrize("window", [480, 640, 256, 30])
+@pytest.mark.parametrize("loudness", [1.0, 0.01, 3e-4])
+def test_coefficients_in_fixed_point(window: int, loudness: float) -> None:
+    graph = sound(4000, window=window, stride=320, **MFCC, lower_frequency_limit=300.0)
+    x = np.round(heard(4000) * loudness).astype(np.int16)
+    # The loudest there is, and as soft as it gets.
+    x[:3, 0] = (-32768, 32767, -32768) if loudness == 1 else 0
+    made = network(program_of(graph), Options(sound="fixed"))
+    assert not any("float" in c.data.dtype.name for layer in made.layers for c in layer.constants())
+    right = wanted(graph, x.astype(np.float32) / 32768)
+    error = np.abs(answer(graph, x, Options(sound="fixed")) - right).max() / np.abs(right).max()
+    assert error <= FIXED
+
+
+def test_silence_in_fixed_point_is_the_floor_of_the_filters() -> None:
+    graph = sound(1000, window=480, stride=320, **MFCC)
+    x = np.zeros((1000, 1), np.int16)
+    right = wanted(graph, x.astype(np.float32))
+    assert np.abs(answer(graph, x, Options(sound="fixed")) - right).max() <= 1e-5 * np.abs(right).max()
+
+
+def test_a_spectrogram_by_itself_has_no_form_in_fixed_point() -> None:
+    with pytest.raises(UnsupportedOp, match="no form in fixed point"):
+        network(program_of(sound(1000, window=480, stride=320)), Options(sound="fixed"))
+
+
 def test_a_spectrogram_that_is_read_twice_stays() -> None:
     graph = sound(2000, window=480, stride=320, **MFCC)
     graph.outputs = [graph.node("mfcc").output(), graph.node("spectrogram").output()]

@@ -86,8 +86,8 @@ def network(program: Program, options: Options) -> Network:
     block = flattened(program)
     settle(block)
     fuse_features(block)
-    if options.sound == "int16":
-        take_samples(block)
+    if options.sound != "float":
+        take_samples(block, is_fixed=options.sound == "fixed")
     if options.stream:
         stream(block)
     drop_constant_channels(block, options)

@@ -9,7 +9,7 @@ from thinflow.lower.c.layouts import LAYOUTS
 from thinflow.lower.c.processors import PROCESSORS
 
 ROUNDINGS = ("litert", "xnnpack")
-SOUNDS = ("float", "int16")
+SOUNDS = ("float", "int16", "fixed")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Options:
             multiplication for every value.
         cpu: the processor that kernels are chosen for, see `processors`.
         sound: how sound comes in that goes into a spectrogram: "float", in -1..1, or "int16", as from
-            a microphone.
+            a microphone; "fixed" is "int16" with coefficients made of it in fixed point.
         layout: how the files are arranged, see `layouts`.
         stream: whether a network over time hears a few rows a run, and keeps what it computed before.
         keep_all: whether every value of the network has memory of its own, to look at after a run.

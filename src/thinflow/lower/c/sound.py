@@ -114,15 +114,26 @@ def hears(operator: Operator) -> bool:
     return operator.custom_code in (_SPECTROGRAM, FEATURES)
 
 
-def take_samples(block: Subgraph) -> None:
+def take_samples(block: Subgraph, *, is_fixed: bool = False) -> None:
     """Let the sound come in as microphones give it: int16, 32768 for 1.
 
+    Args:
+        block: changed.
+        is_fixed: whether coefficients are made of it in fixed point.
+
     Raises:
-        UnsupportedOp: the network has no sound among its inputs.
+        UnsupportedOp: the network has no sound among its inputs, or of another kind than is asked for.
     """
     for tensor in block.inputs:
         read_by = [o for o in block.operators if tensor in o.reads()]
         if read_by and all(map(hears, read_by)):
+            if is_fixed and any(o.custom_code != FEATURES for o in read_by):
+                raise UnsupportedOp(
+                    "its spectrogram is more than a step to coefficients, and has no form in fixed point",
+                    hint="--sound int16 takes the same samples, and computes with reals",
+                )
+            for operator in read_by:
+                operator.options["fixed"] = is_fixed
             tensor.dtype = dtype("int16")
             tensor.quantization = Quantization(np.array([1 / 32768], np.float32), np.array([0]))
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
@@ -14,6 +16,12 @@ from thinflow.tflite.model import Operator
 
 _SAMPLE = {"float": 1.0, "int16": 1 / 32768}
 """What a stored 1 stands for."""
+_ONE = 1 << 30
+"""1 in fixed point, of tables."""
+_WEIGHT_BITS, _LOG_BITS = 15, 24
+_TABLES = {"weights": "window", "cosines": "cosines", "sines": "sines"}
+_LEAST = 1e-12
+"""What a filter lets through at least."""
 
 
 @form("AudioSpectrogram", types="float int16")
@@ -45,17 +53,23 @@ def mfcc(b: LayerBuilder, op: Operator) -> None:
 def audio_features(b: LayerBuilder, op: Operator) -> None:
     """audio [samples,channels] -> [channels,frames,coefficients]; the spectrogram of one frame at a time."""
     first, second = op.options["first"], op.options["second"]
+    is_fixed = bool(op.options.get("fixed"))
     bins = b.shape(first.outputs[0])[2]
     settings = b.struct(
         "",
         channels=b.shape(b.input(0))[1],
         frames=b.shape(b.output())[1],
         stride=int(options_of(first)["stride"]),
-        frame=_frame(b, first),
-        mel=_mel(b, second, bins, _rate(b)),
+        frame=_frame(b, first, is_fixed=is_fixed),
+        mel=_mel(b, second, bins, _rate(b), is_fixed=is_fixed),
     )
-    energies = b.scratch(4 * int(options_of(second)["filterbank_channel_count"]))
+    count = int(options_of(second)["filterbank_channel_count"])
+    if is_fixed:
+        memory = (*_parts(b, bins), b.scratch(8 * count))
+        b.call("audio_features_fixed", b.input(0), b.output(), *memory, settings)
+        return
     kind = b.input(0).dtype.name
+    energies = b.scratch(4 * count)
     b.call("audio_features", b.input(0), b.output(), *_parts(b, bins), energies, settings, type=kind)
 
 
@@ -78,26 +92,32 @@ def _parts(b: LayerBuilder, bins: int) -> tuple[Scratch, Scratch]:
     return b.scratch(4 * bins), b.scratch(4 * bins)
 
 
-def _frame(b: LayerBuilder, op: Operator) -> Struct:
-    """The struct of the spectrum of one frame."""
+def _frame(b: LayerBuilder, op: Operator, *, is_fixed: bool = False) -> Struct:
+    """The struct of the spectrum of one frame; in fixed point with 30 bits behind the point."""
     window = int(options_of(op)["window_size"])
     half = 1 << max((window - 1).bit_length() - 1, 0)
     # As TensorFlow's: the window divides by its length. A power of two more changes no digit of it.
-    hann = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window) / window)) * _SAMPLE[b.input(0).dtype.name]
+    hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window) / window)
     angles = -np.pi * np.arange(half) / half
+    if is_fixed:
+        tables = [np.round(t * _ONE) for t in (hann, np.cos(angles), np.sin(angles))]
+    else:
+        tables = [hann * _SAMPLE[b.input(0).dtype.name], np.cos(angles), np.sin(angles)]
+    kind = "int32" if is_fixed else "float32"
     return b.struct(
         "",
         window=window,
         half=half,
         log2=half.bit_length() - 1,
         step=b.shape(b.input(0))[1],
-        weights=b.constant("window", hann, "float32"),
-        cosines=b.constant("cosines", np.cos(angles), "float32"),
-        sines=b.constant("sines", np.sin(angles), "float32"),
+        **{
+            member: b.constant(name, table, kind)
+            for (member, name), table in zip(_TABLES.items(), tables, strict=True)
+        },
     )
 
 
-def _mel(b: LayerBuilder, op: Operator, bins: int, rate: int) -> Struct:
+def _mel(b: LayerBuilder, op: Operator, bins: int, rate: int, *, is_fixed: bool = False) -> Struct:
     """The struct of filters and of the cosine transform.
 
     Raises:
@@ -117,13 +137,24 @@ def _mel(b: LayerBuilder, op: Operator, bins: int, rate: int) -> Struct:
     upper = np.minimum(lower + 1, channels - 1)
     rows = np.arange(len(part))
     weights = np.stack([part[rows, lower], np.where(upper > lower, part[rows, upper], 0)], 1)
+    sizes = {"first": first, "last": last, "channels": channels, "coefficients": coefficients}
+    filter_of_bin = b.constant("filter_of_bin", lower, "int16")
+    dct = cosine_transform(channels, coefficients).T
+    if not is_fixed:
+        return b.struct(
+            "mel_t",
+            **sizes,
+            filter=filter_of_bin,
+            weights=b.constant("weights_of_bin", weights, "float32"),
+            cosines=b.constant("dct", dct, "float32"),
+        )
+    # What 1 is in the sums of a filter: 15 bits of samples and 14 of the window, and those of the weights.
+    unit = {"unit": 15 + 14 + _WEIGHT_BITS, "floor": round(math.log(_LEAST) * (1 << _LOG_BITS))}
     return b.struct(
-        "mel_t",
-        first=first,
-        last=last,
-        channels=channels,
-        coefficients=coefficients,
-        filter=b.constant("filter_of_bin", lower, "int16"),
-        weights=b.constant("weights_of_bin", weights, "float32"),
-        cosines=b.constant("dct", cosine_transform(channels, coefficients).T, "float32"),
+        "mel_fixed_t",
+        **sizes,
+        **unit,
+        filter=filter_of_bin,
+        weights=b.constant("weights_of_bin", np.round(weights * (1 << _WEIGHT_BITS)), "uint16"),
+        cosines=b.constant("dct", np.round(dct * _ONE), "int32"),
     )
