@@ -98,8 +98,8 @@ def add_sound(p: ArgumentParser) -> None:
     p.add_argument(
         "--sound",
         metavar="KIND",
-        help="for .c: samples of sound as float or int16, or fixed: int16 with features made in fixed point; where"
-        f" the model makes a spectrogram of them (default {SOUNDS[0]})",
+        help="for .c: samples of sound as float or int16, or fixed: int16 with features made in fixed point;"
+        f" where the model makes a spectrogram of them (default {SOUNDS[0]})",
     )
     p.add_argument(
         "--sample-rate",

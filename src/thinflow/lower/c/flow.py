@@ -23,7 +23,8 @@ BRANCH, BRANCH_ELSE, BRANCH_END = "BRANCH", "BRANCH_ELSE", "BRANCH_END"
 COPY = "COPY"
 EFFECTS = frozenset((LOOP, LOOP_TEST, LOOP_NEXT, BRANCH, BRANCH_ELSE, BRANCH_END, "ASSIGN_VARIABLE", COPY))
 """Operators that do more than write their outputs."""
-_RENAMES = frozenset(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"))
+RENAMES = frozenset(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"))
+"""Operators that give other sizes to the same numbers."""
 
 
 def flattened(program: Program) -> Subgraph:
@@ -213,7 +214,7 @@ def _apart(
 ) -> tuple[list[Tensor], list[Operator]]:
     """The next values of a loop, none of which lies where another is copied to; and copies to that end."""
     # Through what may be renamed memory only: a reshaped value is the value.
-    source = {o.outputs[0]: o.inputs[0] for o in steps if o.code in _RENAMES}
+    source = {o.outputs[0]: o.inputs[0] for o in steps if o.code in RENAMES}
     apart, saved = [], []
     for number, tensor in enumerate(found):
         root: Tensor | None = tensor

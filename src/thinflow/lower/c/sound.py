@@ -9,6 +9,7 @@ import numpy as np
 
 from thinflow.errors import FormatError, ParameterError, UnsupportedOp
 from thinflow.ir.types import dtype
+from thinflow.lower.c.flow import RENAMES
 from thinflow.tflite.flexbuffer import decode
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 
@@ -18,8 +19,6 @@ SAMPLE_RATE = 16_000
 """Hertz, where a model takes the rate beside the samples: what models of speech are trained at."""
 _SPECTROGRAM = "AudioSpectrogram"
 _COEFFICIENTS = "Mfcc"
-_RENAMES = frozenset(("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "CAST"))
-"""Operators that hand a number on."""
 
 
 def options_of(operator: Operator) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def rate_inputs(block: Subgraph) -> list[Tensor]:
         return bool(readers[tensor]) and all(
             operator.inputs[1:] == [tensor]
             if operator.custom_code == _COEFFICIENTS
-            else operator.code in _RENAMES and is_rate(operator.outputs[0])
+            else operator.code in (*RENAMES, "CAST") and is_rate(operator.outputs[0])
             for operator in readers[tensor]
         )
 
