@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,8 +46,12 @@ def process(*words: str, **options: object) -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def machines(folder: Path, count: int = 2) -> Iterator[Machines]:
-    """A scheduler and so many workers of one thread each."""
+def machines(folder: Path, count: int = 2, preloads: Mapping[int, str] = {}) -> Iterator[Machines]:
+    """A scheduler and so many workers of one thread each.
+
+    Args:
+        preloads: number of a worker -> Python that it runs before anything else.
+    """
     told, log = folder / "scheduler.json", (folder / "dask.log").open("wb")
     quiet = {"stdout": log, "stderr": subprocess.STDOUT}
     common = ("--no-dashboard", "--scheduler-file", str(told))
@@ -61,10 +65,12 @@ def machines(folder: Path, count: int = 2) -> Iterator[Machines]:
         found.address = json.loads(told.read_text())["address"]
         for number in range(count):
             place = folder / f"worker-{number}"
+            first = folder / f"first-{number}.py"
+            first.write_text(preloads.get(number, ""))
             found.workers.append(
                 process(
                     *("distributed.cli.dask_worker", found.address, "--nthreads", "1", "--no-nanny"),
-                    *("--no-dashboard", "--local-directory", str(place)),
+                    *("--no-dashboard", "--local-directory", str(place), "--preload", str(first)),
                     **quiet,
                 )
             )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import platform
+import shutil
 import signal
 import subprocess
 import threading
@@ -16,12 +18,15 @@ import thinflow
 from tests.cluster.machines import Machines, machines, process, wait_for
 from tests.optimize.evaluation.digit_files import digits, tfrecord_bytes, write_tar
 from thinflow import zoo
+from thinflow.errors import EngineUnavailable, WriteError
 from thinflow.quantize.recipe import Recipe
 from thinflow.typing import Array
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 COUNT, SHARD = 1500, 50
+FEW = 600
+"""Where nothing has to last for a while."""
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +112,76 @@ def test_the_one_who_asked_is_killed_and_asks_again(others: Machines, model: Pat
     # What was done is not done again, and nothing is counted twice.
     assert {file: file.stat().st_mtime_ns for file in before} == before
     assert len(results_in(store)) == COUNT // SHARD
+
+
+def test_the_scheduler_is_lost_for_good(model: Path, tmp_path: Path) -> None:
+    data, store = tmp_path / "test.tfrecord", tmp_path / "store"
+    data.write_bytes(tfrecord_bytes(*digits(COUNT)))
+    with machines(tmp_path, 1) as mine:
+
+        def kill() -> None:
+            wait_for(lambda: len(results_in(store)) > 2)
+            mine.scheduler.kill()
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        with pytest.raises(EngineUnavailable, match="the scheduler is lost") as error:
+            thinflow.evaluate([model], data, shard_samples=SHARD, store=store, cluster=mine.address)
+        killer.join()
+    assert "run it again with the same --store" in error.value.hint
+    before = {file: file.stat().st_mtime_ns for file in results_in(store)}
+    assert before
+    # What was done counts, also for one machine alone.
+    found = thinflow.evaluate([model], data, shard_samples=SHARD, store=store)
+    assert found.rows() == thinflow.evaluate([model], data, shard_samples=SHARD).rows()
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+    assert len(results_in(store)) == COUNT // SHARD
+
+
+def test_workers_on_other_processors_are_named(model: Path, tmp_path: Path) -> None:
+    data = tmp_path / "test.tfrecord"
+    data.write_bytes(tfrecord_bytes(*digits(FEW)))
+    other = "import platform\nplatform.machine = lambda: 'aarch64'\n"
+    with machines(tmp_path, 2, {1: other}) as mine:
+        found = thinflow.evaluate(model, data, shard_samples=SHARD, cluster=mine.address)
+    assert found.engine == f"litert on {' and '.join(sorted(['aarch64', platform.machine()]))}"
+    assert found.samples == FEW
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with room for some results."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("only root can make a small disk")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.skipif(shutil.which("mount") is None, reason="there is no mount")
+@pytest.mark.parametrize("by_workers", [False, True])
+def test_a_disk_that_is_really_full(
+    by_workers: bool, others: Machines, model: Path, small_disk: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "test.tfrecord"
+    data.write_bytes(tfrecord_bytes(*digits(FEW)))
+    cluster = others.address if by_workers else None
+    with pytest.raises(WriteError, match="a result cannot be kept: No space left on device"):
+        thinflow.evaluate([model], data, shard_samples=SHARD, store=small_disk, cluster=cluster)
+    # Nothing half-written; what was whole before counts once there is room.
+    wait_for(lambda: not list(small_disk.glob(".*.json")), 30)
+    kept = results_in(small_disk)
+    assert 0 < len(kept) < FEW // SHARD
+    room = tmp_path / "room"
+    shutil.copytree(small_disk, room)
+    before = {file.name: file.read_bytes() for file in kept}
+    found = thinflow.evaluate([model], data, shard_samples=SHARD, store=room)
+    assert found.rows() == thinflow.evaluate([model], data, shard_samples=SHARD).rows()
+    assert {name: (room / name).read_bytes() for name in before} == before
 
 
 def test_ranges_of_other_processes_are_those_of_this_one(

@@ -30,7 +30,14 @@ import numpy as np
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.types import STRING
 from thinflow.quantize.feed_parts import FeedPart, FilePart, RowPart, some_of
-from thinflow.quantize.fitting import Inputs, fit, fitted_sample, named_arrays, only_input
+from thinflow.quantize.fitting import (
+    Inputs,
+    fit,
+    fitted_sample,
+    named_arrays,
+    only_input,
+    samples_of,
+)
 from thinflow.quantize.sample_files import ARRAYS, LABELS, PICTURES, SOUNDS, Scaling, read_sample
 from thinflow.quantize.stored import UNREADABLE, Stored
 from thinflow.quantize.tables import read_table
@@ -279,12 +286,17 @@ def _from_arrays(arrays: Mapping[str, Any], inputs: Inputs, limit: int | None) -
 def _from_iterable(source: Any, inputs: Inputs, limit: int | None) -> Feeds:
     if isinstance(source, Feeds):
         return source if limit is None else _limited(source, limit)
-    if not callable(source) and not isinstance(source, Iterable):
+    # Data sets of PyTorch have no more than these two.
+    is_indexed = hasattr(source, "__len__") and hasattr(source, "__getitem__")
+    if not callable(source) and not isinstance(source, Iterable) and not is_indexed:
         raise FeedError(
             f"samples cannot be read from {type(source).__name__}",
             hint="give a path, arrays or an iterable of dicts",
         )
     count = len(source) if hasattr(source, "__len__") else None
+    if count and not callable(source) and _holds_batches(source, inputs):
+        # Their length is the number of batches.
+        count = None
     if count == 0:
         raise FeedError("there are no samples")
     walked = False
@@ -300,7 +312,8 @@ def _from_iterable(source: Any, inputs: Inputs, limit: int | None) -> Feeds:
                 hint="give a list or a function that returns an iterator",
             )
         walked = True
-        for number, item in enumerate(source() if callable(source) else source):
+        steps = source() if callable(source) else _steps(source)
+        for number, item in enumerate(one for step in steps for one in samples_of(step, inputs)):
             if wanted is None or number in wanted:
                 yield fitted_sample(item, inputs, f"sample {number}")
             # Before the next one is asked for: a generator may be endless, or slow.
@@ -311,6 +324,20 @@ def _from_iterable(source: Any, inputs: Inputs, limit: int | None) -> Feeds:
     is_lasting = not isinstance(source, Iterator)
     length = None if wanted is None else len(wanted)
     return Feeds(walk, length, None, total=count, places=places, may_be_odd=is_lasting)
+
+
+def _steps(source: Any) -> Iterable[Any]:
+    """What is walked over; by number, where nothing else is offered."""
+    return source if isinstance(source, Iterable) else (source[n] for n in range(len(source)))
+
+
+def _holds_batches(source: Any, inputs: Inputs) -> bool:
+    """Whether each step of a data set of known length is a batch of samples."""
+    if isinstance(source, Iterator):
+        # Looking would use the first one up.
+        return False
+    first = next(iter(_steps(source)), None)
+    return first is not None and sum(1 for _ in samples_of(first, inputs)) > 1
 
 
 def _limited(feeds: Feeds, limit: int) -> Feeds:

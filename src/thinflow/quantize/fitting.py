@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,75 @@ from thinflow.typing import Array
 
 Inputs = Mapping[str, TensorSpec]
 """Input name -> what the model wants there, the batch dimension included."""
+_LABELS = ("label", "labels", "target")
+"""Names of what data sets hold besides what a model is fed."""
+
+
+def samples_of(item: Any, inputs: Inputs) -> Iterator[Any]:
+    """The samples of one step of a data set: itself, or those of a batch as loaders of PyTorch and `tf.data`
+    make them; tensors as arrays.
+
+    Args:
+        item: an array or tensor; a tuple or a dict of such, behind or in which a label may stand.
+        inputs: of the model, which takes one sample at a time.
+    """
+    item = in_numpy(item)
+    size = _batch_size(item, inputs)
+    if size is None:
+        yield item
+        return
+    for number in range(size):
+        yield _taken(item, number)
+
+
+def in_numpy(item: Any) -> Any:
+    """A sample with arrays in place of the tensors of PyTorch, TensorFlow and others; parts by themselves."""
+    if isinstance(item, Mapping):
+        return {name: in_numpy(part) for name, part in item.items()}
+    # Long lists of numbers are arrays already, as it were.
+    if isinstance(item, tuple | list) and any(_is_tensor(p) or isinstance(p, Mapping | tuple) for p in item):
+        return tuple(in_numpy(part) for part in item)
+    if not _is_tensor(item) or isinstance(item, np.ndarray | np.generic):
+        return item
+    # PyTorch gives no array of what training follows, or of what lies on a graphics card.
+    for step in ("detach", "cpu"):
+        item = getattr(item, step)() if hasattr(item, step) else item
+    return np.asarray(item)
+
+
+def _is_tensor(item: Any) -> bool:
+    return hasattr(item, "__array__") and hasattr(item, "shape")
+
+
+def _batch_size(item: Any, inputs: Inputs) -> int | None:
+    """The samples of a batch; None for a single sample."""
+    features = item[0] if isinstance(item, tuple) and item else item
+    name, spec = next(iter(inputs.items()))
+    if isinstance(features, Mapping):
+        plain = {key.removesuffix(":0"): value for key, value in features.items()}
+        features = plain.get(name.removesuffix(":0"), next(iter(features.values()), None))
+    if not isinstance(features, np.ndarray) or spec.shape is None or features.ndim != len(spec.shape):
+        return None
+    # A batch of one is a sample as well, and where the model leaves the size open all of it is fed at once.
+    return features.shape[0] if spec.shape[:1] == (1,) and features.shape[0] > 1 else None
+
+
+def _taken(item: Any, number: int) -> Any:
+    """One sample of a batch."""
+    if isinstance(item, Mapping):
+        return {name: _taken(part, number) for name, part in item.items()}
+    if isinstance(item, tuple):
+        return tuple(_taken(part, number) for part in item)
+    return item[number]
 
 
 def fitted_sample(item: Any, inputs: Inputs, where: str) -> dict[str, Array]:
-    """Input name -> array of one sample that comes as a dict, a tuple or an array.
+    """Input name -> array of one sample that comes as a dict, a tuple or an array; a label is left out.
 
     Raises:
         FeedError: names, shapes or types do not fit.
     """
+    item = _without_label(item, inputs)
     if isinstance(item, Mapping):
         named = named_arrays(item, inputs, where)
     elif isinstance(item, (tuple, list)) and len(inputs) > 1:
@@ -32,6 +93,23 @@ def fitted_sample(item: Any, inputs: Inputs, where: str) -> dict[str, Array]:
         is_wrapped = isinstance(item, (tuple, list)) and len(item) == 1 and isinstance(item[0], np.ndarray)
         named = {only_input(inputs, "an array"): item[0] if is_wrapped else item}
     return {name: fit(as_array(x), name, inputs[name], where) for name, x in named.items()}
+
+
+def _without_label(item: Any, inputs: Inputs) -> Any:
+    """What a model is fed of a sample as data sets for training have it."""
+    if isinstance(item, tuple | list) and 1 <= len(item) <= 2 and isinstance(item[0], Mapping):
+        item = item[0]
+    elif isinstance(item, tuple | list) and len(item) == len(inputs) + 1 and isinstance(item[0], np.ndarray):
+        # Of one input a pair may be an array of two rows, too; a label has fewer dimensions than that.
+        item = item[:-1] if len(inputs) > 1 or np.ndim(item[1]) < item[0].ndim else item
+    if isinstance(item, Mapping):
+        plain = {name.removesuffix(":0") for name in inputs}
+        return {
+            name: part
+            for name, part in item.items()
+            if name not in _LABELS or name in plain or len(item) == 1
+        }
+    return item
 
 
 def as_array(item: Any) -> Array:

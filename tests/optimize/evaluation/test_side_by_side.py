@@ -126,6 +126,97 @@ def test_word_errors() -> None:
     assert (rate.value, whole.value) == (0.0, 100.0)
 
 
+def heard(*tokens: int) -> dict[str, np.ndarray]:
+    """Scores of CTC: blank, "a", space, "b"."""
+    return {"y": np.eye(4, dtype=np.float32)[list(tokens)][None]}
+
+
+def test_word_errors_counted_by_hand() -> None:
+    one, other = metric_spec("wer").make(), metric_spec("wer").make()
+    # the cat SIT on - mat: one word is another one, one is missing.
+    text = np.array(["the cat sit on mat"], object)
+    one.add(Answered({"y": text}, {}, given_label="the cat sat on the mat"))
+    # One too many: 1 of 2. Right: 0 of 2. Nothing heard: 3 of 3.
+    other.add(Answered({"y": np.array([b"good big day"], object)}, {}, given_label="good day"))
+    other.add(Answered({"y": np.array(["good day"], object)}, {}, given_label=" good  day "))
+    other.add(Answered({"y": np.array([""], object)}, {}, given_label="a b c"))
+    one.merge(other)
+    rate, whole = one.figures()
+    assert rate.value == pytest.approx(100 * (2 + 1 + 0 + 3) / (6 + 2 + 2 + 3))
+    assert whole.value == 25.0
+    # A rate of more than 100 %: three words where one was said.
+    more = metric_spec("wer").make()
+    more.add(Answered({"y": np.array(["x y z"], object)}, {}, given_label="a"))
+    assert more.figures()[0].value == 300.0
+
+
+def test_repetitions_of_ctc_are_one_unless_a_blank_parts_them() -> None:
+    names = ("", "a", " ", "b")
+    for tokens, said in (((1, 1, 3, 3, 3), "ab"), ((1, 0, 1, 2, 2, 3), "aa b"), ((0, 0, 1, 0, 0), "a")):
+        metric = metric_spec("wer(blank=0)").make()
+        metric.add(Answered(heard(*tokens), {}, given_label=said, names=names))
+        assert metric.figures()[1].value == 100.0, said
+
+
+def detected(*rows: tuple[int, float, list[float]]) -> dict[str, np.ndarray]:
+    """Outputs of class, score and box."""
+    return {
+        "boxes": np.array([[row[2] for row in rows]], np.float32).reshape(1, -1, 4),
+        "classes": np.array([[row[0] for row in rows]], np.float32),
+        "scores": np.array([[row[1] for row in rows]], np.float32),
+    }
+
+
+def test_mean_average_precision_computed_by_hand() -> None:
+    """COCO's definition: 101 points of recall, ten overlaps, the mean over the classes that occur."""
+    first, second = metric_spec("map").make(), metric_spec("map").make()
+    outputs = detected(
+        (1, 0.9, [0, 0, 10, 10]),  # right at every overlap
+        (1, 0.8, [0, 0, 10, 8]),  # the same object again: a mistake
+        (1, 0.7, [20, 20, 30, 26.2]),  # overlap 0.62: right at 0.5, 0.55 and 0.6
+        (2, 0.3, [0, 0, 10, 10]),  # right at every overlap
+        (7, 0.9, [0, 0, 10, 10]),  # a class that is nowhere does not count
+    )
+    truth = {
+        "boxes": np.array([[0, 0, 10, 10], [20, 20, 30, 30], [0, 0, 10, 10]]),
+        "classes": np.array([1, 1, 2]),
+    }
+    first.add(Answered(outputs, outputs, fields=truth))
+    # Beside its object, which is missed.
+    outputs = detected((1, 0.6, [40, 40, 50, 50]))
+    second.add(
+        Answered(outputs, outputs, fields={"boxes": np.array([[0, 0, 10, 10]]), "classes": np.array([1])})
+    )
+    first.merge(second)
+    # Class 1, three objects. Up to 0.6: right, wrong, right, wrong, so that precision is 1 up to a recall of
+    # 1/3 (34 of the 101 points) and 2/3 up to 2/3 (33 points). Above only the first one is right.
+    low, high = (34 + 33 * 2 / 3) / 101, 34 / 101
+    told = {figure.name: figure.value for figure in first.figures()}
+    assert told["mAP"] == pytest.approx(100 * ((3 * low + 7 * high) / 10 + 1) / 2, abs=1e-9)
+    assert told["mAP at 0.5"] == pytest.approx(100 * (low + 1) / 2, abs=1e-9)
+    assert told["mAP at 0.75"] == pytest.approx(100 * (high + 1) / 2, abs=1e-9)
+
+
+def test_a_hundred_boxes_of_each_class_count() -> None:
+    metric = metric_spec("map").make()
+    many = [(2, 0.9, [0.0, 0, 10, 10])] * 120
+    outputs = detected(*many, (1, 0.1, [0, 0, 10, 10]))
+    truth = {"boxes": np.array([[0, 0, 10, 10]]), "classes": np.array([1])}
+    metric.add(Answered(outputs, outputs, fields=truth))
+    # A hundred better ones of another class take no place from it.
+    assert metric.figures()[0].value == pytest.approx(100)
+    assert len(metric.found[2]) == 100
+
+
+def test_of_equal_overlaps_the_last_object_is_taken_as_coco_does() -> None:
+    metric = metric_spec("map").make()
+    # The first box covers both objects by half; the second is the last object itself, which is taken then.
+    outputs = detected((1, 0.9, [0, 0, 10, 20]), (1, 0.8, [0, 10, 10, 20]))
+    truth = {"boxes": np.array([[0, 0, 10, 10], [0, 10, 10, 20]]), "classes": np.array([1, 1])}
+    metric.add(Answered(outputs, outputs, fields=truth))
+    assert metric.figures()[1].value == pytest.approx(100 * 51 / 101)
+
+
 def test_mean_average_precision() -> None:
     def judged(boxes: list[list[float]], scores: list[float]) -> float | None:
         metric = metric_spec("map").make()

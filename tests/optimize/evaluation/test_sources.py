@@ -16,6 +16,8 @@ from thinflow import zoo
 from thinflow.datasets import places
 from thinflow.datasets.opening import open_dataset
 from thinflow.errors import FeedError, FormatError, ParameterError
+from thinflow.ir.types import FLOAT, TensorSpec
+from thinflow.quantize.fitting import fitted_sample
 
 COUNT = 50
 
@@ -78,6 +80,84 @@ def test_arrays_and_python_objects(folder: Path, expected: Any) -> None:
     dicts = [{"image": image, "label": label} for image, label in pairs]
     for data in (Dataset(), pairs, iter(dicts), lambda: iter(dicts)):
         assert thinflow.evaluate(models, data, shard_samples=9).rows() == expected
+
+
+class Tensor:
+    """What PyTorch and TensorFlow have in common, and PyTorch's refusal of what training follows."""
+
+    def __init__(self, array: Any, *, is_followed: bool = True) -> None:
+        self._array, self._is_followed = np.asarray(array), is_followed
+        self.shape = self._array.shape
+
+    def detach(self) -> Tensor:
+        return Tensor(self._array, is_followed=False)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        assert not self._is_followed, "call detach() first"
+        return self._array if dtype is None else self._array.astype(dtype)
+
+
+class Loader:
+    """As PyTorch's DataLoader and a batched `tf.data`: its length is the number of batches."""
+
+    def __init__(self, batch: int, form: str) -> None:
+        self._batch, self._form = batch, form
+
+    def __len__(self) -> int:
+        return -(-COUNT // self._batch)
+
+    def __iter__(self) -> Any:
+        images, labels = digits(COUNT)
+        for start in range(0, COUNT, self._batch):
+            part = slice(start, start + self._batch)
+            image, label = Tensor(images[part]), Tensor(labels[part])
+            yield {
+                "dict": {"image": image, "label": label},
+                "list": [image, label],
+                "features": ({"image": image}, label),
+            }[self._form]
+
+
+class IndexedLoader(Loader):
+    """As Keras's `PyDataset`: batches by number."""
+
+    def __getitem__(self, index: int) -> Any:
+        return list(Loader(self._batch, self._form))[index]
+
+
+@pytest.mark.parametrize("form", ["dict", "list", "features"])
+def test_loaders_of_torch_and_tf_data_work_as_they_are(form: str, folder: Path, expected: Any) -> None:
+    images, labels = digits(COUNT)
+    models = [folder / "digits.tflite", folder / "int8.tflite"]
+    plain = thinflow.quantize(folder / "digits.pb", {"image": images}).content
+    # The last batch of 16 holds two samples, of 7 one alone.
+    for data in (Loader(16, form), Loader(7, form), Loader(1, form), IndexedLoader(16, form)):
+        assert thinflow.evaluate(models, data, shard_samples=9).rows() == expected
+        assert thinflow.quantize(folder / "digits.pb", data).content == plain
+    unbatched = [(Tensor(image), Tensor(label)) for image, label in zip(images, labels, strict=True)]
+    assert thinflow.evaluate(models, iter(unbatched), shard_samples=9).rows() == expected
+    assert thinflow.quantize(folder / "digits.pb", unbatched).content == plain
+
+
+def test_an_object_with_len_and_getitem_alone_calibrates(folder: Path) -> None:
+    images, labels = digits(COUNT)
+
+    class Dataset:
+        def __len__(self) -> int:
+            return COUNT
+
+        def __getitem__(self, index: int) -> tuple[Any, int]:
+            return Tensor(images[index]), int(labels[index])
+
+    plain = thinflow.quantize(folder / "digits.pb", {"image": images}).content
+    assert thinflow.quantize(folder / "digits.pb", Dataset()).content == plain
+
+
+def test_rows_of_one_array_are_no_label(tmp_path: Path) -> None:
+    # A pair of arrays is a sample of two rows as long as the second is as deep as the first.
+    inputs = {"x": TensorSpec(FLOAT, (1, 2, 3))}
+    pair = [np.zeros(3, np.float32), np.ones(3, np.float32)]
+    assert fitted_sample(pair, inputs, "").popitem()[1].tolist() == [[[0, 0, 0], [1, 1, 1]]]
 
 
 def test_shards_are_the_same_each_time_and_say_when_files_change(tmp_path: Path) -> None:
@@ -238,6 +318,27 @@ def test_parquet(tmp_path: Path, folder: Path, expected: Any) -> None:
     file.write_bytes(file.read_bytes()[:-300])
     with pytest.raises(FeedError, match="the table is damaged"):
         thinflow.evaluate(models, file)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.tfrecord", "part-*.tar", "memory://calibration/a.parquet"])
+def test_every_source_calibrates_as_arrays_do(
+    name: str, tmp_path: Path, folder: Path, files: dict[str, str]
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    images, labels = digits(COUNT)
+    table = pyarrow.table({"image": images.reshape(COUNT, -1).tolist(), "label": labels})
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=8)
+    (tmp_path / "a.tfrecord").write_bytes(tfrecord_bytes(images, labels))
+    place = files[name] if name in files else name if "://" in name else str(tmp_path / name)
+    if "://" in name:
+        fsspec = pytest.importorskip("fsspec")
+        fsspec.filesystem("memory").pipe_file("/calibration/a.parquet", (tmp_path / "a.parquet").read_bytes())
+    found = thinflow.quantize(folder / "digits.pb", place)
+    plain = thinflow.quantize(folder / "digits.pb", {"image": images, "labels": labels})
+    assert found.content == plain.content
+    assert list(found.calibration.ranges.values()) == list(plain.calibration.ranges.values())
 
 
 def test_parquet_needs_pyarrow(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from thinflow.datasets.fields import LABEL
 from thinflow.datasets.shard import SHARD_SAMPLES, Damaged, Record, Shard
 from thinflow.errors import FeedError
-from thinflow.quantize.fitting import Inputs
+from thinflow.quantize.fitting import Inputs, in_numpy, samples_of
 
 KIND = "items"
 
@@ -27,7 +27,7 @@ class Items:
         source: a dict of arrays with samples along their first axis, of which `labels` may be one; an array;
             anything with `__len__` and `__getitem__`; an iterable, or a function that returns one. A sample
             is a dict, an array, or a tuple of arrays in the order of the inputs, behind which its label may
-            stand.
+            stand; tensors of PyTorch and TensorFlow will do. What an iterable gives may be batches, too.
         inputs: of the model, the first one of several.
         shard_samples: samples of a shard.
 
@@ -49,9 +49,9 @@ class Items:
         elif isinstance(source, np.ndarray):
             self._open_arrays({"npy": source})
         elif hasattr(source, "__len__") and hasattr(source, "__getitem__"):
-            self.count, self._item = len(source), source.__getitem__
+            self._open_indexed(source)
         elif callable(source) or isinstance(source, Iterable):
-            self._walk = iter(source() if callable(source) else source)
+            self._walk = self._samples_of(source() if callable(source) else source)
         else:
             raise FeedError(
                 f"samples cannot be read from {type(source).__name__}",
@@ -69,6 +69,17 @@ class Items:
             raise FeedError(f"the inputs have different numbers of samples: {counts}", "the arrays")
         self.count = next(iter(counts.values()), 0)
         self._item = lambda number: {name: array[number] for name, array in arrays.items()}
+
+    def _open_indexed(self, source: Any) -> None:
+        count = len(source)
+        if count and sum(1 for _ in samples_of(source[0], self._inputs)) > 1:
+            # Of a loader that counts batches it is not known how many the last one holds.
+            self._walk = self._samples_of(source[n] for n in range(count))
+            return
+        self.count, self._item = count, lambda number: in_numpy(source[number])
+
+    def _samples_of(self, steps: Iterable[Any]) -> Iterator[Any]:
+        return (one for step in steps for one in samples_of(step, self._inputs))
 
     @property
     def is_stream(self) -> bool:

@@ -11,10 +11,11 @@ from thinflow.errors import FeedError, ParameterError
 from thinflow.optimize.evaluation.metric import Answered, Figure, metric
 from thinflow.typing import Array
 
-_OVERLAPS = tuple(0.5 + 0.05 * n for n in range(10))
+# As COCO's own evaluation makes them: a sum of steps is another number in its last bit.
+_OVERLAPS = tuple(np.linspace(0.5, 0.95, 10).tolist())
 # COCO's own 101 points, and not the area below the curve as of Pascal VOC since 2010.
 _RECALLS = np.linspace(0, 1, 101)
-# Boxes of a picture that count, the best ones; as in COCO.
+# Boxes of a class in a picture that count, the best ones; as in COCO.
 _MOST = 100
 _FORMS = ("yxyx", "xyxy", "xywh")
 _SIDES = ("ymin", "xmin", "ymax", "xmax")
@@ -57,9 +58,9 @@ class MeanAveragePrecision:
             self.wanted[int(kind)] = self.wanted.get(int(kind), 0) + int((kinds == kind).sum())
         # Stable: of equal scores the first found comes first, as in COCO's own evaluation.
         order = np.argsort(-scores, kind="stable")
-        order = order[scores[order] >= self._score][:_MOST]
+        order = order[scores[order] >= self._score]
         for kind in np.unique(classes[order]).tolist():
-            mine = order[classes[order] == kind]
+            mine = order[classes[order] == kind][:_MOST]
             bits = _matched(overlaps(boxes[mine], truth[kinds == kind]))
             rows = self.found.setdefault(int(kind), [])
             rows += [[float(scores[n]), bit] for n, bit in zip(mine, bits, strict=True)]
@@ -160,7 +161,8 @@ def _matched(overlap: Array) -> list[int]:
         for row, shares in enumerate(overlap):
             # Each right box is found once; a second box on it is a mistake.
             left = np.where(free, shares, -1.0)
-            if left.size and left[best := int(left.argmax())] >= least:
+            # Of several with the same overlap COCO's own evaluation takes the last one.
+            if left.size and left[best := left.size - 1 - int(left[::-1].argmax())] >= least:
                 free[best] = False
                 bits[row] |= 1 << n
     return bits
