@@ -32,6 +32,7 @@ export class Chrome {
   private outlined = false;
   private fading = 0;
   private rising = 0;
+  private scrolled = false;
   private lastSelected: number | null = null;
   private lastDetails: HTMLElement[] = [];
   private lastOutline: () => HTMLElement = () => h("div");
@@ -46,6 +47,7 @@ export class Chrome {
     this.panel.append(h("div", { class: "view-tabs", role: "tablist", "aria-label": "Panel" }, ...this.views, close), this.body);
     document.body.append(this.toolbar(), h("main", {}, this.stage, this.panel), this.message, this.announced, this.help);
     this.stage.append(this.corner);
+    this.body.addEventListener("scroll", () => (this.scrolled = true), { passive: true });
     listenToKeys(app, this);
   }
 
@@ -132,7 +134,9 @@ export class Chrome {
     const inside = this.outlined && this.body.contains(document.activeElement);
     const top = this.outlined ? this.body.scrollTop : 0;
     this.body.replaceChildren(...(this.outlined ? [this.lastOutline()] : this.lastDetails));
-    this.body.scrollTop = top;
+    // Not where nobody scrolled: to set it lays out the whole page.
+    if (this.scrolled) this.body.scrollTop = top;
+    this.scrolled = top > 0;
     if (!this.outlined) return;
     const row = this.body.querySelector<HTMLElement>("[aria-selected=true]");
     row?.scrollIntoView({ block: "nearest" });

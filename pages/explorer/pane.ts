@@ -78,7 +78,10 @@ export class Pane {
     // A ring around all of the graph helps who uses keys, and only them.
     this.svg.addEventListener("pointerdown", () => this.svg.classList.add("by-pointer"));
     this.svg.addEventListener("keydown", () => this.svg.classList.remove("by-pointer"));
-    new ResizeObserver(() => this.viewMoved()).observe(this.svg);
+    new ResizeObserver(() => {
+      this.viewport.resized();
+      this.viewMoved();
+    }).observe(this.svg);
   }
 
   /** Other switches: other scopes, all placed anew. */

@@ -24,6 +24,7 @@ export class Viewport {
   private readonly pointers = new Map<number, { x: number; y: number }>();
   private moved = 0;
   private running = 0;
+  private measured: Extent | undefined;
 
   constructor(
     readonly element: Element,
@@ -40,9 +41,18 @@ export class Viewport {
     return this.moved > CLICK;
   }
 
+  /** Remembered: to ask the browser makes it lay out all that was changed since, several times for one picture. */
   size(): Extent {
-    const { width, height } = this.element.getBoundingClientRect();
-    return { width, height };
+    if (this.measured === undefined || this.measured.width === 0) {
+      const { width, height } = this.element.getBoundingClientRect();
+      this.measured = { width, height };
+    }
+    return this.measured;
+  }
+
+  /** The element may have another size now. */
+  resized(): void {
+    this.measured = undefined;
   }
 
   /** A point of the window on the plane. */
