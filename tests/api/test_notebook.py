@@ -25,6 +25,7 @@ EVIL = "<b>x</b>&`|*"
 
 RESULTS = (
     "BenchmarkReport Checkpoint Conversion ConversionDiff Diff Evaluation Evaluations Fit GraphReport "
+    "LintReport "
     "OnnxQuantizedModel OptimizeReport Quality QuantizedModel Reduction Session Summary SurveyReport "
     "Verification"
 )
@@ -55,6 +56,7 @@ def results(folder: Path) -> Iterator[Any]:
     yield thinflow.diff(graph, changed)
     yield thinflow.diff(graph, file)
     yield thinflow.Session(graph)
+    yield thinflow.lint(graph)
     samples = np.random.default_rng(0).normal(size=(20, 1, 4)).astype(np.float32)
     yield thinflow.quantize(graph, samples)
     yield thinflow.quantize(graph, samples, format="onnx")

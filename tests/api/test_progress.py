@@ -113,6 +113,25 @@ def test_a_notebook(notebook: list[str], screen: Screen, clock: Clock) -> None:
     assert screen.getvalue() == ""
 
 
+def test_a_cell_of_a_notebook_has_one_line(
+    notebook: list[str], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    display = sys.modules["IPython.display"]
+    drawn = display.display
+    monkeypatch.setattr(display, "display", lambda *a, **k: shown.append("") or drawn(*a, **k))
+    shell = SimpleNamespace(kernel=object(), execution_count=1)
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: shell)
+    bar = progress_bar()
+    drive(bar, clock)
+    drive(bar, clock)
+    assert len(shown) == 1
+    assert notebook[-1] == ""
+    shell.execution_count = 2
+    drive(bar, clock)
+    assert len(shown) == 2
+
+
 def test_ipython_in_a_terminal_is_a_terminal(
     notebook: list[str], screen: Screen, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,9 @@ def test_files_and_data(models: str, capsys: pytest.CaptureFixture[str]) -> None
 def test_wrong_input(models: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["survey", "nowhere"]) == 1
     assert "nowhere: no such file or folder" in capsys.readouterr().err
+    Path("broken.pb").write_text("one\ntwo\n")
+    assert main(["survey", "broken.pb", *QUICK]) == 1
+    assert capsys.readouterr().err.startswith("error: broken.pb: this is a text")
     assert main(["survey", f"{models}/labels.txt", *QUICK]) == 1
     assert "no model is in my models/labels.txt" in capsys.readouterr().err
     assert main(["survey", models, "--timeout", "0"]) == 1

@@ -42,7 +42,7 @@ def test_both_names_are_told() -> None:
     assert "first value that differs: u in the first, n4 in the second" in lines
     assert any(line.startswith("  Exp and Sinh, at [0, ") for line in lines)
     assert any(line.startswith("no names are shared; paired: y with n5") for line in lines)
-    assert lines[-1].startswith("tolerance 0.0001: |a - b| may be up to 0.0001 of the largest |a|")
+    assert lines[-2].startswith("tolerance 0.0001: |a - b| may be up to 0.0001 of the largest |a|")
 
 
 def test_renamed_graphs_agree() -> None:

@@ -97,6 +97,11 @@ def _notebook() -> Any:
     return None if shell is None or not hasattr(shell, "kernel") else sys.modules.get("IPython.display")
 
 
+def _cell() -> object:
+    """The number of the cell that runs in a notebook."""
+    return getattr(sys.modules["IPython"].get_ipython(), "execution_count", None)
+
+
 def _terminal_place(stream: TextIO | None) -> _Line | _Lines:
     """A line that overwrites itself, where a terminal can do that."""
     if stream is None or not stream.isatty():
@@ -105,25 +110,28 @@ def _terminal_place(stream: TextIO | None) -> _Line | _Lines:
 
 
 class _Notebook:
-    """An output of the cell, updated in its place."""
+    """An output of the cell, updated in its place: one for all that runs in a cell, as each leaves a line."""
 
     every = _REDRAW
 
     def __init__(self, display: Any) -> None:
         self.display = display
         self.handle: Any = None
+        self.cell: object = None
+        self.is_drawn = False
 
     def draw(self, text: str) -> None:
-        shown = {"text/plain": text}
-        if self.handle is None:
-            self.handle = self.display.display(shown, raw=True, display_id=True)
+        shown, cell = {"text/plain": text}, _cell()
+        if self.handle is None or cell != self.cell:
+            self.handle, self.cell = self.display.display(shown, raw=True, display_id=True), cell
         else:
             self.handle.update(shown, raw=True)
+        self.is_drawn = True
 
     def clear(self) -> None:
-        if self.handle is not None:
+        if self.is_drawn:
             self.handle.update({"text/plain": ""}, raw=True)
-            self.handle = None
+            self.is_drawn = False
 
 
 class _Line:

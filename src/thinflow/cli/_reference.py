@@ -111,6 +111,14 @@ class ReferenceData(TypedDict):
     commands: list[CommandData]
 
 
+EXIT_CODES = {
+    "0": "done",
+    "1": "failed, as with a value that a flag cannot take; of lint and verify also: something was found",
+    "2": "wrong usage: the command cannot be read; of lint also a value that a flag cannot take",
+    "130": "interrupted",
+}
+
+
 def command_line() -> ReferenceData:
     """Everything that can be typed. Imports every command, but nothing of what they do: some 50 ms."""
     return {
@@ -119,7 +127,7 @@ def command_line() -> ReferenceData:
         "summary": PURPOSE,
         "usage": "thinflow COMMAND [OPTIONS]",
         "flags": [_switch([name], text) for name, text in GENERAL.items()],
-        "exit_codes": {"0": "done", "1": "failed", "2": "wrong usage", "130": "interrupted"},
+        "exit_codes": EXIT_CODES,
         "groups": groups(),
         "commands": [command(name) for name in COMMANDS],
     }

@@ -20,6 +20,7 @@ from thinflow.cli._options import (
     check_html,
     html_lines,
 )
+from thinflow.errors.plain_text import one_line
 
 if TYPE_CHECKING:
     from thinflow.survey.report import SurveyReport
@@ -100,11 +101,13 @@ def run(args: Namespace) -> int:
         write_file(args.csv, [report.to_csv().encode("utf-8", "surrogateescape")])
     if args.html:
         report.save_html(args.html)
+    if not report.sound:
+        _tell_nothing(args, report)
     if args.json:
         print(json.dumps(report.data(), indent=2))
     else:
         _print(args, report)
-    return 0 if report.models else _nothing(args)
+    return 0 if report.sound else 1
 
 
 def _print(args: Namespace, report: SurveyReport) -> None:
@@ -123,7 +126,7 @@ def _print(args: Namespace, report: SurveyReport) -> None:
     if args.csv:
         print_lines([f"written: {args.csv}"])
     print_lines(html_lines(args))
-    if report.models:
+    if report.sound:
         print()
         print_lines([f"next: {_next(args)}"])
 
@@ -136,6 +139,10 @@ def _next(args: Namespace) -> str:
     return f"thinflow survey {sources} --optimize out"
 
 
-def _nothing(args: Namespace) -> int:
-    print(f"error: no model is in {', '.join(args.sources)}", file=sys.stderr)
-    return 1
+def _tell_nothing(args: Namespace, report: SurveyReport) -> None:
+    """Why it is all for nothing: there is no model, or none that opens."""
+    sources = ", ".join(args.sources)
+    problem = f"no model in {sources} opens" if report.models else f"no model is in {sources}"
+    if len(report.models) == 1:
+        problem = f"{report.models[0].name}: {report.models[0].problem}"
+    print(f"error: {one_line(problem)}", file=sys.stderr)

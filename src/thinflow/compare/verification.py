@@ -103,15 +103,15 @@ class Verification:
             lines += [f"first value that differs: {self.divergence}", self.divergence.detail]
         elif self.first_divergence:
             lines.append(f"first value that differs: {self.first_divergence}")
-        return "\n".join(map(one_line, [*lines, *self.notes, explain_tolerance(self.tolerance)]))
+        return "\n".join(map(one_line, [*lines, *self.notes, *explain_tolerance(self.tolerance)]))
 
 
-def explain_tolerance(tolerance: float) -> str:
-    """The meaning of a tolerance, in a sentence."""
-    return (
-        f"tolerance {tolerance:g}: |a - b| may be up to {tolerance:g} of the largest |a| of the same output; "
-        f"another order of additions alone makes about {NO_CHANGE:g} per layer"
-    )
+def explain_tolerance(tolerance: float) -> list[str]:
+    """The meaning of a tolerance, in lines."""
+    return [
+        f"tolerance {tolerance:g}: |a - b| may be up to {tolerance:g} of the largest |a|",
+        f"  of the same output; another order of additions makes about {NO_CHANGE:g} per layer",
+    ]
 
 
 # Values of graphs are paired by structure, so the graphs may use different names. A value that differs and is

@@ -101,6 +101,11 @@ class LintReport:
         """
         return [*_lines(self, everything=everything)]
 
+    def _repr_html_(self) -> str:
+        from thinflow.ir.notebook import text_html
+
+        return text_html(str(self))
+
     def __str__(self) -> str:
         return "\n".join(self.lines())
 

@@ -95,6 +95,14 @@ class Entry:
         return self.kind in MODELS
 
     @property
+    def problem(self) -> str:
+        """What it is and why it does not open."""
+        # Many a reason says what it is.
+        if not self.reason or self.what in self.reason:
+            return self.reason or self.what
+        return f"{self.what}; {self.reason}"
+
+    @property
     def warnings(self) -> list[str]:
         """Codes of what the linter warns of."""
         found = self.findings or {}

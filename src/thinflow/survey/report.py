@@ -149,6 +149,11 @@ class SurveyReport(Paged):
         """
         return [*map(one_line, self._lines(everything))]
 
+    @property
+    def sound(self) -> list[Entry]:
+        """The models that open, and variables without a graph."""
+        return [entry for entry in self.entries if entry.kind in ("model", "weights")]
+
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Headers and rows of the models that open."""
         return _HEADERS, [_row(entry) for entry in self.entries if entry.kind == "model"]
@@ -157,7 +162,7 @@ class SurveyReport(Paged):
         most = len(self.entries) if everything else _SHOWN_CAUSES
         yield from _told("alike", _alike(self.entries), most)
         bad = [entry for entry in self.models if entry.kind != "model"]
-        yield from _told("not models that open", [f"{e.name}: {_problem(e)}" for e in bad], most)
+        yield from _told("not models that open", [f"{e.name}: {e.problem}" for e in bad], most)
         for target in sorted({name for entry in self.entries for name in entry.converts}):
             refused = [e.converts[target].reason for e in self.entries if target in e.converts]
             yield from _told(f"why not .{target}", by_cause(filter(None, refused)), most)
@@ -198,10 +203,6 @@ def _told(title: str, lines: Sequence[str], most: int) -> Iterator[str]:
         yield from (f"  {line}" for line in lines[:most])
     if len(lines) > most:
         yield f"  ... and {len(lines) - most} more (--all)"
-
-
-def _problem(entry: Entry) -> str:
-    return f"{entry.what}; {entry.reason}" if entry.reason and entry.reason != entry.what else entry.what
 
 
 def _alike(entries: Sequence[Entry]) -> list[str]:

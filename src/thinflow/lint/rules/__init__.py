@@ -19,6 +19,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -37,6 +38,7 @@ THEMES = {
 }
 """Prefix of codes -> what they are about."""
 
+_PREFIX = re.compile(r"TF\d{0,2}|\d")
 Check = Callable[[Context], Iterator[LintFinding]]
 
 
@@ -117,5 +119,9 @@ def find(code: str) -> Rule:
 
 def suggestion(code: str, known: dict[str, Rule]) -> str:
     """A hint for a code that does not exist."""
+    # Part of a code is meant as a theme: three digits that happen to be alike are no hint.
+    if _PREFIX.fullmatch(code.upper()):
+        themes = ", ".join(f"{prefix} ({about})" for prefix, about in THEMES.items())
+        return f"themes are {themes}; `thinflow lint --list` lists the rules"
     near = closest(code.upper(), [k for k in known if k.isupper()]) or closest(code.lower(), known)
     return near or "`thinflow lint --list` lists the rules"
