@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from thinflow.engines._c_library import compiler
 from thinflow.ir.types import FLOAT
-from thinflow.optimize.c_conversion import difference
+from thinflow.lower.c.options import Options
+from thinflow.optimize.c_conversion import convert_to_c, difference
 from thinflow.optimize.c_layer_proof import side_by_side
-from thinflow.tflite.model import Operator, Subgraph, Tensor
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 
 
 def chain(length: int) -> Subgraph:
@@ -55,3 +59,13 @@ def test_what_is_no_number_in_both_is_no_difference(
     got: list[float], wanted: list[float], error: float
 ) -> None:
     assert difference(np.array(got, np.float32), np.array(wanted, np.float32)) == error
+
+
+def test_a_proof_says_where_there_were_no_numbers_to_compare(tmp_path: Path) -> None:
+    """Made-up inputs are negative, too."""
+    if compiler() is None:
+        pytest.skip("no C compiler")
+    x, y, z = (Tensor(name, (8,), FLOAT) for name in "xyz")
+    block = Subgraph([x], [y, z], [Operator("SQRT", [x], [y]), Operator("ABS", [x], [z])])
+    made = convert_to_c(Program([block]), tmp_path / "m.c", Options())
+    assert made.proof.endswith("every number is equal; both give NaN in 'y', where equal says nothing")

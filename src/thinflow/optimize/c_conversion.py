@@ -88,7 +88,7 @@ def convert_to_c(program: Program, path: FilePath, options: Options, *, verify: 
     elif _rounds_midway(whole):
         proof = _proof_by_layers(whole, plain)
     else:
-        proof = _proof([(read_program(content), samples)], plain)
+        proof = _proof([(read_program(content), samples)], plain) + _without_numbers(whole, samples)
     if verify and options.stream and compiler() is not None:
         proof = f"{proof}; {_stream_proof(content, scheduled)}"
     if verify and made.bands and compiler() is not None:
@@ -186,6 +186,19 @@ def _answers(content: bytes, made: Network, options: Options) -> list[Sample]:
         engine.invoke()
         found.append(Sample(feeds, [engine.get_tensor(d["index"]) for d in engine.get_output_details()]))
     return found
+
+
+def _without_numbers(made: Network, samples: list[Sample]) -> str:
+    """What to add to a proof whose samples have answers that are NaN in places, which proves little there."""
+    outputs = [tensor.name for tensor in made.block.outputs]
+    found = {
+        name
+        for sample in samples
+        for name, value in zip(outputs, sample.outputs, strict=True)
+        if value.dtype.kind == "f" and np.isnan(value).any()
+    }
+    named = ", ".join(f"'{name}'" for name in outputs if name in found)
+    return f"; both give NaN in {named}, where equal says nothing" if named else ""
 
 
 def _as_fed(value: Array, tensor: Tensor, dtype: Any) -> Array:
