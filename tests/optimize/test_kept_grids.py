@@ -281,3 +281,38 @@ def test_a_model_of_integers_has_its_lstms_in_integers(verb: str, tmp_path: Path
     lstms = [o for o in program.subgraphs[0].operators if o.code == "UNIDIRECTIONAL_SEQUENCE_LSTM"]
     assert [o.inputs[0].dtype.name for o in lstms] == ["int8", "int8"]
     assert len(program.subgraphs) == 1
+
+
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
+@pytest.mark.parametrize("low", [0, 50])
+def test_a_second_grid_that_cuts_off_what_another_reader_has(low: int, suffix: str, tmp_path: Path) -> None:
+    """Quantizers fold a Relu into the grid behind it: y = |x| + x within the limits of the second grid."""
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    grids = {"wide": (0.02, 128), "cut": (0.01, low), "sum": (0.02, 60)}
+    constants = []
+    for name, (scale, zero) in grids.items():
+        constants.append(numpy_helper.from_array(np.float32(scale), f"{name}_s"))
+        constants.append(numpy_helper.from_array(np.uint8(zero), f"{name}_z"))
+    nodes = []
+
+    def round_to(grid: str, x: str, y: str) -> None:
+        ends = [f"{grid}_s", f"{grid}_z"]
+        nodes.append(helper.make_node("QuantizeLinear", [x, *ends], [f"{y}_codes"]))
+        nodes.append(helper.make_node("DequantizeLinear", [f"{y}_codes", *ends], [y]))
+
+    round_to("wide", "x", "a")
+    round_to("cut", "a", "b")
+    nodes.append(helper.make_node("Abs", ["a"], ["c_exact"]))
+    round_to("wide", "c_exact", "c")
+    nodes.append(helper.make_node("Add", ["b", "c"], ["y_exact"]))
+    round_to("sum", "y_exact", "y")
+    ends = [helper.make_tensor_value_info(name, 1, [1, 64]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    source, target = tmp_path / "s.onnx", tmp_path / f"m{suffix}"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    source.write_bytes(model.SerializeToString())
+    thinflow.convert(thinflow.load(source), target)
+    feed = {"x": np.linspace(-2.6, 2.6, 64, dtype=np.float32)[None]}
+    (expected,) = thinflow.run(source, feed).values()
+    (found,) = thinflow.run(target, feed).values()
+    np.testing.assert_allclose(found, expected, atol=0.021)

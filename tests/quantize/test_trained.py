@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from tests.quantize.programs import Builder
+from thinflow.quantize.int8 import quantize_int8
 from thinflow.quantize.ranges import Range
+from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.trained import spread, without_fake_quants
 from thinflow.tflite.model import Program, Tensor
 
@@ -61,8 +63,33 @@ def test_an_input_that_goes_straight_out_stays() -> None:
 def test_two_ranges_of_one_tensor() -> None:
     b = Builder()
     x = b.input(1, 4)
-    made, trained = without_fake_quants(b.program(b.op("ADD", fake(b, x, -1, 1), fake(b, x, 0, 3))))
+    # Apart by less than their steps.
+    made, trained = without_fake_quants(b.program(b.op("ADD", fake(b, x, -1, 3), fake(b, x, -1.005, 2.99))))
     assert codes(made) == ["ADD"]
+    assert trained[x][:2] == (-1.005, 3)
+
+
+def test_a_range_that_cuts_off_what_another_reader_has_stays() -> None:
+    """In a quantized file that may be all there is of a Relu."""
+    b = Builder()
+    x = b.input(1, 4)
+    y = fake(b, x, 0, 3)
+    z = b.op("ADD", y, fake(b, x, -1, 3))
+    made, trained = without_fake_quants(b.program(z))
+    assert codes(made) == ["FAKE_QUANT", "ADD"]
+    assert {t: r[:2] for t, r in trained.items()} == {x: (-1, 3), y: (0, 3)}
+    quantized = quantize_int8(made, trained | {z: Range(-1, 6)}, Recipe()).program
+    assert codes(quantized) == ["QUANTIZE", "QUANTIZE", "ADD", "DEQUANTIZE"]
+
+
+def test_so_does_one_behind_another() -> None:
+    b = Builder()
+    x = b.input(1, 4)
+    wide = fake(b, x, -1, 3)
+    y = b.op("ABS", fake(b, wide, 0, 3))
+    z = b.op("MUL", y, fake(b, wide, -4, 4))  # which cuts off nothing that is left
+    made, trained = without_fake_quants(b.program(z))
+    assert codes(made) == ["FAKE_QUANT", "ABS", "MUL"]
     assert trained[x][:2] == (-1, 3)
 
 

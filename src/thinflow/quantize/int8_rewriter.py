@@ -206,7 +206,10 @@ class IntegerRewriter:
             self._integer_tensor(t) if is_float(t) else self._plain_tensor(t) for t in operator.outputs
         ]
         options = operator.options | dict(kernel.options)
-        new = replace(operator, inputs=inputs, outputs=outputs, options=options)
+        code = operator.code
+        if code == "FAKE_QUANT":
+            code, options = "QUANTIZE", {}
+        new = replace(operator, code=code, inputs=inputs, outputs=outputs, options=options)
         self.result.operators.append(new)
         self.made[operator] = new
 

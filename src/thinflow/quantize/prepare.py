@@ -15,7 +15,7 @@ from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.program.wiring import constant_of
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.ranges import Range
-from thinflow.quantize.trained import take_out
+from thinflow.quantize.trained import Roundings
 
 _TINY = float(np.finfo(np.float32).tiny)
 
@@ -27,11 +27,9 @@ def prepare(program: Program) -> dict[Any, Range]:
         The ranges the model was trained with, by tensor.
     """
     wiring = Wiring(program)
-    imported: dict[Any, Range] = {}
+    imported = _without_rounding(wiring)
     for operator in list(program.operators):
-        if operator.code == "FakeQuant":
-            _import_range(wiring, operator, imported)
-        elif operator.code == "ReduceMean":
+        if operator.code == "ReduceMean":
             _pool_all(wiring, operator)
         elif operator.code in ("Sub", "Div"):
             _commute(wiring, operator)
@@ -39,15 +37,28 @@ def prepare(program: Program) -> dict[Any, Range]:
     return imported
 
 
-def _import_range(wiring: Wiring, operator: Operator, imported: dict[Any, Range]) -> None:
-    """Take out a simulated quantization; what it is done to has its range."""
-    x = operator.inputs[0]
-    if x is None:
-        return
-    given = Range(operator.options["low"], operator.options["high"], "trained")
-    if not is_float(x) or not take_out(wiring, operator, given, imported):
-        # Another reader sees what is before the rounding: it stays in place as a name for the same numbers.
-        operator.code, operator.options = "Identity", {}
+def _without_rounding(wiring: Wiring) -> dict[Any, Range]:
+    """Take out simulated quantizations; what they are done to has their ranges."""
+    stated = {
+        o: Range(o.options["low"], o.options["high"], "trained")
+        for o in wiring.block.operators
+        if o.code == "FakeQuant"
+    }
+    rounded = {o: given for o, given in stated.items() if is_float(o.inputs[0])}
+    roundings = Roundings(wiring, rounded)
+    for operator, given in stated.items():
+        if operator in rounded and not roundings.take_out(operator):
+            # Another reader sees what is before the rounding: its limits stay, for these numbers only.
+            y = operator.outputs[0]
+            limits = [
+                new_constant(f"{y.name}/{side}", np.asarray(limit, np.float32), y.dtype)
+                for side, limit in (("low", given.low), ("high", given.high))
+            ]
+            wiring.become(operator, "Clip", operator.inputs[0], *limits)
+            roundings.ranges[y] = given
+        elif operator not in rounded:
+            operator.code, operator.options = "Identity", {}
+    return roundings.ranges
 
 
 def _pool_all(wiring: Wiring, operator: Operator) -> None:

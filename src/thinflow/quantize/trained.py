@@ -35,17 +35,19 @@ def without_fake_quants(
     copies = [replace(o, inputs=list(o.inputs), outputs=list(o.outputs)) for o in main.operators]
     subgraph = Subgraph(list(main.inputs), list(main.outputs), copies, name=main.name)
     wiring = Wiring(subgraph)
-    trained: dict[Any, Range] = {}
-    for operator in copies:
-        x = operator.inputs[0] if operator.code == "FAKE_QUANT" else None
-        if x is not None and not x.is_constant and bits in (None, operator.options["num_bits"]):
-            given = _range_of(operator, observer)
-            if not take_out(wiring, operator, given, trained):
-                trained[operator.outputs[0]] = given
+    stated = {
+        o: _range_of(o, observer)
+        for o in copies
+        if o.code == "FAKE_QUANT" and bits in (None, o.options["num_bits"]) and _computed(o) is not None
+    }
+    roundings = Roundings(wiring, stated)
+    for operator, given in stated.items():
+        if not roundings.take_out(operator):
+            roundings.ranges[operator.outputs[0]] = given
     wiring.finish()
     signatures = {key: Signature(*signature) for key, signature in program.signatures.items()}
     made = replace(program, subgraphs=[subgraph, *program.subgraphs[1:]], signatures=signatures)
-    return made, trained
+    return made, roundings.ranges
 
 
 def _range_of(operator: Operator, observer: str) -> Range:
@@ -61,30 +63,68 @@ def _range_of(operator: Operator, observer: str) -> Range:
 _EIGHT_BITS = 256
 
 
-def take_out(
-    wiring: AnyWiring[Any, Any], operator: AnyOperator[Any], given: Range, imported: dict[Any, Range]
-) -> bool:
-    """Take out a simulated quantization: what it was done to has its range. An output keeps its tensor.
+def _computed(operator: AnyOperator[Any]) -> Any:
+    """What a simulated quantization rounds; None if that is a constant."""
+    x = operator.inputs[0]
+    return None if x is None or x.is_constant else x
 
-    Returns:
-        True if that was possible: not where an output is rounded and others read what it is made of.
+
+class Roundings:
+    """Simulated quantizations of a program, to be taken out one by one in running order.
+
+    Args:
+        wiring: of the program.
+        stated: their operators and the ranges that they round in.
+
+    Attributes:
+        ranges: what is known of tensors since they are gone.
     """
-    x, y = operator.inputs[0], operator.outputs[0]
-    before = wiring.producer(x)
-    if not wiring.is_wanted(y):
-        wiring.bypass(operator, x)
+
+    def __init__(self, wiring: AnyWiring[Any, Any], stated: Mapping[Any, Range]) -> None:
+        self.ranges: dict[Any, Range] = {}
+        self._wiring, self._stated = wiring, stated
         # One tensor may be rounded for several readers, each with a range of its own.
-        imported[x] = given.union(imported[x]) if x in imported else given
-    # An output keeps its name: the operator before writes it now. Only if nobody else reads what it wrote.
-    elif before is not None and wiring.is_read_once(x):
-        number = before.outputs.index(x)
-        wiring.remove(operator)
-        wiring.set_output(before, number, y)
-        imported[y] = given
-    else:
-        imported[x] = given
-        return False
-    return True
+        self._widest: dict[Any, Range] = {}
+        for operator, given in stated.items():
+            x = operator.inputs[0]
+            self._widest[x] = given.union(self._widest.get(x, given))
+
+    def take_out(self, operator: AnyOperator[Any]) -> bool:
+        """Take one out: what it was done to has its range. An output keeps its tensor.
+
+        Returns:
+            True if that was possible: not where it cuts off what others read, and not where an output is
+            rounded and others read what it is made of.
+        """
+        wiring, given = self._wiring, self._stated[operator]
+        x, y = operator.inputs[0], operator.outputs[0]
+        known = self.ranges.get(x) or self._widest.get(x, given)
+        if _cuts(given, known):
+            self.ranges[x] = known
+            return False
+        before = wiring.producer(x)
+        if not wiring.is_wanted(y):
+            wiring.bypass(operator, x)
+            self.ranges[x] = known
+        # An output keeps its name: the operator before writes it now, if nobody else reads what it wrote.
+        elif before is not None and wiring.is_read_once(x):
+            number = before.outputs.index(x)
+            wiring.remove(operator)
+            wiring.set_output(before, number, y)
+            self.ranges[y] = known
+        else:
+            self.ranges[x] = known
+            return False
+        return True
+
+
+def _cuts(given: Range, known: Range) -> bool:
+    """True if rounding in a range changes numbers of a wider one by more than its own steps do.
+
+    A file may say an activation so, by a second grid that ends at its limits.
+    """
+    step = given.width / _EIGHT_BITS
+    return given.low - known.low > step or known.high - given.high > step
 
 
 def spread(program: Program, known: Mapping[Any, Range]) -> dict[Any, Range]:

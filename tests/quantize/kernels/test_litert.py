@@ -9,17 +9,19 @@ from tests.quantize.kernels.cases import CASES, HWC
 from tests.quantize.programs import Builder, codes, quantize, run, samples, scale_of
 from thinflow.quantize.kernels.litert import BY_SCHEME, INT8_KERNELS, INT16_KERNELS
 
-ALONE = "UNIDIRECTIONAL_SEQUENCE_LSTM"
-"""It keeps state; tests/quantize/test_integer_lstm.py runs it."""
+ALONE = {
+    "UNIDIRECTIONAL_SEQUENCE_LSTM",  # keeps state; tests/quantize/test_integer_lstm.py runs it
+    "FAKE_QUANT",  # becomes a QUANTIZE; tests/quantize/test_trained.py
+}
 
 
 def test_every_kernel_has_a_case() -> None:
-    assert set(CASES) == set(INT8_KERNELS.table) - {ALONE}
+    assert set(CASES) == set(INT8_KERNELS.table) - ALONE
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["xnnpack", "builtin"])
 @pytest.mark.parametrize(
-    ("scheme", "code"), [(s, c) for s in BY_SCHEME for c in BY_SCHEME[s].table if c != ALONE]
+    ("scheme", "code"), [(s, c) for s in BY_SCHEME for c in BY_SCHEME[s].table if c not in ALONE]
 )
 def test_kernel(scheme: str, code: str, plain: bool) -> None:
     builder = Builder()
@@ -45,7 +47,7 @@ def test_kernel(scheme: str, code: str, plain: bool) -> None:
             assert np.mean(integer_y == float_y) >= 0.9
 
 
-@pytest.mark.parametrize("code", sorted(set(INT8_KERNELS.table) - set(INT16_KERNELS.table) - {ALONE}))
+@pytest.mark.parametrize("code", sorted(set(INT8_KERNELS.table) - set(INT16_KERNELS.table) - ALONE))
 def test_no_int16_kernel(code: str) -> None:
     builder = Builder()
     made = CASES[code](builder)

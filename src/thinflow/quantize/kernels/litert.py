@@ -61,6 +61,8 @@ _ROWS: dict[str, Kernel] = {
     "GELU": Kernel(cost=Cost(5.5, 6)),
     "ELU": Kernel(cost=Cost(4.8, 2)),
     "LEAKY_RELU": _FREE,
+    # From one grid to another: it becomes a QUANTIZE.
+    "FAKE_QUANT": _FREE,
     # The comparing kernels end the process if a scale is 1 or more.
     "LESS LESS_EQUAL GREATER GREATER_EQUAL": Kernel(scale_limit=1.0, cost=Cost(2.2, 37)),
     "ARG_MAX ARG_MIN": _FREE,
@@ -90,7 +92,7 @@ _INT16_ROWS: dict[str, Kernel] = {
 }
 _NO_INT16 = frozenset(
     (
-        *("RELU_N1_TO_1", "ELU", "HARD_SWISH", "PRELU", "ARG_MAX", "ARG_MIN", "SPACE_TO_DEPTH"),
+        *("FAKE_QUANT", "RELU_N1_TO_1", "ELU", "HARD_SWISH", "PRELU", "ARG_MAX", "ARG_MIN", "SPACE_TO_DEPTH"),
         *("DEPTH_TO_SPACE", "L2_NORMALIZATION", "LOG_SOFTMAX", _LSTM),
     )
 )
@@ -123,6 +125,11 @@ class LiteRTKernels(Kernels):
         tensors: list[Any] = [t for t in (*operator.inputs, *operator.outputs) if t is not None]
         if operator.code == _LSTM:
             return ""  # `integer_lstm` looks at it
+        if (
+            operator.code == "FAKE_QUANT"
+            and operator.options["num_bits"] != 8 * self.arithmetic.activation.itemsize
+        ):
+            return f"it rounds to {operator.options['num_bits']} bits"
         if any(t.is_variable for t in tensors):
             return "it reads or writes state that stays float"
         if schema.SUBGRAPH_OPTIONS & operator.options.keys():
