@@ -49,6 +49,7 @@ _HARD = ("-mfloat-abi=hard",)
 BOARDS = {
     # Code of a Cortex-M0 runs as it is on a Cortex-M3; no board of QEMU with the former has the memory.
     "cortex-m0": Board("mps2-an385", ("-mcpu=cortex-m0",)),
+    "cortex-m3": Board("mps2-an385", ("-mcpu=cortex-m3",)),
     "cortex-m4": Board("mps2-an386", ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", *_HARD)),
     "cortex-m7": Board("mps2-an500", ("-mcpu=cortex-m7", "-mfpu=fpv5-sp-d16", *_HARD)),
     "cortex-m33": Board(

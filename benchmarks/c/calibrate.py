@@ -31,7 +31,7 @@ from thinflow.lower.c.write import Writer
 from thinflow.typing import Array
 
 DATA = Path(__file__).parents[2] / "src" / "thinflow" / "fit" / "data" / "instructions.json"
-CPUS = ("cortex-m0", "cortex-m4", "cortex-m55")
+CPUS = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55")
 """Each with kernels of its own; others have those of one of them."""
 JUDGES = (
     *("mlperf_kws_ref", "mlperf_ad01_int8", "mlperf_resnet_quant", "mlperf_vww_96_int8", "mlperf_str_ww"),

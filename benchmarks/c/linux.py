@@ -30,12 +30,14 @@ class Machine:
         compiler, player: their commands.
         flags: what the compiler is told.
         model: QEMU's name of the processor.
+        start: what the compiler is given to begin with, where it has no C library of Linux.
     """
 
     compiler: str
     player: str
     flags: tuple[str, ...]
     model: str
+    start: tuple[str, ...] = ()
 
     def missing(self) -> str | None:
         """Why nothing can run here; None if it can."""
@@ -53,6 +55,17 @@ MACHINES = {
     "cortex-a76": Machine(*_ARM64, ("-mcpu=cortex-a76",), "cortex-a76"),
     "cortex-a53 in 32 bits": Machine(*_ARM32, ("-mcpu=cortex-a53", "-mfpu=neon-fp-armv8"), "max"),
     "cortex-a76 in 32 bits": Machine(*_ARM32, ("-march=armv8.2-a+dotprod", "-mfpu=neon-fp-armv8"), "max"),
+    "riscv32imc": Machine(
+        "riscv64-unknown-elf-gcc",
+        "qemu-riscv32",
+        ("-march=rv32imc", "-mabi=ilp32", "--specs=picolibc.specs"),
+        "rv32",
+        (
+            str(FIRMWARE / "riscv.c"),
+            "-nostartfiles",
+            "-Wl,--defsym=__flash=0x10000,--defsym=__flash_size=8M,--defsym=__ram=0x1000000,--defsym=__ram_size=8M",
+        ),
+    ),
 }
 
 
@@ -69,21 +82,32 @@ class LinuxRun:
     answers: Array
 
 
-_MAIN = """#include <stdio.h>
-#include <stdlib.h>
-#include "{name}.h"
+_MAIN = """#include "{name}.h"
+
+long read(int file, void *bytes, unsigned long count);
+long write(int file, const void *bytes, unsigned long count);
+
+static union {{ unsigned char bytes[{input_bytes}]; double aligned; }} in;
+static union {{ unsigned char bytes[{output_bytes}]; double aligned; }} out;
 
 int main(int count, char **arguments)
 {{
-    static union {{ unsigned char bytes[{input_bytes}]; double aligned; }} in;
-    static union {{ unsigned char bytes[{output_bytes}]; double aligned; }} out;
-    while (fread(in.bytes, {input_bytes}, 1, stdin) == 1) {{
-        for (int i = 0; i < (count > 1 ? atoi(arguments[1]) : 1); i++) {{
+    const int times = count > 1 ? arguments[1][0] - '0' : 1;
+    for (;;) {{
+        for (unsigned long got = 0; got < {input_bytes};) {{
+            const long more = read(0, in.bytes + got, {input_bytes} - got);
+            if (more <= 0) {{
+                return 0;
+            }}
+            got += (unsigned long)more;
+        }}
+        for (int i = 0; i < times; i++) {{
             {name}_run((void *)in.bytes, (void *)out.bytes);
         }}
-        fwrite(out.bytes, {output_bytes}, 1, stdout);
+        if (write(1, out.bytes, {output_bytes}) < 0) {{
+            return 1;
+        }}
     }}
-    return 0;
 }}
 """
 
@@ -119,7 +143,7 @@ def run_on_linux(
     (folder / "main.c").write_text(_MAIN.format(name=name, **sizes))
     sources = ["main.c", *(file for file in files if file.endswith(".c"))]
     built = [machine.compiler, "-std=c99", level, "-static", "-ffp-contract=off", *machine.flags, *flags]
-    _done([*built, *sources, "-lm", "-o", "program"], folder)
+    _done([*built, *machine.start, *sources, "-lm", "-o", "program"], folder)
     play = [machine.player, "-cpu", machine.model]
     answers = _done([*play, "./program"], folder, inputs.tobytes()).stdout
     spent = 0

@@ -13,6 +13,7 @@ SOUNDS = ("float", "int16")
 CPUS = (
     "generic",
     "cortex-m0",
+    "cortex-m3",
     "cortex-m4",
     "cortex-m7",
     "cortex-m33",

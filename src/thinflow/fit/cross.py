@@ -15,6 +15,7 @@ _ARM = "arm-none-eabi-gcc"
 _RISCV = "riscv64-unknown-elf-gcc"
 FLAGS: dict[str, tuple[str, ...]] = {
     "cortex-m0": (_ARM, "-mthumb", "-mcpu=cortex-m0plus"),
+    "cortex-m3": (_ARM, "-mthumb", "-mcpu=cortex-m3"),
     "cortex-m4": (_ARM, "-mthumb", "-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", _HARD),
     "cortex-m7": (_ARM, "-mthumb", "-mcpu=cortex-m7", "-mfpu=fpv5-sp-d16", _HARD),
     "cortex-m33": (_ARM, "-mthumb", "-mcpu=cortex-m33", "-mfpu=fpv5-sp-d16", _HARD),

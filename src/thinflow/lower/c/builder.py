@@ -17,7 +17,7 @@ class LayerBuilder:
     """Makes the layer of one operator.
 
     Attributes:
-        rounding: see `Options`.
+        rounding, cpu: see `Options`.
         layer: as far as it is.
     """
 
@@ -25,6 +25,7 @@ class LayerBuilder:
         # Forms get the operator as well; the methods below read it for them.
         self.operator = operator
         self.rounding = options.rounding
+        self.cpu = options.cpu
         self.layer = Layer(operator)
 
     # --- what the operator says -------------------------------------------------------------------------

@@ -78,7 +78,7 @@ Argument: TypeAlias = (
 )
 
 
-NAMING = ("type", "rounding", "op", "halves", "stride", "pitch", "step", "blocks", "rest")
+NAMING = ("type", "rounding", "op", "halves", "stride", "pitch", "step", "blocks", "rest", "outputs")
 """Words that tell functions of one kernel apart; what other words stand for follows from these."""
 
 

@@ -1,0 +1,8 @@
+/* A sum times a factor, less than 1, halves upwards. */
+static int32_t $name(int32_t sum, const int32_t *factor, int32_t min, int32_t max)
+{
+    const int32_t high = (int32_t)(((int64_t)(int32_t)((uint32_t)sum << 8) * factor[0]) >> 32);
+    int32_t y = (high + factor[1]) >> factor[2];
+    y = y < min ? min : y;
+    return y > max ? max : y;
+}
