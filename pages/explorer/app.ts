@@ -49,8 +49,8 @@ export class App {
     });
     const media = matchMedia("(prefers-color-scheme: dark)");
     media.addEventListener("change", () => this.recolour());
-    window.addEventListener("beforeprint", () => this.shown().forEach((pane) => pane.print(true)));
-    window.addEventListener("afterprint", () => this.shown().forEach((pane) => pane.print(false)));
+    window.addEventListener("beforeprint", () => this.print(true));
+    window.addEventListener("afterprint", () => this.print(false));
   }
 
   get model(): Model | undefined {
@@ -78,6 +78,17 @@ export class App {
     this.past.replace(this.snapshot(), location.hash || "#");
     document.documentElement.dataset["ready"] = "true";
     painted("explorer-first-paint", 0);
+  }
+
+  /** For paper: light whatever the screen is, and turned where the graphs are wider than tall. */
+  private print(on: boolean): void {
+    const panes = this.shown();
+    if (on) document.documentElement.dataset["printing"] = "true";
+    else delete document.documentElement.dataset["printing"];
+    const [width, height] = [panes.reduce((sum, { scene }) => sum + (scene?.width ?? 0), 0), Math.max(0, ...panes.map(({ scene }) => scene?.height ?? 0))];
+    document.body.classList.toggle("wide", on && width > height);
+    panes.forEach((pane) => pane.print(on));
+    this.refresh(); // colours of the legend
   }
 
   /** Selects an item, opening what it is inside of; its twin in the other graph, too. */

@@ -17,7 +17,8 @@ const TONES: Record<string, string[]> = {
 };
 
 export function isDark(): boolean {
-  const theme = document.documentElement.dataset["theme"];
+  const { theme, printing } = document.documentElement.dataset;
+  if (printing !== undefined) return false;
   return theme === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : theme === "dark";
 }
 

@@ -67,8 +67,33 @@ def test_fits_on_paper(tmp_path: Path, open_page: Callable[..., Any]) -> None:
     inside = "a => a.map(e => e.getBoundingClientRect()).every(b => b.top >= 0 && b.bottom <= innerHeight)"
     assert page.page.locator(".box, .area").evaluate_all(inside)
     assert page.page.locator(".frame").count() == 71
+    # The legend stands below it and takes none of its width.
+    drawn, legend = canvas.bounding_box(), page.page.locator(".legend").bounding_box()
+    assert drawn["width"] > 0.95 * page.page.viewport_size["width"]
+    assert legend["y"] >= drawn["y"] + drawn["height"]
     page.page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert canvas.get_attribute("viewBox") is None
+
+
+def test_paper_is_light_and_turned_for_what_is_wide(tmp_path: Path, open_page: Callable[..., Any]) -> None:
+    g = documents.measured(documents.small())
+    page = explore(
+        open_page, tmp_path, documents.document(g), fragment="#overlay=time", color_scheme="dark"
+    )  # fmt: skip
+    fills = "a => a.map(e => e.style.getPropertyValue('--fill'))"
+    dark = page.page.locator(".box.tinted").evaluate_all(fills)
+    page.page.emulate_media(media="print")
+    page.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(253, 253, 252)"
+    assert page.page.locator(".box.tinted").evaluate_all(fills) != dark
+    wide, tall = "document.body.classList.contains('wide')", "svg => svg.viewBox.baseVal"
+    shape = page.page.locator("svg.canvas").evaluate(f"svg => (({tall})(svg).width > ({tall})(svg).height)")
+    assert page.page.evaluate(wide) == shape
+    page.page.emulate_media(media="screen")
+    page.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.page.wait_for_timeout(50)
+    assert page.page.locator(".box.tinted").evaluate_all(fills) == dark
+    assert not page.page.evaluate(wide)
 
 
 def test_hostile_names(tmp_path: Path, open_page: Callable[..., Any]) -> None:

@@ -119,12 +119,17 @@ def _tone(report: Benchmarked) -> Tone:
 def _facts(report: Benchmarked) -> Iterator[Fact]:
     """The first rows and ratios as figures."""
     for row in report.rows[:4]:
-        share = f", {row.percent_of_peak:.2g} % of the peak" if row.percent_of_peak is not None else ""
+        share = f", {_percent(row.percent_of_peak)} % of the peak" if row.percent_of_peak is not None else ""
         yield Fact(row.subject, time_text(row), f"median on {row.setting}{share}")
     for ratio in report.ratios()[:1]:
         if ratio.outcome in ("faster", "slower"):
             shown = ratio.interval if ratio.outcome == "faster" else ratio.interval.inverse()
             yield Fact(ratio.outcome, f"{shown.value:.2f}×", str(ratio), _TONES[ratio.outcome])
+
+
+def _percent(share: float) -> str:
+    """Two digits, and none behind the point from ten on."""
+    return f"{share:.0f}" if share >= 10 else f"{share:.2g}"
 
 
 def time_text(row: Row) -> str:
