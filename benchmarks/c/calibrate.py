@@ -1,6 +1,7 @@
 """What kernels of the C take, counted and fitted; and how far the estimate of `thinflow fit` is off.
 
     python -m benchmarks fit_costs [--cpu NAME ...] [--networks 60]     # count, fit, write the package's data
+    python -m benchmarks fit_costs --kernel " wide"                     # only those of such a name
     python -m benchmarks fit_costs --check [--cpu NAME ...]             # estimate beside counts, no fitting
 
 Counted are made-up networks of random layers (`made_layers`), layer by layer, in QEMU; what is fitted is a
@@ -27,7 +28,10 @@ from thinflow.errors import ThinflowError
 from thinflow.fit.cross import Compiled, compiled
 from thinflow.fit.instructions import Costs, estimated
 from thinflow.fit.work import Work, work_of
+from thinflow.lower.c.convert import network
+from thinflow.lower.c.options import Options
 from thinflow.lower.c.write import Writer
+from thinflow.tflite.reader import read_program
 from thinflow.typing import Array
 
 DATA = Path(__file__).parents[2] / "src" / "thinflow" / "fit" / "data" / "instructions.json"
@@ -109,6 +113,14 @@ def judged(cpu: str) -> list[tuple[str, int, float]]:
     return rows
 
 
+def _with_kernel(networks: Iterable[bytes], text: str, cpu: str) -> Iterator[bytes]:
+    """Networks with a layer whose kernels have that in their name."""
+    for content in networks:
+        layers = network(read_program(content), Options(cpu=cpu)).layers
+        if any(text in work_of(layer).kernels for layer in layers):
+            yield content
+
+
 def _counted(networks: Iterable[bytes], kind: str, cpu: str) -> Iterator[Counted]:
     """Counts of networks; what does not run is named and left out."""
     for number, content in enumerate(networks):
@@ -132,6 +144,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--cpu", nargs="*", choices=CPUS, default=list(CPUS))
     parser.add_argument("--networks", type=int, default=60, help="of each element type (default 60)")
+    parser.add_argument("--kernel", metavar="TEXT", help="only kernels whose names hold it; others stay")
     parser.add_argument("--check", action="store_true", help="judge what the package holds")
     args = parser.parse_args(argv)
     if why := missing():
@@ -140,8 +153,15 @@ def main(argv: list[str] | None = None) -> int:
     for cpu in args.cpu:
         if not args.check:
             kinds = ("int8", "float")
-            runs = [run for kind in kinds for run in _counted(made_networks(kind, args.networks), kind, cpu)]
-            _store(cpu, costs_of(runs, cpu).data())
+            networks = {kind: made_networks(kind, args.networks) for kind in kinds}
+            if args.kernel:
+                networks = {k: _with_kernel(found, args.kernel, cpu) for k, found in networks.items()}
+            runs = [run for kind in kinds for run in _counted(networks[kind], kind, cpu)]
+            figures = costs_of(runs, cpu).data()
+            if args.kernel and (known := Costs.of(cpu)) is not None:
+                found = {k: w for k, w in figures["instructions"].items() if args.kernel in k}
+                figures = {"instructions": {**known.weights, **found}}
+            _store(cpu, figures)
     print("| network | cpu | instructions | estimated |\n|---|---|---|---|")
     for cpu in args.cpu:
         rows = judged(cpu)

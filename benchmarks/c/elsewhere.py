@@ -180,7 +180,10 @@ def probe(made: Network, tensors: Sequence[Tensor]) -> str:
         lines.append("    net_reset(&state);")
     lines.append(f"    net_run_in({', '.join(arguments)});")
     for n, t in enumerate(tensors):
-        place = places.get(t) or f"memory.bytes + {made.plan.buffers[t].offset}"
+        buffer = made.plan.buffers[t]
+        # What is an input in other sizes lies where that does.
+        owner = places.get(t) or (None if buffer.owner is None else places[buffer.owner])
+        place = owner or f"memory.bytes + {buffer.offset}"
         lines.append(f"    sums[{n}] = sum_of({place}, {t.size_bytes or 0});")
     return "\n".join([*lines, "}", ""])
 

@@ -23,19 +23,26 @@ _WINDOW, _STEP = 480, 320
 KINDS = ("zoo", "made")
 
 
-def programs(folder: Path, kinds: Sequence[str] = KINDS) -> Iterator[tuple[str, Path]]:
+def programs(
+    folder: Path, kinds: Sequence[str] = KINDS, wanted: Sequence[str] = ()
+) -> Iterator[tuple[str, Path]]:
     """Name and file of each program; those that thinflow makes are made once.
 
     Args:
         folder: for what is made.
         kinds: "zoo", the .tflite files of ../shared/zoo, or "made", eight bits of everything else that is
             there: trained networks, digits, and the graphs of ../shared.
+        wanted: names, of all if there are none; nothing else is made.
     """
     if "zoo" in kinds:
-        yield from ((path.stem, path) for path in sorted((cases.shared() / "zoo").glob("*/*.tflite")))
+        for path in sorted((cases.shared() / "zoo").glob("*/*.tflite")):
+            if not wanted or path.stem in wanted:
+                yield path.stem, path
     if "made" in kinds:
         for name, make in _sources(folder):
             path = folder / f"{name}_int8.tflite"
+            if wanted and path.stem not in wanted:
+                continue
             if not path.exists():
                 try:
                     make(path)

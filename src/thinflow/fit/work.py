@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from thinflow.lower.c.layer import Layer
-from thinflow.tflite.model import Tensor
+from thinflow.tflite.model import Operator, Tensor
 
 QUANTITIES = ("macs", "columns", "outputs", "pixels", "inputs", "channels", "calls", "runs")
 """What the instructions of a layer are a weighted sum of."""
@@ -38,7 +38,7 @@ def work_of(layer: Layer) -> Work:
     y = operator.outputs[0]
     read = [t for t in operator.reads() if not t.is_constant]
     channels = (y.shape or (1,))[-1] or 1
-    multiplier = int(operator.options.get("depth_multiplier", 1) or 1)
+    multiplier = _multiplier(operator)
     outputs = sum(map(_elements, operator.outputs))
     quantities = (
         layer.macs,
@@ -58,6 +58,15 @@ def work_of(layer: Layer) -> Work:
     return Work(
         " + ".join(dict.fromkeys(names)) + (wide if names else ""), kind, tuple(map(float, quantities))
     )
+
+
+def _multiplier(operator: Operator) -> int:
+    """Filters for each channel of a depthwise convolution; 1 for everything else."""
+    # By the sizes, as kernels have it: files may leave the option out.
+    if operator.code != "DEPTHWISE_CONV_2D" or operator.inputs[0] is None:
+        return 1
+    made, read = ((t.shape or (1,))[-1] or 1 for t in (operator.outputs[0], operator.inputs[0]))
+    return max(made // read, 1)
 
 
 def kernel_name(kernel: str, words: dict[str, str]) -> str:

@@ -21,7 +21,7 @@ from thinflow.lower.c.sound import hears
 from thinflow.lower.c.target import write_files
 from thinflow.lower.c.write import Writer, stem
 from thinflow.optimize.c_layer_proof import side_by_side
-from thinflow.optimize.stream_proof import prove_stream, runs_until_whole
+from thinflow.optimize.stream_proof import prove_stream, runs_until_whole, sample_of_stream
 from thinflow.tflite.reader import read_program
 from thinflow.tflite.runtime import allocate, interpreter
 
@@ -82,7 +82,10 @@ def convert_to_c(program: Program, path: FilePath, options: Options, *, verify: 
     plain = replace(scheduled, stream=False, bands=()) if options.stream else scheduled
     whole = network(read_program(content), plain) if options.stream else made
     samples = _answers(content, whole, options) if verify else []
-    files = Writer(made, name, samples[0] if samples and not options.stream else None).files()
+    sample = samples[0] if samples else None
+    if options.stream and sample is not None:
+        sample = sample_of_stream(made, whole, sample)
+    files = Writer(made, name, sample).files()
     if not verify:
         proof = "not run"
     elif _rounds_midway(whole):

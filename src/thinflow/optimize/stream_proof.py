@@ -9,6 +9,7 @@ import numpy as np
 from thinflow.engines._c_library import Library
 from thinflow.errors import VerificationError
 from thinflow.lower.c.convert import Network
+from thinflow.lower.c.sample import Sample
 from thinflow.lower.c.streaming import replace_sizes
 from thinflow.lower.c.write import Writer
 from thinflow.tflite.model import Tensor
@@ -24,6 +25,21 @@ def runs_until_whole(made: Network, whole: Network) -> int:
     """The number of runs after which a stream has heard a whole window."""
     _, length, hop = _moved(made, whole)
     return -(-length // hop)
+
+
+def sample_of_stream(made: Network, whole: Network, sample: Sample) -> Sample:
+    """A sample of a window as what a stream hears of it run by run, with silence before it if runs need more.
+
+    Args:
+        made: the network that hears a stream.
+        whole: the one of the whole window.
+        sample: of that one.
+    """
+    axis, length, hop = _moved(made, whole)
+    (window,) = sample.inputs
+    shape = list(window.shape)
+    shape[axis] = runs_until_whole(made, whole) * hop - length
+    return Sample([np.concatenate([np.zeros(shape, window.dtype), window], axis)], sample.outputs)
 
 
 def prove_stream(

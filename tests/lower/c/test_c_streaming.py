@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,5 +117,15 @@ def test_a_stream_is_written_and_proven(tmp_path: Path) -> None:
     header = (tmp_path / "ears.h").read_text()
     assert "void ears_run(ears_state *state, const int8_t *input, int8_t *output);" in header
     assert "#define EARS_INPUT_SIZE 12" in header
+    # On the device a sample goes in run by run; the answer behind its last row is that of the whole window.
+    (tmp_path / "main.c").write_text('#include "ears.h"\nint main(void)\n{\n    return ears_selftest();\n}\n')
+    built = ["cc", "-std=c99", *STRICT, "-DEARS_SELFTEST", "main.c", "ears.c", "ears_weights.c", "-lm"]
+    subprocess.run([*built, "-o", "test"], cwd=tmp_path, check=True)
+    assert subprocess.run([tmp_path / "test"], cwd=tmp_path).returncode == 0
+    text = (tmp_path / "ears.c").read_text()
+    assert "for (int32_t run = 0; run < 12; run++) {" in text
+    (tmp_path / "ears.c").write_text(text.replace("run < 12", "run < 2"))
+    subprocess.run([*built, "-o", "short"], cwd=tmp_path, check=True)
+    assert subprocess.run([tmp_path / "short"], cwd=tmp_path).returncode > 0
     with pytest.raises(ParameterError, match=r"a stream goes with \.c files only"):
         thinflow.convert_verified(tmp_path / "net.tflite", tmp_path / "net.pb", stream=True)

@@ -186,7 +186,7 @@ class Writer:
         name, lines = self.name, [f"#ifdef {self.name.upper()}_SELFTEST"]
         fed = dict(zip(self.block.inputs, sample.inputs, strict=True))
         wanted = dict(zip(self.block.outputs, sample.outputs, strict=True))
-        arguments, outputs = [], []
+        arguments, outputs, runs = [], [], 1
         for tensor, port in self._ports.items():
             data = fed.get(tensor, wanted.get(tensor))
             assert data is not None, "every port is an input or an output"
@@ -195,7 +195,10 @@ class Writer:
                 f"{_numbers(data.reshape(-1))}}};",
             ]
             if tensor in fed:
-                arguments.append(f"sample_{port}")
+                # A stream hears as many rows as a window has, some in each run.
+                size = math.prod(n or 0 for n in tensor.shape or ())
+                runs = data.size // size if size else 1
+                arguments.append(f"sample_{port}" + (f" + run * {size}" if runs > 1 else ""))
                 continue
             lines.append(f"static {_c_type(data)} found_{port}[{data.size}];")
             arguments.append(f"found_{port}")
@@ -204,7 +207,11 @@ class Writer:
         if self._states:
             lines += [f"    static {name}_state state;", f"    {name}_reset(&state);"]
             arguments.insert(0, "&state")
-        lines.append(f"    {name}_run({', '.join(arguments)});")
+        call = f"{name}_run({', '.join(arguments)});"
+        if runs > 1:
+            lines += [f"    for (int32_t run = 0; run < {runs}; run++) {{", f"        {call}", "    }"]
+        else:
+            lines.append(f"    {call}")
         for port, data in outputs:
             differs = f"found_{port}[i] != sample_{port}[i]"
             if data.dtype.kind == "f":
