@@ -87,4 +87,5 @@ def _next(args: Namespace, found: Fit) -> str:
     flags = f" --sound {args.sound}" if args.sound else ""
     flags += f" --sample-rate {args.sample_rate}" if args.sample_rate else ""
     flags += " --stream" if args.stream else ""
+    flags += f" --ram {found.ram_limit:.0f}" if found.whole is not None else ""
     return f"thinflow convert {model} {shlex.quote(stem)}.c --cpu {found.cpu}{flags}{interface_flags(args)}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from thinflow.fit.cross import Compiled, compiled
 from thinflow.fit.instructions import KERNELS_OF, Costs, estimated
@@ -13,7 +14,7 @@ from thinflow.lower.c.convert import Network
 from thinflow.lower.c.layer import Layer
 from thinflow.lower.c.plan import Buffer
 from thinflow.lower.c.write import Writer
-from thinflow.tflite.model import Tensor
+from thinflow.tflite.model import Operator, Tensor
 
 _DEFAULT_CODE, _DEFAULT_CALL, _DEFAULT_STACK = 900, 120, 400
 """Bytes of a kernel, of a call and of stack where nothing was measured: the middle of those that were."""
@@ -105,7 +106,7 @@ def footprint(network: Network, *, compile: bool = True) -> Footprint:
     states = [state for layer in network.layers for state in layer.states()]
     lasting = sum(s.size_bytes for s in dict.fromkeys(states))
     arena = network.plan.arena_bytes
-    layers = tuple(_layer(network, n, layer, lasting) for n, layer in enumerate(network.layers))
+    layers = tuple(_layers(network, lasting))
     return Footprint(
         size.flash_bytes,
         network.weights_bytes,
@@ -128,12 +129,30 @@ def _estimated(network: Network, cpu: str) -> Compiled:
     return Compiled(network.weights_bytes + size, stack_bytes(cpu))
 
 
+def _layers(network: Network, lasting: int) -> Iterator[LayerFit]:
+    """The layers; of one that runs on some rows at a time all parts together."""
+    parts: dict[Operator, list[LayerFit]] = {}
+    for number, layer in enumerate(network.layers):
+        # Braces around layers take nothing themselves.
+        if layer.calls or not layer.brace:
+            parts.setdefault(layer.whole, []).append(_layer(network, number, layer, lasting))
+    for found in parts.values():
+        counts = [one.instructions for one in found]
+        yield replace(
+            found[0],
+            macs=sum(one.macs for one in found),
+            weights_bytes=max(one.weights_bytes for one in found),
+            ram_bytes=max(one.ram_bytes for one in found),
+            instructions=None if None in counts else sum(n for n in counts if n is not None),
+            is_counted=all(one.is_counted for one in found),
+        )
+
+
 def _layer(network: Network, number: int, layer: Layer, lasting: int) -> LayerFit:
-    operator = layer.operator
-    y = operator.outputs[0]
-    work = work_of(layer)
+    operator = layer.whole
+    y = next(iter((*operator.outputs, *operator.reads())))
     cpu = network.options.cpu
-    cost = estimated(work, cpu)
+    cost = estimated(work_of(layer), cpu)
     arrays = [a for a in layer.arguments() if isinstance(a, Tensor) and a.is_constant]
     weights = sum(c.data.nbytes for c in layer.constants()) + sum(t.size_bytes or 0 for t in arrays)
     buffers = {id(b): b for b in network.plan.buffers.values() if _is_alive(b, number)}
@@ -142,10 +161,10 @@ def _layer(network: Network, number: int, layer: Layer, lasting: int) -> LayerFi
         _short(y.name),
         operator.code if operator.code != "CUSTOM" else operator.custom_code,
         tuple(n or 1 for n in y.shape or ()),
-        layer.macs,
+        layer.macs * layer.count,
         weights,
         alive + lasting,
-        cost.instructions if cpu in KERNELS_OF else None,
+        cost.instructions * layer.count if cpu in KERNELS_OF else None,
         cost.is_counted,
     )
 

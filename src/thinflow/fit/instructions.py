@@ -89,6 +89,10 @@ _UNKNOWN = {"macs": 12.0, "outputs": 40.0, "calls": 100.0}
 """What a layer is taken for of which nothing was counted: more than portable kernels take, on purpose."""
 
 
+_COPY = {"outputs": 1.0, "calls": 50.0}
+"""Bytes that are copied by memcpy, a word or more in a few instructions: on the safe side."""
+
+
 def estimated(work: Work, cpu: str) -> Estimate:
     """The instructions that a layer takes on a processor with counts."""
     if not work.kernels:
@@ -96,5 +100,7 @@ def estimated(work: Work, cpu: str) -> Estimate:
     costs = Costs.of(cpu)
     weights = costs.weights if costs is not None else {}
     found = weights.get(work.kernels)
+    if found is None and work.kernels == "copy":
+        found = [_COPY.get(name, 0.0) for name in QUANTITIES]
     used = found or weights.get(work.kind) or [_UNKNOWN.get(name, 0.0) for name in QUANTITIES]
     return Estimate(sum(w * q for w, q in zip(used, work.quantities, strict=True)), found is not None)

@@ -77,8 +77,8 @@ def judge(make: Maker, place: Place, *, model: str = "", compile: bool = True) -
         model: its path.
         compile: whether to ask the processor's compiler, where it is here.
     """
-    network = make(Options(cpu=place.cpu))
-    it = footprint(network, compile=compile)
+    fitting = fitted(make, place.cpu, place.ram_bytes, compile=compile)
+    network, it = fitting.network, fitting.footprint
     costs = Costs.of(place.cpu)
     error = None if costs is None or it.instructions is None else costs.error
     found = Fit(
@@ -92,8 +92,55 @@ def judge(make: Maker, place: Place, *, model: str = "", compile: bool = True) -
         place.chip,
         place.ram_bytes,
         place.flash_bytes,
+        whole=fitting.whole,
+        notes=(fitting.why_not,) if fitting.why_not else (),
     )
     return replace(found, chips=_on_chips(make, place.cpu, it))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A network in a limit of memory.
+
+    Attributes:
+        network: with whole layers if it fits so, or does not fit at all; else with layers in bands.
+        footprint: of it.
+        whole: what it would take with whole layers, if its layers are in bands.
+        why_not: what the least is, if nothing fits; "" otherwise.
+    """
+
+    network: Network
+    footprint: Footprint
+    whole: Footprint | None = None
+    why_not: str = ""
+
+
+def fitted(make: Maker, cpu: str, ram: float | None, *, compile: bool = True) -> Fitted:
+    """A network in so many bytes of memory, the stack included; None for any.
+
+    Args:
+        make: makes it.
+        cpu: the processor.
+        ram: the limit.
+        compile: whether to ask the processor's compiler.
+    """
+    network = make(Options(cpu=cpu))
+    it = footprint(network, compile=compile)
+    if ram is None or it.ram_bytes + it.stack_bytes <= ram:
+        return Fitted(network, it)
+    stack, why = it.stack_bytes, ""
+    # Loops around layers may take a little more of the stack than was left for it.
+    for _ in range(2):
+        try:
+            parts = make(Options(cpu=cpu, ram=int(ram), stack=stack))
+        except ParameterError as error:
+            why = error.problem
+            break
+        found = footprint(parts, compile=compile)
+        if found.ram_bytes + found.stack_bytes <= ram:
+            return Fitted(parts, found, it)
+        stack = found.stack_bytes
+    return Fitted(network, it, why_not=why)
 
 
 def _kind(network: Network) -> str:

@@ -81,6 +81,7 @@ class Fit:
         micro: what TFLite Micro takes.
         remedies: what would make it smaller.
         notes: on how it was opened and estimated.
+        whole: what it takes with whole layers, where they have to run a few rows at a time to fit.
     """
 
     model: str
@@ -97,6 +98,7 @@ class Fit:
     micro: MicroFit | None = None
     remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    whole: Footprint | None = None
 
     @property
     def flash_bytes(self) -> int:
@@ -147,6 +149,11 @@ class Fit:
         if self.latency is not None:
             needs += f", {ms_text(self.latency.ms)}"
         where = self.chip.name if self.chip is not None else self.cpu
+        if self.whole is not None:
+            where += " with --ram"
+            needs += f" instead of {bytes_text(self.whole.ram_bytes + self.whole.stack_bytes)}"
+            if self.instructions is not None and self.whole.instructions:
+                needs += f", {self.instructions / self.whole.instructions - 1:.1%} more instructions"
         if self.misses:
             return f"does not fit {where}: {'; '.join(self.misses)}"
         if self.ram_limit is not None or self.flash_limit is not None:
@@ -195,6 +202,9 @@ class Fit:
             "tflite_micro": None if self.micro is None else asdict(self.micro),
             "remedies": [asdict(remedy) for remedy in self.remedies],
             "notes": list(self.notes),
+            "in_bands": self.whole is not None,
+            "whole_ram_bytes": None if self.whole is None else self.whole.ram_bytes + self.whole.stack_bytes,
+            "whole_instructions": None if self.whole is None else self.whole.instructions,
         }
 
     @staticmethod

@@ -35,7 +35,8 @@ class Work:
 def work_of(layer: Layer) -> Work:
     """What a layer does."""
     operator = layer.operator
-    y = operator.outputs[0]
+    # What only closes a loop reads, and writes nothing.
+    y = next(iter((*operator.outputs, *operator.reads())))
     read = [t for t in operator.reads() if not t.is_constant]
     channels = (y.shape or (1,))[-1] or 1
     multiplier = _multiplier(operator)

@@ -62,7 +62,11 @@ def fit(source: Source, shapes: Shapes | None, names: dict[str, Any], options: F
     model = OpenedForC(source, shapes, names, options)
     tell(1, _STEPS, "plan and compile")
     found = judge(model.make, options.place, model=model.path, compile=options.compile)
-    found = replace(found, micro=model.micro(options.place.cpu), notes=(*model.notes, *_folded(model, found)))
+    found = replace(
+        found,
+        micro=model.micro(options.place.cpu),
+        notes=(*model.notes, *found.notes, *_folded(model, found)),
+    )
     if not options.remedies:
         return found
     tell(2, _STEPS, "look for what is smaller")
@@ -151,7 +155,7 @@ class OpenedForC:
 def _folded(model: OpenedForC, found: Fit) -> Sequence[str]:
     """What folding channels that are constant has saved."""
     plain = model.make(Options(cpu=found.cpu, rounding="xnnpack"))
-    before = sum(layer.macs for layer in plain.layers)
+    before = plain.macs
     if before <= found.footprint.macs:
         return ()
     return (

@@ -123,7 +123,7 @@ class _Climber(Generic[M, Q]):
         try:
             maker.write(self._ground.model, self._float_path)
             content, program = self._float_path.read_bytes(), self._ground.model.program
-            needs = needs_of(content, program, self._ground.target)
+            needs = needs_of(content, program, self._ground.target, self._ground.ram_bytes)
             self._float = Measured(FLOAT, FLOAT, "", size_bytes=needs.size_bytes, ram_bytes=needs.ram_bytes)
             yield
         finally:
@@ -212,7 +212,7 @@ class _Climber(Generic[M, Q]):
     def _figures(self, candidate: Candidate, pair: ModelPair[M, Q]) -> Measured:
         """All figures of a pair's smaller model."""
         write = partial(pair.maker.write, pair.quantized, check=pair.maker.open_file)
-        return figures_of(candidate, pair, self._ground.target, self._latency(write))
+        return figures_of(candidate, pair, self._ground, self._latency(write))
 
     def _latency(self, write: Callable[[Path], object]) -> Latency | None:
         """The time of the model that is written so, in turns with the float one; None without one."""

@@ -104,7 +104,7 @@ def made_of(ground: Ground[Any, Any], candidate: Candidate, answers: KeptAnswers
             end_to_end=ground.end_to_end,
             kept=answers,
         )
-        return Made(figures_of(candidate, pair, ground.target), pair.quantized.content)
+        return Made(figures_of(candidate, pair, ground), pair.quantized.content)
     except ThinflowError as error:
         # Samples that do not fit are the user's to mend; what a scheme cannot do is a finding.
         require_ours(error, ground.job.data)

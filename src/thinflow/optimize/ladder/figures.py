@@ -19,17 +19,15 @@ from thinflow.optimize.trials import Climb
 
 
 def figures_of(
-    candidate: Candidate, pair: ModelPair[Any, Any], target: str, latency: Latency | None = None
+    candidate: Candidate, pair: ModelPair[Any, Any], ground: Ground[Any, Any], latency: Latency | None = None
 ) -> Measured:
     """All figures of a pair's smaller model.
 
-    Args:
-        target: a processor that it is to be C for; "" for none.
-
     Raises:
-        UnsupportedOp: C has no form of it.
+        UnsupportedOp: C, where it is to be that, has no form of it.
     """
-    needs = needs_of(pair.quantized.content, pair.quantized.quantized.program, target)
+    program = pair.quantized.quantized.program
+    needs = needs_of(pair.quantized.content, program, ground.target, ground.ram_bytes)
     made, quality = pair.quantized, pair.qualities[pair.maker.names[1]]
     way: Climb = made.way
     return Measured(

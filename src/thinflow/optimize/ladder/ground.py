@@ -59,6 +59,12 @@ class Ground(Generic[M, Q]):
         budget = self.job.options.budget
         return "" if budget is None else budget.target
 
+    @property
+    def ram_bytes(self) -> float | None:
+        """The memory that C on the target may take; None for any."""
+        budget = self.job.options.budget
+        return budget.ram_bytes if budget is not None and budget.target else None
+
     def about(self) -> Iterator[str]:
         """What all results depend on."""
         yield from self.about_answers()
@@ -73,7 +79,8 @@ class Ground(Generic[M, Q]):
         yield samples_digest(self.evaluation)
         yield from map(_version_of, ("ai-edge-litert", "onnxruntime"))
         yield f"{self.end_to_end}"
-        yield self.target
+        # In less memory the same model is other C.
+        yield self.target if self.ram_bytes is None else f"{self.target} in {self.ram_bytes:.0f}"
 
 
 def _version_of(package: str) -> str:
