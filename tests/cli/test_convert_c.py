@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.lower.c.c_networks import mixed
+from tests.lower.c.c_networks import Layers, mixed
 from thinflow.cli import main
 from thinflow.engines._c_library import compiler
 
@@ -52,3 +53,31 @@ def test_benchmark_and_verify_take_the_engine(tmp_path: Path, capsys: pytest.Cap
     assert main(["run", str(source), "--engine", "c"]) == 0
     assert main(["benchmark", str(source), "--engine", "litert,c", "--runs", "2"]) == 0
     assert any(line.split()[1:2] == ["c"] for line in capsys.readouterr().out.splitlines())
+
+
+@needs_compiler
+def test_in_so_much_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = Layers(1, 24, 24, 2)
+    net.conv(16)
+    net.depthwise(step=2)
+    net.mean()
+    source, target = tmp_path / "net.tflite", tmp_path / "net.c"
+    source.write_bytes(net.content())
+    assert main(["convert", str(source), str(target), "--ram", "8KB", "--cpu", "cortex-m4"]) == 0
+    told = capsys.readouterr().out
+    assert "in bands of rows every bit is as with whole layers" in told
+    assert "2 of 3 layers run a few rows at a time" in told
+    arena = re.search(r"#define NET_ARENA_BYTES (\d+)", (tmp_path / "net.h").read_text())
+    assert arena is not None
+    assert 1000 < int(arena[1]) < 8000 - 24 * 24 * 2
+    assert "for (int32_t band = 0; band < " in target.read_text()
+    target.unlink()
+    assert main(["convert", str(source), str(target), "--ram", "2KB"]) == 1
+    error = capsys.readouterr().err
+    assert "2,000 bytes of memory are too few for generic: the least is " in error
+    assert "most is taken at" in error
+    assert not target.exists()
+    assert main(["convert", str(source), str(target), "--ram", "much"]) == 1
+    assert "'much' is no size" in capsys.readouterr().err
+    assert main(["convert", str(source), str(tmp_path / "net.onnx"), "--ram", "8KB"]) == 1
+    assert "a limit of memory goes with .c files only" in capsys.readouterr().err

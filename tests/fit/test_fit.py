@@ -154,7 +154,7 @@ def test_limits_are_judged() -> None:
     assert free.verdict.startswith(f"fits {len(free.holding)} of {len(free.chips)} chips; cortex-m4: ")
     roomy = judged(ram_bytes=free.ram_bytes, flash_bytes=free.flash_bytes)
     assert roomy.fits
-    tight = judged(ram_bytes=free.ram_bytes - 1, flash_bytes=free.flash_bytes - 1)
+    tight = judged(ram_bytes=500, flash_bytes=free.flash_bytes - 1)
     assert not tight.fits
     assert [miss.split()[0] for miss in tight.misses] == ["flash", "RAM"]
     tiny = judged(flash_bytes=100)
@@ -216,3 +216,48 @@ def _digits() -> thinflow.Graph:
     from thinflow import zoo
 
     return zoo.build("digits")
+
+
+# --- in less memory ---------------------------------------------------------------------------------------
+
+
+def tall(options: Options) -> Network:
+    """A network whose first picture is most of what it takes."""
+    net = Layers(1, 24, 24, 2)
+    net.conv(16, fused_activation_function="RELU")
+    net.depthwise(step=2)
+    net.conv(16, window=1)
+    net.pool("AVERAGE_POOL_2D", 12)
+    net.reshaped(1, 16)
+    net.dense(4)
+    return network(read_program(net.content()), options)
+
+
+def test_layers_run_a_few_rows_at_a_time_where_they_fit_only_so() -> None:
+    whole = judge(tall, place_of(cpu="cortex-m4"), compile=False)
+    limit = whole.ram_bytes * 2 // 3
+    found = judge(tall, place_of(cpu="cortex-m4", ram_bytes=limit), compile=False)
+    assert found.fits
+    assert found.whole == whole.footprint
+    assert found.ram_bytes <= limit < whole.ram_bytes
+    assert found.verdict.startswith("fits cortex-m4 with --ram: ")
+    assert "% more instructions" in found.verdict
+    assert found.data()["in_bands"]
+    assert found.data()["whole_ram_bytes"] == whole.ram_bytes
+    # The same layers, each once, with the same products.
+    told = [(layer.name, layer.operator, layer.shape, layer.macs) for layer in found.footprint.layers]
+    assert told == [(layer.name, layer.operator, layer.shape, layer.macs) for layer in whole.footprint.layers]
+    assert whole.instructions is not None
+    assert found.instructions is not None
+    assert whole.instructions < found.instructions < 1.5 * whole.instructions
+
+
+def test_what_fits_runs_whole_and_what_fits_in_no_way_is_told_the_least() -> None:
+    enough = judge(tall, place_of(cpu="cortex-m4", ram_bytes=1 << 20), compile=False)
+    assert enough.whole is None
+    assert "--ram" not in enough.verdict
+    little = judge(tall, place_of(cpu="cortex-m4", ram_bytes=1500), compile=False)
+    assert not little.fits
+    assert little.whole is None
+    (note,) = little.notes
+    assert "1,500 bytes of memory are too few for cortex-m4: the least is" in note

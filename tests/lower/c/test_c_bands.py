@@ -10,9 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.c.boards import BOARDS, missing, run_on
+from benchmarks.c.linux import MACHINES, run_on_linux
 from tests.lower.c.c_answers import STRICT, differences, made_up
 from tests.lower.c.c_networks import Layers
+from tests.lower.c.test_c_machines import fed_and_wanted
 from thinflow.engines._c_library import Library, compiler
+from thinflow.engines._c_processor import processors_here
 from thinflow.errors import ParameterError
 from thinflow.lower.c.bands import Chain
 from thinflow.lower.c.convert import Network, network
@@ -199,6 +203,39 @@ def test_sanitizers_find_nothing(kind: str, tmp_path: Path) -> None:
     command = [compiler() or "cc", *flags, "main.c", "net.c", "net_weights.c", "-o", "main", "-lm"]
     subprocess.run(command, cwd=tmp_path, check=True)
     subprocess.run(["./main"], cwd=tmp_path, check=True, env={"ASAN_OPTIONS": "detect_leaks=0"})
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", [c for c in processors_here() if c != "generic"])
+def test_kernels_of_this_machine(cpu: str) -> None:
+    assert alike(tall("int8"), (Bands(0, 12, 2),), cpu=cpu)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+@pytest.mark.parametrize("cpu", ["cortex-m0", "cortex-m4", "cortex-m55"])
+def test_on_boards(cpu: str, tmp_path: Path) -> None:
+    content = tall("int8")
+    feeds, wanted = fed_and_wanted(content)
+    parts = made(content, cpu=cpu, bands=(Bands(0, 12, 2),))
+    raw, files = feeds.reshape(len(feeds), -1).view(np.uint8), Writer(parts, "net").files()
+    run = run_on(BOARDS[cpu], files, "net", raw, wanted[0].nbytes, tmp_path)
+    np.testing.assert_array_equal(run.answers.view(wanted.dtype).reshape(wanted.shape), wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cortex-a53", "cortex-a76"])
+def test_on_larger_arm(name: str, tmp_path: Path) -> None:
+    machine = MACHINES[name]
+    if machine.missing() is not None:
+        pytest.skip(str(machine.missing()))
+    content = tall("int8")
+    feeds, wanted = fed_and_wanted(content)
+    parts = made(content, cpu=name, bands=(Bands(0, 12, 2, True),))
+    raw, files = feeds.reshape(len(feeds), -1).view(np.uint8), Writer(parts, "net").files()
+    run = run_on_linux(machine, files, "net", raw, wanted[0].nbytes, tmp_path, is_counted=False)
+    np.testing.assert_array_equal(run.answers.view(wanted.dtype).reshape(wanted.shape), wanted)
 
 
 # --- schedules --------------------------------------------------------------------------------------------

@@ -33,6 +33,10 @@ raises `NotHere` for a layer that it has nothing better for:
 multipliers and shifts, limits of activations. `b.in_place(0)` says that the output may lie on input 0,
 `b.same(0)` that it is input 0 in other sizes.
 
+**In less memory.** `bands.py` tells how chains of layers run a few rows at a time, and `reach.py` which
+operators can: a rule there says which rows of its inputs an operator makes a row of its output of. Forms see
+an operator on fewer rows; `window` and `sides` take the option `pad_top` for the border above them.
+
 **From program to text.** `convert.network` makes layers of operators, or refuses all that have no form at
 once; `plan.py` finds places in the arena; `write.py` writes NAME.c, NAME.h and NAME_weights.c.
 """

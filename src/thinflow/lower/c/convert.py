@@ -99,6 +99,18 @@ def network(program: Program, options: Options) -> Network:
     return in_bands(made, bands) if bands else made
 
 
+def _specialize(whole: Sequence[Layer], parts: Sequence[Layer]) -> None:
+    """Give parts of a layer functions of their own where the layer had one: compilers build the settings of a
+    call into what is called once, which makes a kernel in plain C a fifth faster and more."""
+    once = Counter(call.function for layer in whole for call in layer.calls)
+    taken: Counter[str] = Counter()
+    for call in (call for layer in parts for call in layer.calls if layer.source is not None):
+        name = call.function
+        if once[name] == 1:
+            taken[name] += 1
+            call.words["own"] = str(taken[name])
+
+
 def _scheduled(whole: Network, ram: int) -> tuple[Bands, ...]:
     """The cheapest schedule in so much memory.
 
@@ -155,6 +167,7 @@ def in_bands(whole: Network, bands: Sequence[Bands]) -> Network:
         layer = ready.get(operator) or layer_of(operator, whole.options)
         layer.source, layer.count = parts.sources.get(operator), parts.counts.get(operator, 1)
         layers.append(layer)
+    _specialize(whole.layers, layers)
     planned = plan(parts.block, layers, parts.views, keep_all=keep_all)
     return replace(whole, layers=layers, plan=planned, bands=tuple(bands))
 

@@ -78,7 +78,7 @@ Argument: TypeAlias = (
 )
 
 
-NAMING = ("type", "rounding", "op", "halves", "stride", "pitch", "step", "blocks", "rest", "outputs")
+NAMING = ("type", "rounding", "op", "halves", "stride", "pitch", "step", "blocks", "rest", "outputs", "own")
 """Words that tell functions of one kernel apart; what other words stand for follows from these."""
 
 
