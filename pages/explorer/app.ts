@@ -1,6 +1,7 @@
 /** Holds the reader's choices, and brings the screen in line with them after each. */
 
 import { h } from "../common/dom.ts";
+import type { Kept } from "./bookmarks.ts";
 import { Chrome } from "./chrome.ts";
 import { legend } from "./legend.ts";
 import { levels, withinGuard } from "./levels.ts";
@@ -205,6 +206,26 @@ export class App {
     const mine = overlays.find(({ graph }) => graph === this.active) ?? overlays[0]!;
     this.setOverlay(mine.overlay.id);
     this.say(mine.said);
+  }
+
+  /** The present view, to come back to; nothing where there is no graph. */
+  keep(number: number): Kept | undefined {
+    if (this.pane === undefined) return undefined;
+    const { graph, places, overlay } = this.snapshot();
+    const { selected } = this.place;
+    const name = `${number}: ${selected === null ? "the model" : this.model!.label(selected)}`;
+    const listed = places.map((place) => ({ expanded: [...place.expanded], selected: place.selected }));
+    return { name, graph, places: listed, overlay, view: { ...this.pane.viewport.view } };
+  }
+
+  async showKept(kept: Kept): Promise<void> {
+    this.active = kept.graph;
+    this.places = kept.places.map(({ expanded, selected }) => ({ expanded: new Set(expanded), selected }));
+    this.overlay = kept.overlay;
+    await this.draw(undefined);
+    this.pane?.viewport.set({ ...kept.view });
+    this.remember();
+    this.refresh();
   }
 
   /** All children of a scope as a list in the panel. */

@@ -2,6 +2,7 @@
 
 import { h } from "../common/dom.ts";
 import { type App, levelButtons } from "./app.ts";
+import { Bookmarks } from "./bookmarks.ts";
 import { help } from "./help.ts";
 import { listenToKeys } from "./keyboard.ts";
 import { isDark } from "./overlays.ts";
@@ -13,6 +14,7 @@ const NARROW = "(max-width: 760px)";
 
 export class Chrome {
   readonly search: SearchBar;
+  private readonly bookmarks: Bookmarks;
   private readonly stage = h("div", { class: "stage" });
   private readonly panel = h("aside", { class: "panel", "aria-label": "Details" });
   private readonly body = h("div", { class: "panel-body", tabindex: -1 });
@@ -39,6 +41,7 @@ export class Chrome {
 
   constructor(private readonly app: App) {
     this.search = new SearchBar(app);
+    this.bookmarks = new Bookmarks(app);
     this.overlays.addEventListener("change", () => app.setOverlay(this.overlays.value || null));
     this.views = (["Details", "Outline"] as const).map((name, i) =>
       h("button", { role: "tab", class: "view-tab", onclick: () => this.showOutline(i === 1) }, name),
@@ -204,7 +207,7 @@ export class Chrome {
     };
     const picture = (kind: "svg" | "png") =>
       h("button", { class: "quiet", onclick: () => void this.savePicture(kind).then(() => (found.open = false)) }, `Save as ${kind.toUpperCase()}`);
-    const menu = h("div", { class: "menu" }, box("control", "Control edges"), box("constants", "Constants as boxes"), this.dataButton(), picture("svg"), picture("png"));
+    const menu = h("div", { class: "menu" }, box("control", "Control edges"), box("constants", "Constants as boxes"), this.dataButton(), this.bookmarks.element, picture("svg"), picture("png"));
     const found = h("details", { class: "options" }, h("summary", { title: "What is drawn, and the drawing as a file" }, "Show"), menu);
     document.addEventListener("pointerdown", (event) => {
       if (!found.contains(event.target as Node)) found.open = false;

@@ -160,3 +160,30 @@ def test_a_file_without_such_data_is_told(open_page: Opener, tmp_path: Path, dat
     give(page, "x.json", data)
     assert page.message == said
     assert page.page.locator("select.overlays").is_hidden()
+
+
+def test_a_view_is_kept_for_the_next_time(open_page: Opener, tmp_path: Path) -> None:
+    page = explore(open_page, tmp_path, documents.document(documents.measured(with_roles())))
+    page.page.evaluate("location.hash = '#node=net/block2/a/Conv2D&overlay=time'")
+    page.wait_selected("Conv2D")
+    page.page.wait_for_timeout(300)
+    page.press("+")
+    page.page.wait_for_timeout(300)
+    place = "document.querySelector('svg.canvas > g').getAttribute('transform')"
+    seen = page.page.evaluate(place)
+    page.page.locator(".options summary").click()
+    page.page.get_by_role("button", name="Keep this view").click()
+    page.page.evaluate("location.hash = '#node=head/Softmax&overlay=error'")
+    page.wait_selected("Softmax")
+    page.page.reload()
+    page.page.wait_for_selector("html[data-ready]")
+    page.wait_selected("Softmax")
+    assert page.page.evaluate(place) != seen
+    page.page.locator(".options summary").click()
+    page.page.get_by_role("button", name="1: Conv2D", exact=True).click()
+    page.wait_selected("Conv2D")
+    page.page.wait_for_timeout(100)
+    assert page.page.evaluate(place) == seen
+    assert page.page.locator("select.overlays").input_value() == "time"
+    page.page.get_by_role("button", name="Forget 1: Conv2D").click()
+    assert page.page.locator(".bookmark").count() == 0
