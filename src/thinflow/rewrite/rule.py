@@ -181,7 +181,7 @@ def registered_names() -> list[str]:
 
 def options(cls: type[Transform]) -> dict[str, tuple[Any, Any]]:
     """Option name -> (type, default) of a transform. The field `name_` is the option `name`."""
-    hints = _hints(cls)
+    hints = _hints(typing.cast(Any, cls))
     return {
         f.name.removesuffix("_"): (hints[f.name], _default(f))
         for f in dataclasses.fields(typing.cast(Any, cls))
