@@ -189,7 +189,7 @@ def options(cls: type[Transform]) -> dict[str, tuple[Any, Any]]:
 
 
 # Annotations are compiled each time they are asked for, which takes longer than many a transform.
-_hints = functools.cache(typing.get_type_hints)
+_hints: Callable[[type], dict[str, Any]] = functools.cache(typing.get_type_hints)
 
 
 def _default(f: dataclasses.Field[Any]) -> Any:
