@@ -153,7 +153,7 @@ def run_on(
         folder,
     )
     flash, ram = _sizes(folder / "firmware.elf")
-    _require_room(board, flash + inputs.size, ram + _STACK)
+    _require_room(board, flash + inputs.size, ram + _STACK + inputs.shape[1] + output_bytes)
     lines = _qemu(board, folder / "firmware.elf")
     answers = [bytes.fromhex(line[7:]) for line in lines if line.startswith("answer ")]
     if len(answers) != len(inputs):

@@ -171,7 +171,9 @@ def here(path: Path, name: str, rounding: str, count: int) -> tuple[str, ...]:
     verdict = "exact" if not problems else f"{len(problems)} DIFFER: {'; '.join(list(problems)[:2])}"
     if exact < len(feeds):
         told = "reals round midway" if rounds_midway(whole) else "ANSWERS DIFFER"
-        verdict += f"; {told}: {len(feeds) - exact} of {len(feeds)} answers"
+        verdict = (
+            f"{'' if layers is None else f'{verdict}; '}{told}: {len(feeds) - exact} of {len(feeds)} answers"
+        )
     if layers is None:
         verdict += " (loops: as a whole only)"
     return name, rounding, f"here, {options.cpu}", f"{len(feeds)}, {what}", str(len(values)), verdict
