@@ -27,7 +27,7 @@ class Machine:
     """A processor, and what compiles and runs programs for it.
 
     Attributes:
-        compiler, player: their commands.
+        compiler, player: their commands; no player for programs of this machine.
         flags: what the compiler is told.
         model: QEMU's name of the processor.
         start: what the compiler is given to begin with, where it has no C library of Linux.
@@ -41,7 +41,7 @@ class Machine:
 
     def missing(self) -> str | None:
         """Why nothing can run here; None if it can."""
-        absent = [tool for tool in (self.compiler, self.player) if shutil.which(tool) is None]
+        absent = [tool for tool in (self.compiler, self.player) if tool and shutil.which(tool) is None]
         return f"{' and '.join(absent)} not found" if absent else None
 
 
@@ -142,9 +142,13 @@ def run_on_linux(
     sizes = {"input_bytes": inputs.shape[1], "output_bytes": output_bytes}
     (folder / "main.c").write_text(_MAIN.format(name=name, **sizes))
     sources = ["main.c", *(file for file in files if file.endswith(".c"))]
-    built = [machine.compiler, "-std=c99", level, "-static", "-ffp-contract=off", *machine.flags, *flags]
-    _done([*built, *machine.start, *sources, "-lm", "-o", "program"], folder)
-    play = [machine.player, "-cpu", machine.model]
+    built = [machine.compiler, "-std=c99", level, "-ffp-contract=off", *machine.flags, *flags]
+    _done(
+        [*built, *(["-static"] if machine.player else []), *machine.start, *sources, "-lm", "-o", "program"],
+        folder,
+    )
+    # What has no player runs here.
+    play = [machine.player, "-cpu", machine.model] if machine.player else []
     answers = _done([*play, "./program"], folder, inputs.tobytes()).stdout
     spent = 0
     if is_counted:

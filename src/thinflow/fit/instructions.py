@@ -16,7 +16,6 @@ from thinflow.fit.work import QUANTITIES, Work
 
 KERNELS_OF = {
     "cortex-m0": "cortex-m0",
-    "cortex-m3": "cortex-m3",
     "cortex-m4": "cortex-m4",
     "cortex-m7": "cortex-m4",
     "cortex-m33": "cortex-m4",

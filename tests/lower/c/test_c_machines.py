@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.c.boards import BOARDS, missing, run_on
-from benchmarks.c.linux import MACHINES, run_on_linux
+from benchmarks.c.linux import MACHINES, Machine, run_on_linux
 from tests.lower.c.c_answers import STRICT, litert, made_up
 from tests.lower.c.c_networks import mixed
 from thinflow.lower.c.convert import network
@@ -19,10 +21,12 @@ from thinflow.tflite.reader import read_program
 from thinflow.typing import Array
 
 _RUNS = 3
+_SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _VERSION_7 = ("-march=armv7-a", "-mfpu=neon-vfpv4")
 LARGER = {
     "cortex-a53": MACHINES["cortex-a53"],
     "cortex-a76": MACHINES["cortex-a76"],
+    "riscv32imc": MACHINES["riscv32imc"],
     "generic": replace(MACHINES["cortex-a53 in 32 bits"], flags=_VERSION_7),
 }
 
@@ -66,9 +70,70 @@ def test_on_boards(cpu: str, kind: str, tmp_path: Path) -> None:
 def test_on_larger_processors(cpu: str, kind: str, tmp_path: Path) -> None:
     if why := LARGER[cpu].missing():
         pytest.skip(why)
+    if cpu == "riscv32imc" and kind == "float":
+        pytest.skip("it has no floats; what stands for them is not of this project")
     content = mixed(kind)
     feeds, wanted = fed_and_wanted(content)
     files = Writer(network(read_program(content), Options(cpu=cpu)), "net").files()
     raw, size = feeds.reshape(_RUNS, -1).view(np.uint8), wanted[0].nbytes
     run = run_on_linux(LARGER[cpu], files, "net", raw, size, tmp_path, flags=STRICT, is_counted=False)
+    check(run.answers.view(wanted.dtype).reshape(wanted.shape), wanted)
+
+
+CLANG = {
+    "cortex-a53": ("--target=aarch64-linux-gnu", "-isystem", "/usr/aarch64-linux-gnu/include"),
+    "cortex-a76": (
+        "--target=aarch64-linux-gnu",
+        "-march=armv8.2-a+dotprod",
+        "-isystem",
+        "/usr/aarch64-linux-gnu/include",
+    ),
+    "cortex-m3": ("--target=thumbv7m-none-eabi", "-isystem", "/usr/include/newlib"),
+    "cortex-m4": (
+        "--target=thumbv7em-none-eabi",
+        "-mcpu=cortex-m4",
+        "-mfloat-abi=softfp",
+        "-isystem",
+        "/usr/include/newlib",
+    ),
+    "cortex-m55": (
+        "--target=thumbv8.1m.main-none-eabi",
+        "-mcpu=cortex-m55",
+        "-mfloat-abi=hard",
+        "-isystem",
+        "/usr/include/newlib",
+    ),
+    "riscv32imc": (
+        "--target=riscv32",
+        "-march=rv32imc",
+        "-isystem",
+        "/usr/lib/picolibc/riscv64-unknown-elf/include",
+    ),
+}
+"""What Clang is told for a processor, and where the headers of its C library are."""
+
+
+@pytest.mark.parametrize("cpu", CLANG)
+def test_clang_takes_it_without_a_word(cpu: str, tmp_path: Path) -> None:
+    *flags, headers = CLANG[cpu]
+    if shutil.which("clang") is None or not Path(headers).is_dir():
+        pytest.skip(f"clang or {headers} not found")
+    files = Writer(network(read_program(mixed("int8")), Options(cpu=cpu)), "net").files()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    command = ["clang", *flags, headers, "-std=c99", "-O1", *STRICT, "-c", "net.c", "-o", "net.o"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("cpu", ["cortex-m3", "riscv32imc", "generic"])
+def test_sanitizers_find_nothing(cpu: str, tmp_path: Path) -> None:
+    machine = Machine("gcc", "", _SANITIZED, "")
+    if why := machine.missing():
+        pytest.skip(why)
+    content = mixed("int8")
+    feeds, wanted = fed_and_wanted(content)
+    files = Writer(network(read_program(content), Options(cpu=cpu)), "net").files()
+    raw, size = feeds.reshape(_RUNS, -1).view(np.uint8), wanted[0].nbytes
+    run = run_on_linux(machine, files, "net", raw, size, tmp_path, level="-O1", is_counted=False)
     check(run.answers.view(wanted.dtype).reshape(wanted.shape), wanted)
