@@ -19,7 +19,7 @@ __attribute__((noinline)) static void $name(const int8_t *x, int8_t *y, const in
         }
         int32_t k = depth;
         for (; k >= $unrolled; k -= $unrolled, w += $unrolled * $blocks) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
             for (int32_t i = 0; i < $unrolled; i++) {
                 int32_t elements[$rest];
 #pragma GCC unroll 4

@@ -80,7 +80,8 @@ def _filters(b: LayerBuilder, rounding: str, count: int) -> tuple[Array, str, St
     side_by_side = padded.reshape(-1, blocks, w.shape[1]).swapaxes(1, 2)
     output = _outputs_struct(b, made, -len(w) % blocks)
     # One row alone reads most for each product, and pays for loops most.
-    words = {"blocks": str(blocks), "rest": str(rest), "unrolled": "8" if rest == 1 else "4"}
+    unrolled = 4 if rest > 1 else 8 if tile.rows == 1 else 16
+    words = {"blocks": str(blocks), "rest": str(rest), "unrolled": str(unrolled)}
     return np.ascontiguousarray(side_by_side), made.halves, output, words
 
 
