@@ -168,8 +168,7 @@ def _written_anew(file: Graph, mended: Graph, path: str) -> tuple[str, str]:
 
     from thinflow.api.converting import convert_verified
     from thinflow.formats import load as read_file
-    from thinflow.lint.fix import operators
-    from thinflow.program.amounts import bytes_text
+    from thinflow.lint.fix import operators, sizes_text
 
     folder, name = os.path.split(path)
     with tempfile.TemporaryDirectory(prefix=".thinflow-", dir=folder or ".") as aside:
@@ -184,7 +183,7 @@ def _written_anew(file: Graph, mended: Graph, path: str) -> tuple[str, str]:
         for part in sorted(os.listdir(aside)):
             os.replace(os.path.join(aside, part), os.path.join(folder, part))
     told = f"{numbers[0]:,} operators became {numbers[1]:,}"
-    return ", ".join([told, *([" became ".join(map(bytes_text, sizes))] if sizes else [])]), ""
+    return ", ".join([told, *([sizes_text(*sizes)] if sizes else [])]), ""
 
 
 def _settings(given: FilePath | bool, model: str) -> Settings:

@@ -20,6 +20,13 @@ def load(path: str | os.PathLike[str], custom_layers: Mapping[str, object] | Non
     return reading.load(path, custom_layers)
 
 
+def import_layers() -> None:
+    """Import what says what layers compute, which `load` does when it is needed: for who forks many times."""
+    from thinflow.keras.registry import registry
+
+    registry()
+
+
 def _recognise(sample: Sample) -> bool:
     from thinflow.keras import files
 

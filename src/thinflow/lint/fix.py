@@ -107,8 +107,12 @@ def _smaller(before: Graph, after: Graph) -> str:
     # The graph of another file's ops is not what that file takes.
     if before.source is not None:
         return nodes
-    sizes = (bytes_text(serialized_size(graph)) for graph in (before, after))
-    return f"{nodes}, {' became '.join(sizes)}"
+    return f"{nodes}, {sizes_text(serialized_size(before), serialized_size(after))}"
+
+
+def sizes_text(before: int, after: int) -> str:
+    """What so many bytes became."""
+    return f"{bytes_text(before)} became {bytes_text(after)}"
 
 
 def _proven(worst: float) -> str:

@@ -16,12 +16,11 @@ from thinflow import zoo
 from thinflow.analysis.summary import summarize
 from thinflow.engines.session import Session
 from thinflow.errors import FormatError, ThinflowError
-from thinflow.formats import recognise, sample_of
+from thinflow.formats import keras, recognise, sample_of
 from thinflow.formats.checkpoint import open_checkpoint
 from thinflow.formats.unsupported import holds_weights, is_archive, kind_of
 from thinflow.interpreter.turns import turns_of
 from thinflow.ir.graph import Graph
-from thinflow.keras.registry import registry as layers_of_keras
 from thinflow.load.describing import describe
 from thinflow.load.graphs import load_for_inference
 from thinflow.lower.targets import targets
@@ -63,7 +62,7 @@ def prepare() -> None:
     # Nothing is run here: threads that an engine starts would be in no fork.
     for module in _LATE:
         import_module(module)
-    layers_of_keras()
+    keras.import_layers()
     with tempfile.TemporaryDirectory(prefix="thinflow-survey-") as folder:
         graph, lite = Path(folder, "digits.pb"), Path(folder, "digits.tflite")
         zoo.write("digits", graph)

@@ -8,8 +8,6 @@ from thinflow.lint.context import Context
 from thinflow.lint.finding import LintFinding, Severity
 from thinflow.lint.rules import rule
 
-_REORDERS = ("Transpose", "GatherV2")
-
 
 @rule("TF302", Severity.WARNING)
 def cancelling_transpose(c: Context) -> Iterator[LintFinding]:
@@ -26,7 +24,7 @@ def cancelling_transpose(c: Context) -> Iterator[LintFinding]:
     if not c.has_own_nodes:
         return
     before = [n for n in c.own if n.op == "Transpose" and n.name in c.needed_names]
-    after = {n.name for n in c.own_dry.graph if n.op in _REORDERS}
+    after = {n.name for n in c.own_dry.graph if n.op in ("Transpose", "GatherV2")}
     # What became constant, or the same as another, is told by other rules.
     elsewhere = {*c.changed_own("fold_constants", text="folded"), *c.changed_own("merge_duplicate_nodes")}
     gone = [n for n in before if n.name not in after and n.name not in elsewhere]
