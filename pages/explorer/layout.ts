@@ -81,6 +81,16 @@ export class Layouts {
     return this.filled(plan);
   }
 
+  /** Places what is inside a closed scope before anybody opens it. */
+  async foresee(scope: Item): Promise<void> {
+    const problems: Problem[] = [];
+    this.plan(scope, NONE, problems);
+    if (problems.length === 0) return;
+    this.busy = Promise.all([this.busy, this.placed(problems)]);
+    // Who opens a scope waits for it, and is told if it fails; here nobody has asked.
+    await this.busy.catch(() => undefined);
+  }
+
   private async placed(problems: Problem[]): Promise<void> {
     for (const placed of await ask(problems)) this.results.set(placed.id, placed);
   }
@@ -131,6 +141,7 @@ export class Layouts {
   }
 }
 
+const NONE: ReadonlySet<Item> = new Set();
 const PORT = { width: 8, height: 1 };
 
 interface Plan {

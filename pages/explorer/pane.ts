@@ -38,6 +38,9 @@ const LARGE = 6000;
 const TWICE = 400;
 /** Pixels from a line within which a click means it. */
 const NEAR = 7;
+/** Closed scopes that are placed ahead, and the most boxes in one: a tenth of a second of the worker each, at worst. */
+const AHEAD = 24;
+const SMALL = 80;
 
 export class Pane {
   readonly element: HTMLElement;
@@ -114,6 +117,25 @@ export class Pane {
     this.say(laid);
     this.aim(aim, before);
     this.redraw();
+    void this.foresee(laid, ticket);
+  }
+
+  /** Places the closed scopes that are drawn while nobody waits, one by one, until something else is shown. */
+  private async foresee(laid: Laid, ticket: number): Promise<void> {
+    for (const scope of this.closed(laid).slice(0, AHEAD)) {
+      await idle();
+      if (ticket !== this.latest) return;
+      await this.layouts.foresee(scope);
+    }
+  }
+
+  /** Closed scopes of few boxes, those in opened ones first. */
+  private closed(laid: Laid): Item[] {
+    const inner = [...laid.inner.values()].flatMap((child) => this.closed(child));
+    const opened = new Set([...laid.inner.values()].map(({ scope }) => scope));
+    const { model } = this;
+    const here = laid.graph.items.filter((item) => model.isScope(item) && !opened.has(item) && model.childrenOf(item).length <= SMALL);
+    return [...inner, ...here];
   }
 
   select(item: Item | null, aim: Aim): void {
@@ -326,4 +348,12 @@ export class Pane {
     if (place.left > 0 && at - place.y < 42 && at - place.y > 24) return this.asked.list(place.item);
     this.asked.select(place.item);
   }
+}
+
+/** Waits until the page has nothing else to do. */
+function idle(): Promise<void> {
+  return new Promise((done) => {
+    if ("requestIdleCallback" in window) window.requestIdleCallback(() => done(), { timeout: 1000 });
+    else setTimeout(done, 100); // Safari
+  });
 }
