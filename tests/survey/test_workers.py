@@ -83,6 +83,17 @@ def test_getting_ready_is_not_the_first_tasks_time(monkeypatch: pytest.MonkeyPat
         assert dict(crew.results([(double, (2,))])) == {0: 4}
 
 
+def known(number: int) -> int | None:
+    """Some answers, none for 3, and an error for 4."""
+    return None if number == 3 else {1: 10, 2: 20}[number]
+
+
+def test_what_is_known_in_the_worker_itself_is_no_task() -> None:
+    tasks = [(double, (number,)) for number in (1, 2, 3, 4)]
+    with Workers(1, LIMITS, first=known) as crew:
+        assert dict(crew.results(tasks)) == {0: 10, 1: 20, 2: 6, 3: 8}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a forked child")
 def test_failures_are_told_one_by_one() -> None:
     with Workers(2, LIMITS) as workers:

@@ -16,7 +16,7 @@ from thinflow.survey.archives import units_inside, unpack
 from thinflow.survey.elsewhere import LookJob, ShipJob, identity_for, looked_elsewhere, shipped_elsewhere
 from thinflow.survey.entry import Entry, Looked
 from thinflow.survey.likeness import mark_likeness
-from thinflow.survey.look import Depth, look, prepare
+from thinflow.survey.look import Depth, glance, look, prepare
 from thinflow.survey.remote import fetched, is_remote
 from thinflow.survey.report import SurveyReport
 from thinflow.survey.ship import Job, Shipped, ship
@@ -95,7 +95,7 @@ def _here(
     progress: Progress | None,
 ) -> _Done:
     """What is found, and what is shipped, by this machine."""
-    with Workers(settings.jobs, settings.limits, prepare) as workers:
+    with Workers(settings.jobs, settings.limits, prepare, glance) as workers:
         survey = _Survey(workers, settings, folder, progress)
         survey.look_at(units)
         mark_likeness(survey.found)

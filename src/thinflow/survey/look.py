@@ -82,6 +82,25 @@ def look(unit: Unit, depth: Depth = Depth()) -> Looked:
         # Not of the model, but of the disk it is on.
         reason = f"it cannot be read: {error.strerror or error}"
         found = Looked(Entry(unit.name, "broken", "a file", reason=reason), "")
+    return _finished(found, unit, start)
+
+
+def glance(unit: Unit, depth: Depth) -> Looked | None:
+    """The same of what begins as no model does and is not named like one; None for all else.
+
+    Most files of a folder are such, and a fork takes longer than the few bytes that are read.
+    """
+    if unit.path.suffix in _SUFFIXES or not unit.path.is_file():
+        return None
+    start = time.perf_counter()
+    try:
+        recognise(unit.path)
+    except FormatError as error:
+        return _finished(_no_model(unit, error), unit, start)
+    return None
+
+
+def _finished(found: Looked, unit: Unit, start: float) -> Looked:
     found.entry.size_bytes = unit.size_bytes
     found.entry.seconds = time.perf_counter() - start
     return found

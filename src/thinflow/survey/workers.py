@@ -68,6 +68,8 @@ class Workers:
         count: of processes; default: one for each processor.
         limits: of each task.
         prepare: called once in each process, to import what tasks need: forks then have it already.
+        first: called with a task's arguments in the process itself, and what it gives is the result unless
+            that is None. For what is done sooner than forked, and harmless: only time is limited there.
     """
 
     def __init__(
@@ -75,11 +77,12 @@ class Workers:
         count: int | None = None,
         limits: TaskLimits = TaskLimits(),
         prepare: Callable[[], object] = int,
+        first: Callable[..., Any] | None = None,
     ):
         self.count = count or os.cpu_count() or 1
         self.limits = limits
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
-        self._all = [_Worker(prepare) for _ in range(self.count)]
+        self._all = [_Worker((prepare, first)) for _ in range(self.count)]
         for worker in self._all:
             self._idle.put(worker)
         self._threads = ThreadPoolExecutor(self.count)
@@ -125,8 +128,8 @@ class Workers:
 class _Worker:
     """The process of one worker, started when it is needed."""
 
-    def __init__(self, prepare: Callable[[], object]) -> None:
-        self._prepare = prepare
+    def __init__(self, begin: tuple[Callable[[], object], Callable[..., Any] | None]) -> None:
+        self._begin = begin
         self._process: subprocess.Popen[bytes] | None = None
 
     def do(self, task: Task, limits: TaskLimits) -> Any:
@@ -166,7 +169,7 @@ class _Worker:
                 # Ctrl-C is for the one who asked: who ends it all in order. And what it forks ends with it.
                 start_new_session=True,
             )
-            _send(process.stdin, pickle.dumps(self._prepare))
+            _send(process.stdin, pickle.dumps(self._begin))
             _received(process.stdout)  # nothing but the word that it is ready
             return process
         return self._process
@@ -251,14 +254,20 @@ def serve() -> None:
 
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Do tasks until nobody asks any more."""
-    pickle.loads(_received(requests))()
+    prepare, first = pickle.loads(_received(requests))
+    prepare()
     _send(answers, b"")
     while True:
         try:
             task, limits = pickle.loads(_received(requests))
         except EOFError:
             return
-        _send(answers, pickle.dumps(_limited(task, limits)))
+        found = None
+        if first is not None:
+            # What goes wrong goes wrong again in the task itself, which tells.
+            with suppress(Exception):
+                found = first(*task[1])
+        _send(answers, pickle.dumps(_limited(task, limits) if found is None else found))
 
 
 def _limited(task: Task, limits: TaskLimits) -> Any:
