@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,4 @@ def test_nobody_answers(files: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 0.5)
     with pytest.raises(EngineUnavailable, match=r"tcp://127\.0\.0\.1:9: no scheduler answers there"):
         thinflow.evaluate(*files, cluster="tcp://127.0.0.1:9")
+    assert "IO loop" not in {thread.name for thread in threading.enumerate()}

@@ -232,7 +232,7 @@ def test_a_client_that_is_closed(model: Path, tmp_path: Path) -> None:
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
     ) as cluster:
         client = distributed.Client(cluster, set_as_default=False)
-    client.close()
+        client.close()
     with pytest.raises(EngineUnavailable, match="the client of Dask is closed"):
         thinflow.evaluate(model, tmp_path / "a.tfrecord", cluster=client)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
@@ -63,10 +63,15 @@ def connected(cluster: Any) -> Iterator[Any]:
         return
     if "://" not in address:
         raise ParameterError(f"'{address}' is no cluster", hint="give local, local:4 or tcp://HOST:PORT")
+    # Made before it connects: where nobody answers, its thread would be left over.
+    client = distributed.Client.__new__(distributed.Client)
     try:
         # Not the default of this process, which may have one of its own.
-        client = distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        client.__init__(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as e:
+        # `close` does nothing for a client that failed. A process with a thread more can fork no longer.
+        with suppress(Exception):
+            client._loop_runner.stop()
         raise EngineUnavailable(
             "no scheduler answers there",
             address,
