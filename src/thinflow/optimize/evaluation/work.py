@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -107,10 +109,11 @@ class ShardWorker:
 
     def __init__(self, work: Work, opened: Sequence[OpenModel] | None = None) -> None:
         self.work = work
-        # Models that came as bytes lie in files while they are used: runtimes map them.
-        self._folder = None if opened is not None else tempfile.TemporaryDirectory(prefix="thinflow-models-")
-        if self._folder is not None:
-            folder = self._folder.name
+        if opened is None:
+            # Models that came as bytes lie in files while they are used: runtimes map them. A worker keeps
+            # this until other work comes, and nobody closes it.
+            folder = tempfile.mkdtemp(prefix="thinflow-models-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             here = tuple(m.unpacked(folder) if m.content else m for m in work.models)
             opened = open_models(replace(work, models=here))
         self.models = list(opened or ())
