@@ -7,24 +7,19 @@ from pathlib import Path
 import numpy as np
 
 import thinflow
+from tests.lint.files import written
 from tests.quantize.onnx_programs import Net
 from tests.transforms.golden import parse_graph
 from thinflow.ir.types import FLOAT, INT8, INT32
 from thinflow.onnx.program import Tensor as OnnxTensor
 from thinflow.onnx.writer import to_bytes as onnx_bytes
 from thinflow.program.model import Quantization
-from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
-from thinflow.tflite.writer import to_bytes
+from thinflow.tflite.model import Operator, Tensor
 from thinflow.typing import Array
 
 
 def codes(scale: float) -> Quantization:
     return Quantization(np.array([scale], np.float32), np.array([0], np.int64))
-
-
-def written(path: Path, x: Tensor, y: Tensor, *steps: Operator) -> Path:
-    path.write_bytes(to_bytes(Program([Subgraph([x], [y], [*steps])])))
-    return path
 
 
 def eight_bit(name: str, shape: tuple[int, ...], scale: float = 0.1, data: Array | None = None) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.lint.test_file_rules import written
+from tests.lint.files import written
 from tests.quantize.onnx_programs import Net
 from thinflow.ir.types import FLOAT, INT32, dtype
 from thinflow.lint.finding import LintFinding

@@ -14,10 +14,13 @@ from thinflow.lower.c.write import Writer
 from thinflow.tflite.model import Tensor
 from thinflow.tflite.reader import read_program
 from thinflow.tflite.runtime import interpreter
+from thinflow.typing import Array
 
 STRICT = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 """What no line of the C may be warned of for."""
 
+RUNS = 3
+"""So many inputs does a processor that is played answer to."""
 
 # Compiled quickly: the tests make hundreds of networks.
 _FLAGS = ("-std=c99", "-O1", "-fPIC", "-shared", "-ffp-contract=off", *STRICT)
@@ -104,3 +107,15 @@ def _difference(got: Any, wanted: Any) -> str:
     largest = max(float(np.abs(wanted).max(initial=0)), 1e-6)
     error = float(np.abs(got - wanted).max(initial=0)) / largest
     return f"off by {error:.2g} of the largest" if not error <= 1e-5 else ""
+
+
+def fed_and_wanted(content: bytes) -> tuple[Array, Array]:
+    """Inputs, and what LiteRT's reference kernels answer to them."""
+    block, rng = read_program(content).subgraphs[0], np.random.default_rng(3)
+    engine, wanted = litert(content, "litert"), []
+    feeds = np.array([made_up(block.inputs[0], rng) for _ in range(RUNS)])
+    for feed in feeds:
+        engine.set_tensor(engine.get_input_details()[0]["index"], feed)
+        engine.invoke()
+        wanted.append(engine.get_tensor(engine.get_output_details()[0]["index"]).copy())
+    return feeds, np.array(wanted)

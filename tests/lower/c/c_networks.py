@@ -10,6 +10,8 @@ from thinflow.ir.types import dtype
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 from thinflow.tflite.writer import to_bytes
 
+RELU = {"fused_activation_function": "RELU"}
+
 
 class Layers:
     """Builds a program; each method appends an operator that reads the last value, and gives its output.
@@ -194,3 +196,28 @@ def mixed(kind: str, seed: int = 0) -> bytes:
     net.dense(7)
     net.softmax()
     return net.content()
+
+
+def windows(net: Layers) -> None:
+    """Convolutions of any window, step and number of filters."""
+    net.conv(5, 3, 2)
+    net.conv(70, 1, **RELU)
+    net.conv(9, 3, 1, "VALID")
+    net.conv(17, 2, dilation_h_factor=2, dilation_w_factor=3)
+
+
+def planes(net: Layers) -> None:
+    """Depthwise, of few channels and of more than a register holds."""
+    net.depthwise(8, 5, 2, **RELU)
+    net.depthwise(1, 3, 1)
+    net.conv(39, 1)
+    net.depthwise(1, 3, 2, **RELU)
+    net.depthwise(1, 3, dilation_h_factor=2, dilation_w_factor=2)
+
+
+def sums(net: Layers) -> None:
+    """Rows and sums of two values."""
+    left = net.dense(150, **RELU)
+    right = net.dense(150)
+    net.binary("ADD", left, right, **RELU)
+    net.binary("SUB", left, net.last)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lower.c.c_answers import differences
-from tests.lower.c.c_networks import Layers
+from tests.lower.c.c_networks import Layers, planes, sums, windows
 from thinflow.engines._c_library import compiler
 from thinflow.engines._c_processor import processors_here
 from thinflow.lower.c.convert import network
@@ -21,34 +21,6 @@ from thinflow.tflite.reader import read_program
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 CPUS = ["x86-64-v3", "x86-64-v4"]
-RELU = {"fused_activation_function": "RELU"}
-
-
-def windows(net: Layers) -> None:
-    """Convolutions of any window, step and number of filters."""
-    net.conv(5, 3, 2)
-    net.conv(70, 1, **RELU)
-    net.conv(9, 3, 1, "VALID")
-    net.conv(17, 2, dilation_h_factor=2, dilation_w_factor=3)
-
-
-def planes(net: Layers) -> None:
-    """Depthwise, of few channels and of more than a register holds."""
-    net.depthwise(8, 5, 2, **RELU)
-    net.depthwise(1, 3, 1)
-    net.conv(39, 1)
-    net.depthwise(1, 3, 2, **RELU)
-    net.depthwise(1, 3, dilation_h_factor=2, dilation_w_factor=2)
-
-
-def sums(net: Layers) -> None:
-    """Rows and sums of two values."""
-    left = net.dense(150, **RELU)
-    right = net.dense(150)
-    net.binary("ADD", left, right, **RELU)
-    net.binary("SUB", left, net.last)
-
-
 NETWORKS = [(windows, (2, 11, 9, 3)), (planes, (1, 17, 16, 1)), (sums, (3, 43))]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.c.boards import BOARDS, missing, run_on
 from benchmarks.c.linux import MACHINES, Machine, run_on_linux
-from tests.lower.c.c_answers import STRICT, litert, made_up
+from tests.lower.c.c_answers import RUNS, STRICT, fed_and_wanted
 from tests.lower.c.c_networks import mixed
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.options import Options
@@ -20,7 +20,6 @@ from thinflow.lower.c.write import Writer
 from thinflow.tflite.reader import read_program
 from thinflow.typing import Array
 
-_RUNS = 3
 _SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _VERSION_7 = ("-march=armv7-a", "-mfpu=neon-vfpv4")
 LARGER = {
@@ -29,18 +28,6 @@ LARGER = {
     "riscv32imc": MACHINES["riscv32imc"],
     "generic": replace(MACHINES["cortex-a53 in 32 bits"], flags=_VERSION_7),
 }
-
-
-def fed_and_wanted(content: bytes) -> tuple[Array, Array]:
-    """Inputs, and what LiteRT's reference kernels answer to them."""
-    block, rng = read_program(content).subgraphs[0], np.random.default_rng(3)
-    engine, wanted = litert(content, "litert"), []
-    feeds = np.array([made_up(block.inputs[0], rng) for _ in range(_RUNS)])
-    for feed in feeds:
-        engine.set_tensor(engine.get_input_details()[0]["index"], feed)
-        engine.invoke()
-        wanted.append(engine.get_tensor(engine.get_output_details()[0]["index"]).copy())
-    return feeds, np.array(wanted)
 
 
 def check(got: Array, wanted: Array) -> None:
@@ -60,7 +47,7 @@ def test_on_boards(cpu: str, kind: str, tmp_path: Path) -> None:
     content = mixed(kind)
     feeds, wanted = fed_and_wanted(content)
     files = Writer(network(read_program(content), Options(cpu=cpu)), "net").files()
-    raw = feeds.reshape(_RUNS, -1).view(np.uint8)
+    raw = feeds.reshape(RUNS, -1).view(np.uint8)
     run = run_on(BOARDS[cpu], files, "net", raw, wanted[0].nbytes, tmp_path)
     check(run.answers.view(wanted.dtype).reshape(wanted.shape), wanted)
 
@@ -75,7 +62,7 @@ def test_on_larger_processors(cpu: str, kind: str, tmp_path: Path) -> None:
     content = mixed(kind)
     feeds, wanted = fed_and_wanted(content)
     files = Writer(network(read_program(content), Options(cpu=cpu)), "net").files()
-    raw, size = feeds.reshape(_RUNS, -1).view(np.uint8), wanted[0].nbytes
+    raw, size = feeds.reshape(RUNS, -1).view(np.uint8), wanted[0].nbytes
     run = run_on_linux(LARGER[cpu], files, "net", raw, size, tmp_path, flags=STRICT, is_counted=False)
     check(run.answers.view(wanted.dtype).reshape(wanted.shape), wanted)
 
@@ -134,6 +121,6 @@ def test_sanitizers_find_nothing(cpu: str, tmp_path: Path) -> None:
     content = mixed("int8")
     feeds, wanted = fed_and_wanted(content)
     files = Writer(network(read_program(content), Options(cpu=cpu)), "net").files()
-    raw, size = feeds.reshape(_RUNS, -1).view(np.uint8), wanted[0].nbytes
+    raw, size = feeds.reshape(RUNS, -1).view(np.uint8), wanted[0].nbytes
     run = run_on_linux(machine, files, "net", raw, size, tmp_path, level="-O1", is_counted=False)
     check(run.answers.view(wanted.dtype).reshape(wanted.shape), wanted)

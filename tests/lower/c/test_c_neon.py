@@ -11,8 +11,7 @@ import pytest
 
 from benchmarks.c.linux import MACHINES, run_on_linux
 from tests.lower.c.c_answers import STRICT, litert
-from tests.lower.c.c_networks import Layers
-from tests.lower.c.test_c_lanes import RELU, planes, sums, windows
+from tests.lower.c.c_networks import RELU, Layers, planes, sums, windows
 from thinflow.engines import _c_processor
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.operators.neon import DOTPROD, NEON

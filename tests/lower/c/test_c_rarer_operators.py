@@ -9,7 +9,7 @@ import pytest
 
 from tests.lower.c.c_answers import differences
 from tests.lower.c.c_networks import Layers
-from tests.lower.c.test_c_operators import Many, ints, number
+from tests.lower.c.many import Many, ints, number
 from thinflow.engines._c_library import compiler
 from thinflow.ir.types import dtype
 from thinflow.tflite.model import Operator, Quantization, Tensor

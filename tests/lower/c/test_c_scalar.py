@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tests.lower.c.c_answers import differences
-from tests.lower.c.c_networks import Layers
-from tests.lower.c.test_c_lanes import RELU
+from tests.lower.c.c_networks import RELU, Layers
 from thinflow.engines._c_library import compiler
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.options import Options
