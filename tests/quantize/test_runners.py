@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import Any
 
@@ -81,3 +82,20 @@ def test_what_no_kernel_runs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runners, "_interpreter", lambda *given, delegates=True: Refusing(open_model(*given)))
     with pytest.raises(EngineUnavailable, match="LiteRT cannot run the float model: XNNPack delegate failed"):
         LiteRTRunner(program, watched, 1).run(feed, "sample 0")
+
+
+def test_views_that_another_thread_holds_for_a_moment_change_no_kernel() -> None:
+    """As a profiler does, which holds every frame that it looks at."""
+    program, watched = layers()
+    feed, other = samples(program, 2)
+    runner = LiteRTRunner(program, watched, 1)
+    runner.run(feed, "sample 0")
+    held = [runner.view(t) for t in watched]
+    timer = threading.Timer(0.1, held.clear)
+    timer.start()
+    try:
+        runner.run(other, "sample 1")
+        assert runner.is_delegated
+        assert not held
+    finally:
+        timer.join()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 Feed = Mapping[str, Array]
+
+_PATIENCE_SECONDS = 5.0
+"""How long a run waits for views of the one before: a profiler holds frames while it looks at them, which is
+milliseconds; and what is held by mistake is to end in an error, not to hang."""
 
 _SIZES_HINT = "if sizes do not fit, say what the inputs have with --shape, or give samples with --calibration"
 
@@ -71,6 +77,7 @@ class LiteRTRunner:
         self.names = _feed_names(program)
         self.inputs = main.inputs
         self.allocated: dict[tflite.Tensor, tuple[int, ...]] | None = None
+        self._views: list[weakref.ref[Array]] = []
 
     def run(self, feed: Feed, where: str) -> None:
         arrays = self._arrays(feed, where)
@@ -89,6 +96,7 @@ class LiteRTRunner:
             raise EngineUnavailable(problem, where, _SIZES_HINT) from e
 
     def _invoke(self, arrays: Mapping[tflite.Tensor, Array]) -> None:
+        self._wait_for_views()
         shapes = {t: a.shape for t, a in arrays.items()}
         # Allocating plans the memory of all tensors anew; samples of one size need it once.
         if shapes != self.allocated:
@@ -100,11 +108,24 @@ class LiteRTRunner:
             self.interpreter.set_tensor(self.index[tensor], array)
         self.interpreter.invoke()
 
+    def _wait_for_views(self) -> None:
+        """Let go what a thread beside this one still holds of the last run.
+
+        LiteRT refuses to run while there are views of its memory. The profiler of Dask's workers holds every
+        frame that it looks at, with all local variables.
+        """
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while any(view() is not None for view in self._views) and time.monotonic() < end:
+            time.sleep(0.001)
+        self._views.clear()
+
     def view(self, tensor: tflite.Tensor) -> Array:
         """The tensor's memory, valid until the next run; a copy where the runtime gives no view."""
         index = self.index[tensor]
         with suppress(RuntimeError, ValueError):
             view: Array = self.interpreter.tensor(index)()
+            if isinstance(view, np.ndarray):  # of a scalar LiteRT gives a copy
+                self._views.append(weakref.ref(view))
             return view
         return np.zeros(0, np.float32)  # a branch that did not run
 
