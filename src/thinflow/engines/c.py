@@ -102,6 +102,11 @@ class _AtRates:
             self.library = self._made()
         return self.library.run([x for number, x in enumerate(inputs) if number not in self.rates])
 
+    @property
+    def keeps_state(self) -> bool:
+        """True if a run leaves something for the next."""
+        return self.library.keeps_state
+
     def restart(self) -> None:
         """Forget what runs left in states."""
         self.library.restart()
