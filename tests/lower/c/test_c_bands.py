@@ -12,19 +12,21 @@ from hypothesis import strategies as st
 
 from benchmarks.c.boards import BOARDS, missing, run_on
 from benchmarks.c.linux import MACHINES, run_on_linux
-from tests.lower.c.c_answers import STRICT, differences, made_up
+from tests.lower.c.c_answers import STRICT, differences, fed_and_wanted, made_up
 from tests.lower.c.c_networks import Layers
-from tests.lower.c.test_c_machines import fed_and_wanted
 from thinflow.engines._c_library import Library, compiler
 from thinflow.engines._c_processor import processors_here
 from thinflow.errors import ParameterError
+from thinflow.ir.types import INT32
 from thinflow.lower.c.bands import Chain
 from thinflow.lower.c.convert import Network, network
 from thinflow.lower.c.options import Bands, Options
 from thinflow.lower.c.plan import alive_bytes
 from thinflow.lower.c.reach import Reach, reaches
 from thinflow.lower.c.write import Writer
+from thinflow.tflite.model import Operator, Program, Tensor
 from thinflow.tflite.reader import read_program
+from thinflow.tflite.writer import to_bytes
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 _QUICK = ("-std=c99", "-O1", "-fPIC", "-shared", "-ffp-contract=off", *STRICT)
@@ -283,3 +285,17 @@ def test_places_leave_no_gaps_where_most_is_alive(shared: Path) -> None:
     parts = made(content, cpu="cortex-m4", bands=(Bands(0, 8, 1),))
     assert parts.plan.arena_bytes == max(alive_bytes(parts.plan, parts.layers))
     assert parts.plan.arena_bytes < made(content, cpu="cortex-m4").plan.arena_bytes / 3
+
+
+def test_what_goes_from_input_to_output_is_copied_once_whatever_schedules_were_tried() -> None:
+    net = Layers(1, 40, 40, 3)
+    net.conv(8)
+    net.conv(8, step=2)
+    flat = Tensor("flat", (4800,), net.block.inputs[0].dtype, None, net.block.inputs[0].quantization)
+    sizes = Tensor("sizes", (1,), INT32, np.int32([4800]))
+    net.block.operators.append(Operator("RESHAPE", [net.block.inputs[0], sizes], [flat]))
+    net.block.outputs[:] = [net.last, flat]
+    content = to_bytes(Program([net.block]))
+    least = made(content, ram=1 << 20)
+    (layer,) = [one for one in least.layers if one.operator.code == "RESHAPE"]
+    assert len(layer.calls) == 1

@@ -148,7 +148,8 @@ def _alias(buffers: dict[Tensor, Buffer], layer: Layer, block: Subgraph) -> None
     source, target = buffers[x], buffers[y]
     if source.owner is not None and target.owner is not None:
         size = Verbatim(str(y.size_bytes))
-        layer.calls.append(Call("copy", {}, [y, x, size]))
+        # Such a layer does nothing else; and of the same layers a plan is made for each schedule that is tried.
+        layer.calls = [Call("copy", {}, [y, x, size])]
         return
     # An output of the network that takes in what is computed before: its memory is used from there on.
     source.join(target)
