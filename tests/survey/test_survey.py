@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +178,13 @@ def test_the_reference_models(shared: Path) -> None:
     assert others <= {".npz", ".md", ".json", ".txt", ".jpg"}
     assert sum(kind == "savedmodel" for kind in formats.values()) == 4
     assert sum(kind == "metagraph" for kind in formats.values()) == 3
+
+
+def test_an_archive_of_nothing_ends_nothing(tmp_path: Path) -> None:
+    """What systems leave beside files is no content."""
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr(".DS_Store", "x")
+        archive.writestr("__pycache__/x.pyc", "x")
+    (tmp_path / "b.txt").write_text("x", "utf-8")
+    found = thinflow.survey(tmp_path, jobs=1)
+    assert [(entry.name, entry.kind) for entry in found.entries] == [("a.zip", "archive"), ("b.txt", "other")]

@@ -177,17 +177,18 @@ class _Survey:
             (look, (unit, self._settings.depth)) for unit in units
         ]
         results = self._all(tasks, [unit.name for unit in units])
-        for unit, result in zip(units, results, strict=True):
-            looked = result if isinstance(result, Looked) else _failed(unit, result)
-            self.found.append(looked)
-            self.units.append(unit)
+        looked = [
+            result if isinstance(result, Looked) else _failed(unit, result)
+            for unit, result in zip(units, results, strict=True)
+        ]
+        self.found += looked
+        self.units += units
         if self._settings.unpacks:
-            inside = [unit for unit, one in zip(units, self.found[-len(units) :], strict=True) if one.archive]
-            for unit in inside:
-                self._look_into(unit, depth)
+            for unit, one in zip(units, looked, strict=True):
+                if one.archive:
+                    self._look_into(unit, one.entry, depth)
 
-    def _look_into(self, archive: Unit, depth: int) -> None:
-        entry = next(one.entry for one in reversed(self.found) if one.entry.name == archive.name)
+    def _look_into(self, archive: Unit, entry: Entry, depth: int) -> None:
         if depth == _DEEPEST:
             entry.reason = f"not looked into: it is in {_DEEPEST} archives already"
             return
