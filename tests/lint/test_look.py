@@ -227,10 +227,13 @@ def test_one_rule_alone_mends_what_it_found(tmp_path: Path) -> None:
 def test_what_is_mended_in_part_is_told() -> None:
     two, one = LintFinding("two", ("a", "b"), fix="x", code="TF1"), LintFinding("one", ("a",), code="TF1")
     gone = LintFinding("gone", ("c",), fix="x", code="TF2")
-    before, after = LintReport("", [two, gone], []), LintReport("", [one], [])
+    before, after = LintReport("", [two, gone], ["TF1", "TF2"]), LintReport("", [one], ["TF1", "TF2"])
     after.fixed, after.partly = mended_codes(before, after)
     assert (after.fixed, after.partly) == (["TF2"], ["TF1"])
-    assert mended_codes(before, LintReport("", [two], [])) == (["TF2"], [])
+    assert mended_codes(before, LintReport("", [two], ["TF1", "TF2"])) == (["TF2"], [])
+    # A rule that did not look again, or broke when it did, says nothing of what is left.
+    assert mended_codes(before, LintReport("", [two], ["TF1"])) == ([], [])
+    assert mended_codes(before, LintReport("", [two], ["TF1", "TF2"], broken={"TF2": "?"})) == ([], [])
     after.written = "m.pb"
     assert after.verdict.startswith("1 mended, 1 mended in part, ")
     assert after.lines()[-2:] == ["mended: TF2", "mended in part: TF1"]

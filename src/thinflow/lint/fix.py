@@ -140,4 +140,6 @@ def mended_codes(
             counted[finding.code] += len(finding.nodes)
     left = {finding.code for finding in after.findings}
     partly = [code for code in codes if code in left and nodes[1][code] < nodes[0][code]]
-    return [code for code in codes if code not in left], partly
+    # A rule that was not asked, or broke, has no findings either.
+    looked = set(after.rules) - set(after.broken)
+    return [code for code in codes if code in looked - left], partly

@@ -43,6 +43,7 @@ def in_own_ops(file: Graph, translation: Graph) -> Graph:
     if translation.vocabulary:  # there is none
         return view
     values = _counterparts(view, translation)
+    own = {theirs: ours for ours, theirs in values.items()}
     made = {node.name for node in translation if node.tensor is None}
     names = {node.name for node in view}
     spelled_out = {beginning(name, names) for name in made - names}
@@ -51,7 +52,7 @@ def in_own_ops(file: Graph, translation: Graph) -> Graph:
         if theirs is None or len(node.outputs) != 1 or node.name in spelled_out or is_storage(node.op):
             _state(node, values)
         elif theirs.name == node.name and theirs.node.tensor is None:
-            _say(view, node, theirs.node, {theirs: ours for ours, theirs in values.items()})
+            _say(view, node, theirs.node, own)
     return view
 
 
