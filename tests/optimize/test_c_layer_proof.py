@@ -30,7 +30,7 @@ def chain(length: int) -> Subgraph:
 
 
 def test_a_long_network_takes_several_programs_of_as_many_ends_as_can_be_passed() -> None:
-    programs = [program.subgraphs[0] for program in side_by_side(chain(700))]
+    programs = [part.program.subgraphs[0] for part in side_by_side(chain(700))]
     ends = [len(block.inputs) + len(block.outputs) for block in programs]
     assert max(ends) <= 1000
     assert sum(ends) == 3 * 700

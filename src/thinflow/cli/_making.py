@@ -123,7 +123,7 @@ def add_ram(p: ArgumentParser) -> None:
     p.add_argument(
         "--ram",
         metavar="BYTES",
-        help="for .c: memory that it may take, the stack included, 64KB or 64KiB; layers run a few rows at a"
+        help="64KB or 64KiB: memory that may be taken, the stack included; for .c: layers run a few rows at a"
         " time where that is too little for them whole (default: all whole, the fastest)",
     )
 
