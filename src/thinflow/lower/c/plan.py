@@ -148,7 +148,7 @@ def _alias(buffers: dict[Tensor, Buffer], layer: Layer, block: Subgraph) -> None
     source, target = buffers[x], buffers[y]
     if source.owner is not None and target.owner is not None:
         size = Verbatim(str(y.size_bytes))
-        # Such a layer does nothing else; and of the same layers a plan is made for each schedule that is tried.
+        # Such a layer does nothing else; and each schedule that is tried makes a plan of the same layers.
         layer.calls = [Call("copy", {}, [y, x, size])]
         return
     # An output of the network that takes in what is computed before: its memory is used from there on.
