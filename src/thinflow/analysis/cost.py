@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from thinflow.analysis import foreign
@@ -14,7 +14,7 @@ from thinflow.ir.function import ARGUMENT
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ops import registry
 from thinflow.ops.registry import Cost
-from thinflow.ops.traits import Trait, has
+from thinflow.ops.traits import Trait, ops_with
 
 
 @brief_repr
@@ -42,7 +42,8 @@ def graph_cost(graph: Graph, nodes: Sequence[Node] | None = None, *, turns: Turn
         turns: tells how often loops turn, so that what nodes call counts as theirs; without it the bodies of
             functions are not looked into.
     """
-    calls = None if turns is None else CallCosts(graph, _body_cost, turns)
+    # Nothing can be called in a graph without functions, as most are.
+    calls = None if turns is None or not graph.functions else CallCosts(graph, _body_cost, turns)
     return _cost(nodes if nodes is not None else graph, calls)
 
 
@@ -54,7 +55,8 @@ def _body_cost(graph: Graph, calls: CallCosts) -> tuple[Cost, str]:
 def _cost(nodes: Iterable[Node], calls: CallCosts | None) -> GraphCost:
     result = GraphCost()
     for node in nodes:
-        if not node.outputs or node.tensor is not None or node.op == ARGUMENT:
+        given = node.outputs
+        if not given or node.tensor is not None or node.op == ARGUMENT:
             continue
         if calls is not None and (called := calls.of(node)) is not None:
             cost, why = called
@@ -71,7 +73,7 @@ def _cost(nodes: Iterable[Node], calls: CallCosts | None) -> GraphCost:
         if definition is None:
             result.unknown[node.name] = f"unknown op {node.op}"
             continue
-        outputs, inputs = [v.spec for v in node.outputs], [v.spec for v in node.inputs]
+        outputs, inputs = [v.spec for v in given], [v.spec for v in node.inputs]
         # Without a rule it costs an operation per element of its outputs, or none if it passes its input on.
         sized = (*outputs[:1], *inputs) if definition.cost is not None else outputs
         if not all([s.is_static for s in sized]):
@@ -171,16 +173,17 @@ def peak_activations(order: Sequence[Node], outputs: Sequence[Value]) -> Peak:
 
     Pass-through nodes share their input's memory. O(nodes + edges).
     """
+    owner = _owners()
     last_use: dict[Value, int] = {}
     # What nobody reads dies right after the node that makes it, though it takes memory meanwhile.
     for index, node in enumerate(order):
         for value in node.outputs:
-            last_use[_owner(value)] = index
+            last_use[owner(value)] = index
         for value in node.inputs:
-            last_use[_owner(value)] = index
+            last_use[owner(value)] = index
     for value in outputs:
         # Behind the last node: results outlive the run.
-        last_use[_owner(value)] = len(order)
+        last_use[owner(value)] = len(order)
     ends: dict[int, list[Value]] = {}
     for value, index in last_use.items():
         ends.setdefault(index, []).append(value)
@@ -189,7 +192,7 @@ def peak_activations(order: Sequence[Node], outputs: Sequence[Value]) -> Peak:
     for index, node in enumerate(order):
         if node.tensor is None:
             for value in node.outputs:
-                if _owner(value) is value and value in last_use:
+                if owner(value) is value and value in last_use:
                     size = value.spec.size_bytes
                     complete &= size is not None
                     alive += size or 0
@@ -202,9 +205,15 @@ def peak_activations(order: Sequence[Node], outputs: Sequence[Value]) -> Peak:
     return Peak(peak, where, complete)
 
 
-def _owner(value: Value) -> Value:
-    """The value whose memory this one shares."""
-    # Of several outputs only the first passes the input on.
-    while value.port == 0 and value.node.inputs and has(value.node.op, Trait.PASSES_THROUGH):
-        value = value.node.inputs[0]
-    return value
+def _owners() -> Callable[[Value], Value]:
+    """Tells the value whose memory a value shares."""
+    # By name of the op, not by trait: this is asked several times at every node.
+    passing = ops_with(Trait.PASSES_THROUGH)
+
+    def owner(value: Value) -> Value:
+        # Of several outputs only the first passes the input on.
+        while value.node.op in passing and value.port == 0 and value.node.inputs:
+            value = value.node.inputs[0]
+        return value
+
+    return owner

@@ -30,8 +30,11 @@ def find_obstacles(graph: Graph, outputs: Sequence[Value], shape_failures: Mappi
 
 def _lost_function(node: Node) -> str:
     """Sentence on a function that it calls and the library does not hold; "" if there is none."""
+    named = [a for a in node.attrs_view.values() if isinstance(a, FunctionAttr | tuple)]
+    if not named:  # nearly all nodes
+        return ""
     library = library_of(node)
-    lost = next((name for a in node.attrs_view.values() for name in _called(a) if name not in library), None)
+    lost = next((name for a in named for name in _called(a) if name not in library), None)
     return f"{node.where}: there is no function '{lost}'" if lost is not None else ""
 
 

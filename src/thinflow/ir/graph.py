@@ -124,8 +124,8 @@ def graph_of(node: Node) -> Graph | None:
 
 def library_of(node: Node) -> Mapping[str, Function]:
     """The functions that a node may call; none once it was removed."""
-    graph = graph_of(node)
-    return {} if graph is None else graph.functions
+    graph = node.graph
+    return {} if graph is None else graph.functions  # type: ignore[attr-defined]  # as `graph_of`, asked at every node
 
 
 def copy_into(copy: Graph, graph: Graph) -> None:
