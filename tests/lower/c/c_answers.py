@@ -62,10 +62,12 @@ def differences(
     seed: int = 0,
     cpu: str = "generic",
     bands: tuple[Bands, ...] = (),
+    tolerance: float = 1e-5,
 ) -> list[str]:
     """A line for each operator of a .tflite file whose answer in C is not LiteRT's; they run one by one.
 
-    Each is fed what LiteRT computed before it. Integers have to be equal, floats within 1e-5 of the largest.
+    Each is fed what LiteRT computed before it. Integers have to be equal, floats within the tolerance, a part
+    of the largest.
     """
     engine, program = litert(content, rounding), read_program(content)
     block, rng = program.subgraphs[0], np.random.default_rng(seed)
@@ -94,19 +96,21 @@ def differences(
             for tensor in (t for t in operator.outputs if t in index):
                 got = outputs.get(tensor)
                 got = compiled.computed(tensor) if got is None else got
-                if got is not None and (told := _difference(got, engine.get_tensor(index[tensor]))):
+                if got is not None and (
+                    told := _difference(got, engine.get_tensor(index[tensor]), tolerance)
+                ):
                     found.append(f"{operator!r}: {told}")
     return found
 
 
-def _difference(got: Any, wanted: Any) -> str:
+def _difference(got: Any, wanted: Any, tolerance: float) -> str:
     """What is wrong with an array; "" if nothing is."""
     if wanted.dtype.kind != "f":
         wrong = int((got != wanted).sum())
         return f"{wrong} of {wanted.size} differ" if wrong else ""
     largest = max(float(np.abs(wanted).max(initial=0)), 1e-6)
     error = float(np.abs(got - wanted).max(initial=0)) / largest
-    return f"off by {error:.2g} of the largest" if not error <= 1e-5 else ""
+    return f"off by {error:.2g} of the largest" if not error <= tolerance else ""
 
 
 def fed_and_wanted(content: bytes) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,26 @@ def test_layers_with_weights(kind: str, rounding: str) -> None:
     net.conv(6, step=2, padding="VALID")
     net.dense(11)
     assert differences(net.content(), rounding) == []
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="LiteRT fuses products and sums elsewhere")
+def test_reals_are_equal_to_the_last_bit() -> None:
+    """Where they become integers later on, the last bit decides."""
+    net = Layers(1, 9, 7, 3, kind="float")
+    net.conv(5, fused_activation_function="RELU")
+    net.depthwise(2, step=2)
+    net.conv(7, window=1)
+    net.dense(11)
+    net.unary("LOGISTIC")
+    assert differences(net.content(), tolerance=0) == []
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="LiteRT fuses products and sums elsewhere")
+def test_a_sigmoid_of_reals_ends_where_that_of_litert_ends() -> None:
+    net = Layers(1, 2000, kind="float")
+    net.binary("MUL", net.last, net.constant("factor", np.float32([20])))
+    net.unary("LOGISTIC")
+    assert differences(net.content(), tolerance=0) == []
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)

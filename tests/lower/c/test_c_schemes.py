@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,15 @@ def test_weights_of_eight_bits_for_reals(code: str) -> None:
             net.dense(7, asymmetric_quantize_inputs=not even)
         _round_weights(net.block.operators[-1], net)
         assert differences(net.content()) == []
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="LiteRT fuses products and sums elsewhere")
+def test_reals_become_bytes_in_litert_s_steps() -> None:
+    """Of a range that is a float: in double the last bit of the step is another now and then."""
+    net = Layers(40, 60, kind="float")
+    net.dense(7, asymmetric_quantize_inputs=True)
+    _round_weights(net.block.operators[-1], net)
+    assert differences(net.content(), tolerance=0) == []
 
 
 def _round_weights(operator: Operator, net: Layers) -> None:

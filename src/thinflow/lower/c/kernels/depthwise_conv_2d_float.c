@@ -15,7 +15,7 @@ static void $name(const float *x, float *y, const float *w, const float *bias, c
         for (int32_t out_y = 0; out_y < window->out_height; out_y++) {
             for (int32_t out_x = 0; out_x < window->out_width; out_x++) {
                 const float *tap = w;
-                memcpy(y, bias, (size_t)channels * sizeof *y);
+                memset(y, 0, (size_t)channels * sizeof *y);
                 for (int32_t i = 0; i < window->height; i++) {
                     const int32_t in_y = out_y * window->stride_y - window->pad_top + i * window->dilation_y;
                     for (int32_t j = 0; j < window->width; j++, tap += channels) {
@@ -38,6 +38,8 @@ static void $name(const float *x, float *y, const float *w, const float *bias, c
                     }
                 }
                 for (int32_t c = 0; c < channels; c++) {
+                    /* Last, as in LiteRT: in another order the last bit is another. */
+                    y[c] += bias[c];
                     y[c] = y[c] < s->min ? s->min : y[c];
                     y[c] = y[c] > s->max ? s->max : y[c];
                 }

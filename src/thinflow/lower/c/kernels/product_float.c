@@ -12,7 +12,7 @@ static void $name(const float *x, float *y, const float *w, const float *bias, i
             const int32_t count = end - f < 8 ? end - f : 8;
             float s0[8], s1[8];
             for (int32_t j = 0; j < 8; j++) {
-                s0[j] = s1[j] = bias[f + j];
+                s0[j] = s1[j] = 0;
             }
             for (int32_t k = 0; k < depth; k++) {
                 for (int32_t j = 0; j < 8; j++) {
@@ -21,6 +21,9 @@ static void $name(const float *x, float *y, const float *w, const float *bias, i
                 }
             }
             for (int32_t j = 0; j < count; j++) {
+                /* Last, as in LiteRT: in another order the last bit is another. */
+                s0[j] += bias[f + j];
+                s1[j] += bias[f + j];
                 s0[j] = s0[j] < min ? min : s0[j];
                 s1[j] = s1[j] < min ? min : s1[j];
                 y[row * y_step + f + j] = s0[j] > max ? max : s0[j];

@@ -21,7 +21,9 @@ static void $name(const float *x, int8_t *y, float *scales, int32_t *zero_points
             scales[row] = range / 127.0f;
             factor = 127.0f / range;
         } else {
-            const double scale = ((double)most - (double)least) / 255.0;
+            /* The range is a float, as in LiteRT. */
+            const float range = most - least;
+            const double scale = (double)range / 255.0;
             const double from_least = -128.0 - (double)least / scale, from_most = 127.0 - (double)most / scale;
             /* The end whose zero point is off by less. */
             const double zero = 128.0 + fabs((double)least / scale) < 127.0 + fabs((double)most / scale) ? from_least : from_most;

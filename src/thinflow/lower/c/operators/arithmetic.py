@@ -33,7 +33,7 @@ _COMBINED = {
     "ATAN2": "atan2f(a, b)",
 }
 _MAPPED = {
-    "LOGISTIC": "1.0f / (1.0f + expf(-x))",
+    "LOGISTIC": "x > 16.6190472f ? 1.0f : x < -9.0f ? expf(x) : 1.0f / (1.0f + expf(-x))",
     "TANH": "tanhf(x)",
     "RELU": "x < 0 ? 0 : x",
     "RELU6": "x < 0 ? 0 : x > 6 ? 6 : x",
