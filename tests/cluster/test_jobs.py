@@ -18,6 +18,7 @@ from tests.survey.collections import a_collection
 from thinflow import zoo
 from thinflow.cluster import store as stores
 from thinflow.cluster.workers import held
+from thinflow.datasets import places
 from thinflow.errors import EngineUnavailable, FeedError, FormatError, WriteError
 from thinflow.quantize.recipe import Recipe
 from thinflow.survey.report import SurveyReport
@@ -167,6 +168,37 @@ def test_a_corrupt_shard_is_named_and_the_rest_goes_on(client: Any, model: Path,
     assert "the file ends inside it, 3 bytes too early" in why
     with pytest.raises(FormatError, match=r"b\.tfrecord.*too early"):
         thinflow.evaluate(model, data, shard_samples=20, cluster=client, strict=True)
+
+
+@pytest.mark.parametrize("by_workers", [True, False])
+def test_what_could_not_be_reached_is_read_when_it_is_asked_for_again(
+    by_workers: bool, client: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is down, or a worker without credentials, says nothing of the samples."""
+    for name in "ab":
+        (tmp_path / f"{name}.tfrecord").write_bytes(tfrecord_bytes(*digits(20)))
+
+    def run() -> Any:
+        cluster = client if by_workers else None
+        return thinflow.evaluate(
+            model, str(tmp_path / "*.tfrecord"), store=tmp_path / "store", cluster=cluster
+        )
+
+    def unreachable(path: str, version: str) -> None:
+        if path.endswith("b.tfrecord"):
+            raise FeedError("it cannot be read: NoCredentialsError", path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(places, "require_unchanged", unreachable)
+        found = run()
+    assert found.samples == 20
+    assert "NoCredentialsError" in found.left_out.lines()[1]
+    kept = results_in(tmp_path / "store")
+    found = run()
+    assert (found.samples, found.left_out.lines()) == (40, [])
+    # What was read was not read again.
+    again = results_in(tmp_path / "store")
+    assert len(kept) == len(again) == len(kept.items() | again.items()) - 1 == 2
 
 
 def test_labels_that_do_not_fit_are_told_by_workers(client: Any, model: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import threading
 import time
@@ -64,16 +65,21 @@ def test_a_crash_is_an_error(number: signal.Signals, message: str) -> None:
 
 @forks
 def test_a_quiet_end_is_an_error() -> None:
-    with pytest.raises(EngineCrashed, match=r"crashed \(exit code 3\)"):
+    with pytest.raises(EngineCrashed, match=r"crashed \(exit code 3\)") as caught:
         in_child(lambda: os._exit(3), "litert", "running m.tflite")
+    assert (caught.value.is_slow, caught.value.how) == (False, "exit code 3")
 
 
 @forks
 def test_a_hang_is_an_error() -> None:
     begin = time.monotonic()
-    with pytest.raises(EngineCrashed, match=r"no answer in 0.1 s while running m.tflite\nhint: .*--timeout"):
+    message = r"no answer in 0.1 s while running m.tflite\nhint: .*--timeout"
+    with pytest.raises(EngineCrashed, match=message) as caught:
         in_child(lambda: time.sleep(60), "litert", "running m.tflite", timeout_seconds=0.1)
     assert time.monotonic() - begin < 30
+    # What is known of it goes along, to other places and processes.
+    placed = pickle.loads(pickle.dumps(caught.value.at("a.tflite")))
+    assert (placed.is_slow, placed.how, placed.where) == (True, "", "a.tflite")
 
 
 def test_threads_forbid_forks() -> None:

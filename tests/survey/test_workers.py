@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from thinflow.errors import EngineUnavailable
 from thinflow.survey import workers
 from thinflow.survey.workers import Failure, TaskLimits, Workers
 
@@ -81,6 +82,25 @@ def test_getting_ready_is_not_the_first_tasks_time(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(workers, "_GRACE_SECONDS", 1.0)
     with Workers(1, LIMITS, prepare=sleep_first) as crew:
         assert dict(crew.results([(double, (2,))])) == {0: 4}
+
+
+def import_what_is_missing() -> None:
+    import nobody_has_this  # type: ignore[import-not-found]  # noqa: F401
+
+
+def test_processes_that_cannot_start_are_told_once_and_why() -> None:
+    with (
+        Workers(2, LIMITS, prepare=import_what_is_missing) as crew,
+        pytest.raises(EngineUnavailable, match=r"start: ModuleNotFoundError: .*nobody_has_this") as caught,
+    ):
+        list(crew.results([(double, (number,)) for number in range(5)]))
+    assert "pip install" in caught.value.hint
+
+
+def test_a_process_that_is_killed_while_it_starts_ends_no_other_task() -> None:
+    with Workers(1, LIMITS, prepare=crash) as crew:
+        found = dict(crew.results([(double, (1,)), (double, (2,))]))
+    assert set(found.values()) == {Failure("crash", "the process that looked at it ended")}
 
 
 def known(number: int) -> int | None:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from thinflow.engines._child import python_environment
 from thinflow.errors import EngineUnavailable, ThinflowError
 
 TIMEOUT_SECONDS = 300.0
@@ -71,7 +72,6 @@ def record(
     Raises:
         EngineUnavailable: this LiteRT has no such profiler, or does not run the model through it.
     """
-    source = str(Path(__file__).resolve().parents[2])
     request: dict[str, Any] = {"feeds": feeds, "threads": threads, "runs": runs, "warmup": warmup}
     request["path"] = content if isinstance(content, str) else ""
     # Behind the line of JSON, as its bytes are: in JSON they would have to be encoded, and copied.
@@ -83,7 +83,7 @@ def record(
             capture_output=True,
             check=False,
             timeout=timeout_seconds,
-            env={**os.environ, "PYTHONPATH": _joined(source, os.environ.get("PYTHONPATH"))},
+            env=python_environment(),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineUnavailable(f"LiteRT's profiler did not answer: {error}") from error
@@ -95,10 +95,6 @@ def record(
     if "error" in answer:
         raise EngineUnavailable(answer["error"])
     return [[Event(*event) for event in run] for run in answer["runs"]]
-
-
-def _joined(*paths: str | None) -> str:
-    return os.pathsep.join(filter(None, paths))
 
 
 class _Library:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thinflow.engines._child import python_environment
 from thinflow.formats.packed_bytes import child_environment
 from thinflow.formats.sealing import may_write_copies
 from thinflow.typing import Array
@@ -110,9 +110,6 @@ def _path_of(subject: GraphSubject, folder: str) -> str:
 
 def _ask(request: dict[str, Any], timeout_seconds: float, environment: dict[str, str]) -> dict[str, Any]:
     """The child's answer; a crash is an answer too."""
-    source = str(Path(__file__).resolve().parents[2])
-    # The child must import this very package.
-    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
         [sys.executable, "-m", "thinflow.bench.memory"],
         input=json.dumps(request),
@@ -120,7 +117,7 @@ def _ask(request: dict[str, Any], timeout_seconds: float, environment: dict[str,
         text=True,
         check=False,
         timeout=timeout_seconds,
-        env={**os.environ, **environment, "PYTHONPATH": path},
+        env=python_environment() | environment,
     )
     # Engines may print to stdout, too; the answer comes last.
     lines = done.stdout.strip().splitlines()

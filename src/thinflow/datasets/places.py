@@ -72,7 +72,11 @@ def reaching(url: str) -> Iterator[Any]:
     except Exception as e:
         told = f"{type(e).__name__}: {e}" if str(e) else type(e).__name__
         denied = isinstance(e, PermissionError) or "redential" in told or "orbidden" in told
-        hint = f"log in to {scheme}://, or set its credentials as fsspec reads them" if denied else ""
+        hint = (
+            f"log in to {scheme}://, or set its credentials as fsspec reads them"
+            if denied
+            else "is the address right, and does this machine reach it? Then run it again"
+        )
         raise FeedError(f"it cannot be read: {told}", url, hint) from e
 
 

@@ -134,6 +134,13 @@ def can_fork() -> bool:
     return sys.platform == "linux" and hasattr(os, "fork") and threading.active_count() == 1
 
 
+def python_environment() -> dict[str, str]:
+    """That of this process, in which another Python imports this very package, wherever it came from."""
+    source = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path}
+
+
 def in_child(
     work: Callable[[], T], engine: str, doing: str, *, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> T:
@@ -244,10 +251,12 @@ def _crashed(engine: str, doing: str, code: int) -> EngineCrashed:
         return EngineCrashed(
             f"the engine '{engine}' was killed ({how}) while {doing}",
             hint="the system kills what takes too much memory; try a smaller input, or another machine",
+            how=how,
         )
     return EngineCrashed(
         f"the engine '{engine}' crashed ({how}) while {doing}",
         hint="the model makes it fail, nothing else is lost; engine='reference' runs the graph without it",
+        how=how,
     )
 
 
@@ -255,6 +264,7 @@ def _hung(engine: str, doing: str, timeout_seconds: float) -> EngineCrashed:
     return EngineCrashed(
         f"the engine '{engine}' gave no answer in {timeout_seconds:g} s while {doing}",
         hint="does the model have a loop that never ends? If it is just slow, give it more time: --timeout S",
+        is_slow=True,
     )
 
 
@@ -270,9 +280,6 @@ def _signal_name(number: int) -> str:
 
 def _spawned(request: bytes, engine: str, doing: str, timeout_seconds: float) -> bytes:
     """The answer of a new process."""
-    # The child has to import this very package, wherever it was imported from.
-    source = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     try:
         # Request and answer go through pipes: nothing of a model or its inputs is left on a disk.
         done = subprocess.run(
@@ -281,7 +288,7 @@ def _spawned(request: bytes, engine: str, doing: str, timeout_seconds: float) ->
             capture_output=True,
             check=False,
             timeout=timeout_seconds,
-            env={**os.environ, "PYTHONPATH": path},
+            env=python_environment(),
         )
     except subprocess.TimeoutExpired as error:
         raise _hung(engine, doing, timeout_seconds) from error

@@ -24,6 +24,7 @@ and re-raises `from` the original.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import TYPE_CHECKING
 
 from thinflow.errors.plain_text import shown
@@ -49,7 +50,10 @@ class ThinflowError(Exception):
 
     def at(self, where: str) -> Self:
         """A copy of the error, placed; one that already knows its place gets the outer one in front."""
-        return type(self)(self.problem, f"{where}, {self.where}" if self.where else where, self.hint)
+        placed = copy(self)
+        placed.where = f"{where}, {self.where}" if self.where else where
+        placed.args = (self.problem, placed.where, self.hint)
+        return placed
 
     @property
     def message(self) -> str:
@@ -102,7 +106,18 @@ class EngineUnavailable(ThinflowError):
 
 
 class EngineCrashed(EngineUnavailable):
-    """The engine ended its process or gave no answer in time; it ran in a child, so nothing else is lost."""
+    """The engine ended its process or gave no answer in time; it ran in a child, so nothing else is lost.
+
+    Attributes:
+        is_slow: whether it was ended, as it gave no answer in time.
+        how: it ended by itself, "signal 11, SIGSEGV" or "exit code 3"; "" if that is not known.
+    """
+
+    def __init__(
+        self, problem: str, where: str = "", hint: str = "", *, is_slow: bool = False, how: str = ""
+    ) -> None:
+        super().__init__(problem, where, hint)
+        self.is_slow, self.how = is_slow, how
 
 
 class PagesUnavailable(ThinflowError):

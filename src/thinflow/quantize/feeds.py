@@ -34,6 +34,7 @@ from thinflow.quantize.fitting import (
     Inputs,
     fit,
     fitted_sample,
+    is_batch,
     named_arrays,
     only_input,
     samples_of,
@@ -337,7 +338,7 @@ def _holds_batches(source: Any, inputs: Inputs) -> bool:
         # Looking would use the first one up.
         return False
     first = next(iter(_steps(source)), None)
-    return first is not None and sum(1 for _ in samples_of(first, inputs)) > 1
+    return first is not None and is_batch(first, inputs)
 
 
 def _limited(feeds: Feeds, limit: int) -> Feeds:

@@ -34,6 +34,11 @@ def samples_of(item: Any, inputs: Inputs) -> Iterator[Any]:
         yield _taken(item, number)
 
 
+def is_batch(item: Any, inputs: Inputs) -> bool:
+    """Whether one step of a data set is several samples, as `samples_of` parts them."""
+    return _batch_size(in_numpy(item), inputs) is not None
+
+
 def in_numpy(item: Any) -> Any:
     """A sample with arrays in place of the tensors of PyTorch, TensorFlow and others; parts by themselves."""
     if isinstance(item, Mapping):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import os
-import shutil
 import tarfile
 import zipfile
 import zlib
@@ -63,7 +61,9 @@ def unpack(path: Path, folder: Path, limits: Limits = Limits()) -> int:
                     continue
                 count += 1
                 if count > limits.files:
-                    raise FormatError(f"more than {limits.files} files are in this archive", str(path))
+                    raise FormatError(
+                        f"more than {limits.files} files are in this archive", str(path), hint=_BY_HAND
+                    )
                 left -= _copy(stream, place, left, path)
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         raise FormatError(f"this archive is damaged: {error}", str(path), hint="fetch it again") from error
@@ -123,12 +123,6 @@ def _copy(stream: IO[bytes], place: Path, most: int, archive: Path) -> int:
     return size
 
 
-def remove(folder: Path) -> None:
-    """Delete what was unpacked, as far as it is there."""
-    if os.path.isdir(folder):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def unpacked_unit(origin: Unit, name: str, folder: Path) -> Unit:
     """The unit of a name like `a.zip!b.tar!model.pb`, unpacked anew; one that lies in no archive as it is.
 
@@ -147,7 +141,7 @@ def unpacked_unit(origin: Unit, name: str, folder: Path) -> Unit:
         inside = units_inside(place, known) if place.is_dir() else []
         found = next((u for u in inside if u.name == name or name.startswith(f"{u.name}!")), None)
         if found is None:
-            raise FormatError("it is gone from its archive", name)
+            raise FormatError("it is gone from its archive", name, hint="run the survey again")
         unit, known = found, found.name
     return unit
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from thinflow.ir.brief import brief_repr
@@ -32,7 +32,7 @@ class Outcome:
 
     def data(self) -> dict[str, Any]:
         """For machines."""
-        return {"works": self.works, "reason": self.reason, "size_bytes": self.size_bytes}
+        return asdict(self)
 
     @classmethod
     def of_data(cls, data: Mapping[str, Any] | None) -> Outcome | None:

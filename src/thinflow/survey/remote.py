@@ -34,7 +34,11 @@ def fetched(url: str, folder: Path, progress: Progress | None = None) -> Path:
         try:
             file_system.get_file(name, str(place))
         except Exception as error:  # each kind of storage raises its own
-            raise FormatError(f"it cannot be fetched: {_said(error)}", f"{url}: {inside}") from error
+            raise FormatError(
+                f"it cannot be fetched: {_said(error)}",
+                f"{url}: {inside}",
+                hint="run it again; if it fails again, leave it out or fetch it yourself",
+            ) from error
     return folder if len(files) != 1 or files[0][2] != Path(files[0][1]).name else folder / files[0][2]
 
 
@@ -48,13 +52,15 @@ def _files_of(url: str) -> list[tuple[Any, str, str]]:
         file_system, top = fsspec.core.url_to_fs(url)
         names = [str(top)] if file_system.isfile(top) else [str(name) for name in file_system.find(top)]
     except ImportError as error:
-        raise FormatError(f"this kind of storage needs a package: {error}", url) from error
+        raise FormatError(
+            f"this kind of storage needs a package: {error}", url, hint="install it, and run it again"
+        ) from error
     except Exception as error:  # each kind of storage raises its own
         raise FormatError(
             f"it cannot be reached: {_said(error)}", url, hint="are the address and the credentials right?"
         ) from error
     if not names:
-        raise FormatError("nothing is there", url)
+        raise FormatError("nothing is there", url, hint="is the address right? It needs no pattern")
     top = str(top).rstrip("/")
     return [(file_system, name, name.removeprefix(top).lstrip("/") or Path(name).name) for name in names]
 

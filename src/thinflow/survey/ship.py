@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +58,7 @@ class Shipped:
 
     def data(self) -> dict[str, Any]:
         """For machines."""
-        return {
-            "name": self.name,
-            "before_bytes": self.before_bytes,
-            "after_bytes": self.after_bytes,
-            "file": self.file,
-            "verdict": self.verdict,
-            "reason": self.reason,
-        }
+        return asdict(self)
 
 
 def ship(unit: Unit, folder: Path, job: Job) -> Shipped:

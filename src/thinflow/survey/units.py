@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -169,8 +169,3 @@ def _shards(manifest: Path) -> list[str]:
         return [str(name) for group in groups for name in group["paths"]]
     except (ValueError, TypeError, KeyError, RecursionError, OSError):
         return []
-
-
-def members_of(units: Iterable[Unit]) -> int:
-    """The number of files in units."""
-    return sum(len(unit.members) for unit in units)

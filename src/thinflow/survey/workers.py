@@ -14,18 +14,18 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
-from thinflow.engines._child import can_fork, in_child
-from thinflow.errors import EngineCrashed
+from thinflow.engines._child import can_fork, in_child, python_environment
+from thinflow.errors import EngineCrashed, EngineUnavailable
 
 _LENGTH = struct.Struct("<Q")
 _GRACE_SECONDS = 10.0
@@ -108,6 +108,9 @@ class Workers:
             tasks: functions of modules, and arguments that can be pickled, as can their results.
 
         What a function raises is a failure of its task, too.
+
+        Raises:
+            EngineUnavailable: `prepare` fails, by which no task could be done.
         """
         running: dict[Future[Any], int] = {
             self._threads.submit(self._do, task): number for number, task in enumerate(tasks)
@@ -152,27 +155,46 @@ class _Worker:
         """The process, ready for a task.
 
         Raises:
-            OSError, EOFError: it ended before it was.
+            EngineUnavailable: it ended with an error of Python before it was.
+            OSError, EOFError: it was killed before it was.
         """
         if self._process is not None and self._process.poll() is not None:
             self.stop()
         if self._process is None:
-            # The child has to import this very package, wherever it was imported from.
-            source = str(Path(__file__).resolve().parents[2])
-            path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
-            self._process = process = subprocess.Popen(
-                [sys.executable, "-c", "from thinflow.survey.workers import serve; serve()"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": path},
-                # Ctrl-C is for the one who asked: who ends it all in order. And what it forks ends with it.
-                start_new_session=True,
-            )
+            with tempfile.TemporaryFile() as told:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", "from thinflow.survey.workers import serve; serve()"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=told,
+                    env=python_environment(),
+                    # Ctrl-C is for the one who asked: who ends it all in order. And what it forks ends with
+                    # it.
+                    start_new_session=True,
+                )
+                self._begun(self._process, told)
+        return self._process
+
+    def _begun(self, process: subprocess.Popen[bytes], told: IO[bytes]) -> None:
+        """Wait until a process is ready.
+
+        Args:
+            told: what it has to say until then.
+        """
+        try:
             _send(process.stdin, pickle.dumps(self._begin))
             _received(process.stdout)  # nothing but the word that it is ready
-            return process
-        return self._process
+        except (OSError, EOFError):
+            # Killed, it may be luckier with the next task; an error of Python is one for all of them.
+            if process.wait() < 0:
+                raise
+            told.seek(0)
+            lines = told.read().decode("utf-8", "replace").strip().splitlines()
+            self.stop()
+            raise EngineUnavailable(
+                f"the processes that look at files cannot start: {lines[-1] if lines else 'no message'}",
+                hint="is the installation whole? pip install --force-reinstall thinflow",
+            ) from None
 
     def stop(self) -> None:
         """End the process, and what it has forked."""
@@ -246,7 +268,7 @@ def _received(stream: Any) -> bytes:
 
 def serve() -> None:
     """Body of a worker: answers go to what was stdout."""
-    # What libraries print goes to stderr, whether from Python or from native code.
+    # What libraries print is no answer, whether from Python or from native code.
     with open(os.dup(1), "wb") as answers:
         os.dup2(2, 1)
         _serve(sys.stdin.buffer, answers)
@@ -256,6 +278,10 @@ def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Do tasks until nobody asks any more."""
     prepare, first = pickle.loads(_received(requests))
     prepare()
+    # What native code prints of a thousand models is for nobody.
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
     _send(answers, b"")
     while True:
         try:
@@ -279,11 +305,9 @@ def _limited(task: Task, limits: TaskLimits) -> Any:
             lambda: _done(function, arguments, limits), "", "working", timeout_seconds=limits.seconds
         )
     except EngineCrashed as error:
-        if "gave no answer" in error.problem:
+        if error.is_slow:
             return _slow(limits)
-        # "the engine '' crashed (signal 11, SIGSEGV) while working": only the middle is news.
-        how = error.problem.partition("(")[2].partition(")")[0]
-        return Failure("crash", f"native code crashed on it ({how})")
+        return Failure("crash", f"native code crashed on it ({error.how})")
 
 
 def _done(function: Callable[..., Any], arguments: tuple[Any, ...], limits: TaskLimits) -> Any:

@@ -13,7 +13,7 @@ import thinflow
 from tests.optimize.evaluation.digit_files import digits, tfrecord_bytes
 from thinflow import zoo
 from thinflow.cli import main
-from thinflow.errors import ParameterError
+from thinflow.errors import FeedError, ParameterError
 from thinflow.optimize.evaluation.metric import Answered, metric_spec
 from thinflow.optimize.evaluation.metrics.detection import overlaps
 from thinflow.optimize.evaluation.metrics.words import distance
@@ -195,6 +195,38 @@ def test_mean_average_precision_computed_by_hand() -> None:
     assert told["mAP"] == pytest.approx(100 * ((3 * low + 7 * high) / 10 + 1) / 2, abs=1e-9)
     assert told["mAP at 0.5"] == pytest.approx(100 * (low + 1) / 2, abs=1e-9)
     assert told["mAP at 0.75"] == pytest.approx(100 * (high + 1) / 2, abs=1e-9)
+
+
+@pytest.mark.parametrize("names", [("boxes", "classes", "iscrowd"), ("", "", "image/object/is_crowd")])
+def test_what_lies_in_a_crowd_is_neither_right_nor_wrong(names: tuple[str, str, str]) -> None:
+    """COCO's definition: a crowd is nothing to be found, holds any number of boxes, and is covered by what of
+    a box lies in it; a box goes to an object that is not taken before it goes to a crowd.
+    """
+    metric = metric_spec("map").make()
+    outputs = detected(
+        (1, 0.9, [0, 0, 10, 10]),  # the object, though it lies in the crowd as well
+        (1, 0.8, [0, 0, 10, 10]),  # once more: one of the crowd
+        (1, 0.7, [50, 50, 60, 60]),  # one of the crowd, of which it is a small part
+        (1, 0.6, [90, 0, 110, 10]),  # half in the crowd: one of it at 0.5, and wrong above
+        (1, 0.5, [200, 0, 210, 10]),  # the other object
+        (2, 0.9, [0, 0, 10, 10]),  # a class with no more than a crowd does not count
+    )
+    corners = np.array([[0, 0, 100, 100], [0, 0, 10, 10], [200, 0, 210, 10], [0, 0, 100, 100]], float)
+    classes, crowds = np.array([1, 1, 1, 2]), np.array([1, 0, 0, 1])
+    truth = {names[0]: corners, names[1]: classes, names[2]: crowds}
+    if not names[0]:
+        sides = zip(("ymin", "xmin", "ymax", "xmax"), corners.T, strict=True)
+        truth = {f"image/object/bbox/{side}": places for side, places in sides}
+        truth |= {"image/object/class/label": classes, names[2]: crowds}
+    metric.add(Answered(outputs, outputs, fields=truth))
+    figures = {one.name: one.value for one in metric.figures()}
+    # At 0.5 right, right. Above: right, wrong, right, so that 51 points have a precision of 1, 50 of 2/3.
+    above = 100 * (51 + 50 * 2 / 3) / 101
+    assert figures["mAP at 0.5"] == pytest.approx(100)
+    assert figures["mAP at 0.75"] == pytest.approx(above)
+    assert figures["mAP"] == pytest.approx((100 + 9 * above) / 10)
+    with pytest.raises(FeedError, match="4 boxes and 3 marks of crowds"):
+        metric.add(Answered(outputs, outputs, fields=truth | {names[2]: crowds[:3]}))
 
 
 def test_a_hundred_boxes_of_each_class_count() -> None:

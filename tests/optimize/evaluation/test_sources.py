@@ -139,6 +139,24 @@ def test_loaders_of_torch_and_tf_data_work_as_they_are(form: str, folder: Path, 
     assert thinflow.quantize(folder / "digits.pb", unbatched).content == plain
 
 
+@pytest.mark.parametrize("batch", [1, 16])
+def test_samples_by_number_are_made_once(batch: int, folder: Path) -> None:
+    images, labels = digits(32)
+    asked: list[int] = []
+
+    class Dataset:
+        def __len__(self) -> int:
+            return 32 // batch
+
+        def __getitem__(self, index: int) -> tuple[Any, Any]:
+            asked.append(index)
+            part = index if batch == 1 else slice(index * batch, (index + 1) * batch)
+            return images[part], labels[part]
+
+    assert thinflow.evaluate(folder / "digits.tflite", Dataset()).samples == 32
+    assert asked == list(range(32 // batch))
+
+
 def test_an_object_with_len_and_getitem_alone_calibrates(folder: Path) -> None:
     images, labels = digits(COUNT)
 

@@ -79,7 +79,7 @@ class Search:
                 outcome_of_file, arguments, "trial", "trying a graph", timeout_seconds=self.timeout_seconds
             )
         except EngineCrashed as error:
-            return "it gives no answer" if "no answer" in error.problem else "it crashes"
+            return "it gives no answer" if error.is_slow else "it crashes"
 
     def fails(self, candidate: Candidate | None) -> bool:
         """True if a candidate fails in the wanted way.

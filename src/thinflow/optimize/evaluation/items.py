@@ -11,7 +11,7 @@ import numpy as np
 from thinflow.datasets.fields import LABEL
 from thinflow.datasets.shard import SHARD_SAMPLES, Damaged, Record, Shard
 from thinflow.errors import FeedError
-from thinflow.quantize.fitting import Inputs, in_numpy, samples_of
+from thinflow.quantize.fitting import Inputs, in_numpy, is_batch, samples_of
 
 KIND = "items"
 
@@ -58,25 +58,36 @@ class Items:
                 hint="give a path, arrays or an iterable of dicts",
             )
         if self.count == 0:
-            raise FeedError("there are no samples")
+            raise FeedError("there are no samples", hint="give at least one")
 
     def _open_arrays(self, arrays: Mapping[str, Any]) -> None:
         for name, array in arrays.items():
             if not array.ndim:
-                raise FeedError(f"'{name}' is one number, not samples along a first axis")
+                raise FeedError(
+                    f"'{name}' is one number, not samples along a first axis", hint="stack them: numpy.stack"
+                )
         counts = {name: len(array) for name, array in arrays.items()}
         if len(set(counts.values())) > 1:
-            raise FeedError(f"the inputs have different numbers of samples: {counts}", "the arrays")
+            raise FeedError(
+                f"the inputs have different numbers of samples: {counts}",
+                "the arrays",
+                hint="give as many for each, and a label for each sample",
+            )
         self.count = next(iter(counts.values()), 0)
         self._item = lambda number: {name: array[number] for name, array in arrays.items()}
 
     def _open_indexed(self, source: Any) -> None:
-        count = len(source)
-        if count and sum(1 for _ in samples_of(source[0], self._inputs)) > 1:
-            # Of a loader that counts batches it is not known how many the last one holds.
-            self._walk = self._samples_of(source[n] for n in range(count))
+        self.count = count = len(source)
+        if not count:
             return
-        self.count, self._item = count, lambda number: in_numpy(source[number])
+        # Read once: making a sample may take long, or give another one each time.
+        first = in_numpy(source[0])
+        if is_batch(first, self._inputs):
+            # Of a loader that counts batches it is not known how many the last one holds.
+            steps = (source[n] if n else first for n in range(count))
+            self.count, self._walk = None, self._samples_of(steps)
+            return
+        self._item = lambda number: in_numpy(source[number]) if number else first
 
     def _samples_of(self, steps: Iterable[Any]) -> Iterator[Any]:
         return (one for step in steps for one in samples_of(step, self._inputs))
@@ -124,7 +135,11 @@ class Items:
         if len(parts) == 2 and isinstance(parts[0], Mapping):
             return Record({**parts[0], LABEL: parts[1]}, place)
         if len(parts) not in (len(names), len(names) + 1):
-            raise FeedError(f"the sample has {len(parts)} arrays, the model {len(names)} inputs", place)
+            raise FeedError(
+                f"the sample has {len(parts)} arrays, the model {len(names)} inputs",
+                place,
+                hint=f"give a dict with their names: {', '.join(names)}",
+            )
         label = {LABEL: parts[-1]} if len(parts) > len(names) else {}
         return Record({**dict(zip(names, parts, strict=False)), **label}, place)
 

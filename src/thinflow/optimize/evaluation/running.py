@@ -127,8 +127,9 @@ def run_here(
             else str(number)
         )
         result = stored_result(store, key, work) if is_kept else None
-        known = result is not None
-        if result is None:
+        # What could not be read may be there now: a server that answers again, credentials that were set.
+        known = result is not None and not result.failed
+        if result is None or result.failed:
             result = worker.run(shard, data.records(shard), told.sample)
             # Also where nobody asked for a store: lists of wrong samples are read from it, one shard at a
             # time, so that memory holds counts alone.

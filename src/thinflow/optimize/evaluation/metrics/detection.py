@@ -19,6 +19,8 @@ _RECALLS = np.linspace(0, 1, 101)
 _MOST = 100
 _FORMS = ("yxyx", "xyxy", "xywh")
 _SIDES = ("ymin", "xmin", "ymax", "xmax")
+# As COCO's own files have it, and TensorFlow's object detection.
+_CROWDS = ("iscrowd", "is_crowd", "image/object/is_crowd")
 
 
 @metric("map")
@@ -27,8 +29,9 @@ class MeanAveragePrecision:
 
     Found boxes are an output [.., n, 4], their scores and classes two of [.., n]; an output with one number
     says how many count. What is right: fields `boxes` [n, 4] and `classes` [n], or those of TensorFlow's
-    object detection, `image/object/bbox/ymin` and so on with `image/object/class/label`. Memory grows with
-    the boxes found.
+    object detection, `image/object/bbox/ymin` and so on with `image/object/class/label`. `iscrowd` [n] or
+    `image/object/is_crowd` marks boxes around crowds: what lies in one is neither right nor wrong. Memory
+    grows with the boxes found.
 
     Args:
         form: of found boxes: yxyx (TensorFlow, LiteRT), xyxy or xywh.
@@ -43,7 +46,8 @@ class MeanAveragePrecision:
                 raise ParameterError(f"there is no form of boxes '{text}'", hint=f"give {', '.join(_FORMS)}")
         self._form, self._truth, self._offset, self._score = form, truth or form, offset, score
         self.wanted: dict[int, int] = {}
-        # Class -> [score, and a bit for each overlap at which the box is right], as found.
+        # Class -> [score, and a bit for each overlap at which the box is right, then one for each at which it
+        # does not count], as found.
         self.found: dict[int, list[list[float]]] = {}
 
     def add(self, sample: Answered) -> None:
@@ -53,15 +57,17 @@ class MeanAveragePrecision:
             FeedError: outputs or fields are no boxes.
         """
         boxes, scores, classes = self._answers(sample.outputs)
-        truth, kinds = self._wanted(sample.fields)
-        for kind in np.unique(kinds).tolist():
-            self.wanted[int(kind)] = self.wanted.get(int(kind), 0) + int((kinds == kind).sum())
+        truth, kinds, crowds = self._wanted(sample.fields)
+        # A class of crowds alone has nothing that could be found.
+        for kind in np.unique(kinds[~crowds]).tolist():
+            self.wanted[int(kind)] = self.wanted.get(int(kind), 0) + int((kinds[~crowds] == kind).sum())
         # Stable: of equal scores the first found comes first, as in COCO's own evaluation.
         order = np.argsort(-scores, kind="stable")
         order = order[scores[order] >= self._score]
         for kind in np.unique(classes[order]).tolist():
             mine = order[classes[order] == kind][:_MOST]
-            bits = _matched(overlaps(boxes[mine], truth[kinds == kind]))
+            same = kinds == kind
+            bits = _matched(overlaps(boxes[mine], truth[same], crowds[same]), crowds[same])
             rows = self.found.setdefault(int(kind), [])
             rows += [[float(scores[n]), bit] for n, bit in zip(mine, bits, strict=True)]
 
@@ -87,8 +93,8 @@ class MeanAveragePrecision:
         found = _corners(boxes.reshape(-1, 4)[:used].astype(np.float64), self._form)
         return found[is_number], scores[is_number], classes[is_number]
 
-    def _wanted(self, fields: Mapping[str, Any]) -> tuple[Array, Array]:
-        """Boxes [n, 4] and classes [n] of the sample."""
+    def _wanted(self, fields: Mapping[str, Any]) -> tuple[Array, Array, Array]:
+        """Boxes [n, 4] and classes [n] of the sample, and whether each is a crowd [n]."""
         if "boxes" in fields and "classes" in fields:
             boxes = np.asarray(fields["boxes"], np.float64).reshape(-1, 4)
             corners = _corners(boxes, self._truth)
@@ -99,15 +105,20 @@ class MeanAveragePrecision:
             # A picture without any object has none of these fields.
             if any(side is None for side in sides) or label is None:
                 if any(name.startswith("image/") for name in fields):
-                    return np.zeros((0, 4)), np.zeros(0, np.int64)
+                    return np.zeros((0, 4)), np.zeros(0, np.int64), np.zeros(0, bool)
                 raise FeedError(
                     "the sample has no boxes to compare with", hint="give the fields 'boxes' and 'classes'"
                 )
             corners = np.stack([np.atleast_1d(np.asarray(side, np.float64)) for side in sides], -1)
             classes = np.atleast_1d(np.asarray(label))
-        if len(corners) != len(classes):
-            raise FeedError(f"the sample has {len(corners)} boxes and {len(classes)} classes")
-        return corners, classes.astype(np.int64)
+        told = next((fields[name] for name in _CROWDS if name in fields), np.zeros(len(corners)))
+        crowds = np.atleast_1d(np.asarray(told)).astype(bool)
+        for count, what in ((len(classes), "classes"), (len(crowds), "marks of crowds")):
+            if len(corners) != count:
+                raise FeedError(
+                    f"the sample has {len(corners)} boxes and {count} {what}", hint="give one for each box"
+                )
+        return corners, classes.astype(np.int64), crowds
 
     def merge(self, later: MeanAveragePrecision) -> None:
         """See `Metric`."""
@@ -133,7 +144,11 @@ class MeanAveragePrecision:
         rows = np.array(self.found.get(kind, [])).reshape(-1, 2)
         rows = rows[np.argsort(-rows[:, 0], kind="stable")]
         bits = rows[:, 1].astype(np.int64)
-        return [_average(bits >> n & 1, self.wanted[kind]) for n in range(len(_OVERLAPS))]
+        found = []
+        for n in range(len(_OVERLAPS)):
+            counted = bits[bits >> (n + len(_OVERLAPS)) & 1 == 0]
+            found.append(_average(counted >> n & 1, self.wanted[kind]))
+        return found
 
 
 def _average(is_right: Array, wanted: int) -> float:
@@ -148,16 +163,17 @@ def _average(is_right: Array, wanted: int) -> float:
     return float(np.where(places < len(best), best[np.minimum(places, len(best) - 1)], 0.0).mean())
 
 
-def _matched(overlap: Array) -> list[int]:
+def _matched(overlap: Array, crowds: Array) -> list[int]:
     """For each found box, best score first, a bit for each overlap at which it is one of those that are
-    right.
+    right, and behind them one for each at which it lies in a crowd.
 
     Args:
-        overlap: [found, right] intersection over union.
+        overlap: [found, right] see `overlaps`.
+        crowds: [right] whether it is one.
     """
     bits = [0] * len(overlap)
     for n, least in enumerate(_OVERLAPS):
-        free = np.ones(overlap.shape[1], bool)
+        free = ~crowds
         for row, shares in enumerate(overlap):
             # Each right box is found once; a second box on it is a mistake.
             left = np.where(free, shares, -1.0)
@@ -165,16 +181,23 @@ def _matched(overlap: Array) -> list[int]:
             if left.size and left[best := left.size - 1 - int(left[::-1].argmax())] >= least:
                 free[best] = False
                 bits[row] |= 1 << n
+            # As many as there may be in it.
+            elif (shares[crowds] >= least).any():
+                bits[row] |= 1 << n + len(_OVERLAPS)
     return bits
 
 
-def overlaps(a: Array, b: Array) -> Array:
-    """[n, m] intersection over union of boxes [n, 4] and [m, 4] by their corners."""
+def overlaps(a: Array, b: Array, crowds: Array | None = None) -> Array:
+    """[n, m] intersection over union of boxes [n, 4] and [m, 4] by their corners; over the first alone where
+    the second is a crowd, of which one can only be a part.
+    """
     low = np.maximum(a[:, None, :2], b[None, :, :2])
     high = np.minimum(a[:, None, 2:], b[None, :, 2:])
     shared = np.clip(high - low, 0, None).prod(-1)
     areas = [np.clip(x[:, 2:] - x[:, :2], 0, None).prod(-1) for x in (a, b)]
     either: Array = areas[0][:, None] + areas[1][None, :] - shared
+    if crowds is not None:
+        either = np.where(crowds[None], areas[0][:, None], either)
     share: Array = np.divide(shared, either, out=np.zeros_like(shared), where=either > 0)
     return share
 
