@@ -38,8 +38,8 @@ _MAKES_OWN = {
 SHOWN_FROM_STDERR = ("error:", "hint:")
 LONG = "<!-- long -->"
 """Stands in pages that take minutes; they are renewed when named, and tests/guides runs their commands."""
-PREPARED = re.compile(r"<!-- run: (.+?) -->")
-"""Commands that a page needs run first and does not show."""
+PREPARED = re.compile(r"<!-- run -->\n```sh\n(.+?)```|<!-- run: ([^\n]+?) -->", re.DOTALL)
+"""Commands that a page needs run first: they make its files; hidden ones stand for what a reader has."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,10 @@ def commands(body: str) -> list[str]:
 def renewed(text: str) -> str:
     """A page with the output of all its blocks made anew."""
     with Workspace() as run:
-        for command in PREPARED.findall(text):
-            run(command)
+        for shown, hidden in PREPARED.findall(text):
+            prepared = run(f"set -e\n{shown or hidden}")
+            if prepared.code:
+                raise RuntimeError(f"{prepared.command}\n{prepared.output}")
         parts: list[str] = []
         at = 0
         for block in BLOCK.finditer(text):
@@ -112,6 +114,7 @@ class Workspace:
             ROOT / "examples", self.folder / "examples", ignore=shutil.ignore_patterns("__pycache__")
         )
         shutil.copy(ROOT / "Makefile", self.folder)
+        (self.folder / "docs").symlink_to(ROOT / "docs")  # which pages ask to make models with
         (self.folder / "pyproject.toml").touch()
         for marker in (".made", ".core"):  # the environment is the one that runs this
             (self.folder / ".venv" / marker).touch()
@@ -119,7 +122,6 @@ class Workspace:
             **{name: value for name, value in os.environ.items() if name not in _MAKES_OWN},
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT / "src"),
-            "CLONE": str(ROOT),  # prepared commands take trained networks from benchmarks/
             "COLUMNS": "100",
             "NO_COLOR": "1",
         }

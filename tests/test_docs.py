@@ -53,6 +53,13 @@ def test_output_blocks_are_well_formed(page: Path) -> None:
     assert "\n$ " not in outside, "a command whose output nobody makes anew"
 
 
+@pytest.mark.parametrize("page", WITH_OUTPUT, ids=name_of)
+def test_files_of_a_page_are_made_in_sight(page: Path) -> None:
+    """Whoever pastes the commands of a page into an empty folder has the files that they name."""
+    hidden = [command for _, command in _make_outputs.PREPARED.findall(page.read_text("utf-8")) if command]
+    assert not [command for command in hidden if "expected.npz" not in command]  # which Keras writes
+
+
 @pytest.mark.parametrize("page", [p for p in WITH_OUTPUT if p.parent != ROOT], ids=name_of)
 def test_figures_of_a_machine_are_called_so(page: Path) -> None:
     for block in _make_outputs.BLOCK.finditer(page.read_text("utf-8")):
