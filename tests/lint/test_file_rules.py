@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import thinflow
 from tests.lint.files import written
@@ -90,6 +91,38 @@ def test_onnx_ops_without_an_integer_kernel_are_an_island(tmp_path: Path) -> Non
         "1 float op between eight-bit parts (Sin)",
         "2 float ops between eight-bit parts (Sigmoid, LeakyRelu)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("told", "drops"),
+    [((), False), ((0.5,), False), ((0.5, True), True), ((None, True), True), ((0.0, True), False)],
+)
+def test_a_dropout_of_onnx(tmp_path: Path, told: tuple[float | None, ...], drops: bool) -> None:
+    net = Net(1, 4)
+    options = [None if v is None else np.array(v, bool if v is True else np.float32) for v in told]
+    net.program.outputs = [net.op("Sigmoid", net.op("Dropout", net.op("Relu", net.x), *options))]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(onnx_bytes(net.program))
+    report = thinflow.lint(path, select=["TF102"], fix=tmp_path / "out.onnx")
+    assert report.fixed == ([] if drops else ["TF102"])
+    assert [f.message for f in report.findings] == ["dropout that drops: a Dropout in training mode"] * drops
+    assert (tmp_path / "out.onnx").exists() is not drops
+
+
+def test_what_only_its_own_runtime_knows_is_not_mended(tmp_path: Path) -> None:
+    net = Net(1, 4)
+    twice = [net.op("Sigmoid", net.x), net.op("Sigmoid", net.x)]
+    magic = net.op("Dropout", net.op("Mul", *twice), None, np.array(True))
+    net.program.outputs = [magic]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(onnx_bytes(net.program))
+    report = thinflow.lint(path, select=["TF305"], fix=tmp_path / "out.onnx")
+    (found,) = report.findings
+    assert not found.fix
+    assert "export the model without it" in found.mend
+    assert report.notes[-1].startswith(
+        "only its own runtime knows its ops, which transforms leave alone; export"
+    )
 
 
 def test_ends_that_are_floats(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ import thinflow
 from tests.networks import Network, networks
 from tests.programs import Block, blocks, new_form, old_form
 from tests.transforms.golden import parse_graph
+from thinflow.compare.output_comparer import OutputComparer
+from thinflow.lint import fix
 from thinflow.lint import rules as registry
 from thinflow.lint.context import Context
 from thinflow.lint.finding import LintFinding, Severity
@@ -133,7 +135,16 @@ def test_a_trifle_is_no_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "hint"), [("TF33", "TF3"), ("baked_in_sofmax", "baked_in_softmax"), ("\x1b[2J", "--list")]
+    ("code", "hint"),
+    [
+        ("TF33", "TF3 (structure) is TF301 to TF31"),
+        ("TF30X", "TF3 (structure) is TF301 to TF31"),
+        ("301", "did you mean 'TF301'?"),
+        ("F-301", "did you mean 'TF301'?"),
+        ("TF999", "themes are TF1 (left over from training), "),
+        ("baked_in_sofmax", "baked_in_softmax"),
+        ("\x1b[2J", "--list"),
+    ],
 )
 def test_a_code_that_does_not_exist(code: str, hint: str) -> None:
     with pytest.raises(thinflow.ParameterError, match="selects no rule") as caught:
@@ -262,6 +273,23 @@ def test_a_step_that_cannot_be_compared_is_undone() -> None:
     mended = fixed_graph(graph, before)
     assert len(mended.graph) in (len(graph), len(graph) - 1)
     assert len(mended.graph) == len(graph) - 1 or mended.notes
+
+
+def test_what_was_tried_in_vain_is_proposed_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blind(OutputComparer):
+        def compare(self, *_: object) -> None:
+            return None
+
+    monkeypatch.setattr(fix, "OutputComparer", Blind)
+    assert "mend: --fix OUT, which runs remove_dropout" in str(
+        thinflow.lint(digits.build(0), select=["TF102"])
+    )
+    report = thinflow.lint(digits.build(0), select=["TF102"], fix=tmp_path / "m.pb")
+    assert "remove_dropout was undone: not compared: nothing could run it" in report.notes
+    (found,) = report.findings
+    assert not found.fix
+    assert found.mend == "remove_dropout does not mend it in this file; export the model without it"
+    assert found.beyond_mending() == found
 
 
 DECODED = """

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from thinflow.typing import FilePath, Samples
 
 
+_FOREIGN = (
+    "only its own runtime knows its ops, which transforms leave alone; export it without what was found"
+)
+
+
 def lint(
     source: Source,
     *,
@@ -69,6 +74,7 @@ def lint(
         FeedError: no samples are at `calibration`, or the first does not fit the inputs.
     """
     from thinflow.lint.context import Context
+    from thinflow.lint.fix import steps_of
     from thinflow.lint.look import look, path_of
     from thinflow.lint.selection import selected
 
@@ -88,10 +94,11 @@ def lint(
         context.check_samples()
     report = look(context, rules, progress=progress, model=path_of(source))
     report.settings = chosen.path
-    if fix is not None and report.fixable and context.can_mend:
+    if fix is not None and (tried := steps_of(report.fixable)):
         context, report = _fixed(context, report, fix, rules, samples, seed=seed, progress=progress)
+        report.findings = [f.beyond_mending() if steps_of([f]) <= tried else f for f in report.findings]
     elif fix is not None:
-        why = "no transform mends anything of this" if context.can_mend else "it cannot be mended here"
+        why = "no transform mends anything of this" if context.can_mend else _FOREIGN
         report.notes.append(f"{why}: {os.fspath(fix)} was not written")
     if profile is not None:
         _time(context, report, profile)

@@ -24,7 +24,7 @@ function __thinflow_list
     # Words behind the last comma.
     set -l before (string match -r '.*,' -- (commandline -ct))
     for word in $argv
-        echo $before$word
+        echo "$before$word"
     end
 end
 

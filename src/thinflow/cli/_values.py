@@ -55,6 +55,12 @@ def _commands() -> list[str]:
     return list(COMMANDS)
 
 
+def _rules() -> list[str]:
+    from thinflow.api import lint_rules
+
+    return [one.code for one in lint_rules()]
+
+
 VALUES: Mapping[str, Callable[[], list[str]]] = {
     "ENGINE": lambda: list(ENGINES),
     "SCHEME": lambda: list(SCHEMES),
@@ -69,6 +75,7 @@ VALUES: Mapping[str, Callable[[], list[str]]] = {
     "TRANSFORM": _transforms,
     "TRANSFORMS": _transforms,
     "SAMPLE": _samples,
+    "CODE": _rules,
     "COMMAND": _commands,
     "BOOL": lambda: ["true", "false"],
 }

@@ -49,9 +49,14 @@ def add_arguments(p: ArgumentParser) -> None:
         "--fix", metavar="OUT", help="write the model with all mended that transforms mend, each step proven"
     )
     p.add_argument(
-        "--select", action="append", metavar="CODES", help="only these rules: codes, names, prefixes (TF3)"
+        "--select",
+        action="append",
+        metavar="CODE[,CODE...]",
+        help="only these rules: codes, names, prefixes (TF3)",
     )
-    p.add_argument("--ignore", action="append", metavar="CODES", help="not these; a longer prefix wins")
+    p.add_argument(
+        "--ignore", action="append", metavar="CODE[,CODE...]", help="not these; a longer prefix wins"
+    )
     failing = p.add_argument(
         "--fail-on",
         metavar="SEVERITY",

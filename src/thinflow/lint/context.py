@@ -329,7 +329,8 @@ def _told(graph: Graph, changes: Iterable[Entry], op: str, text: str) -> tuple[s
 def _as_it_came(source: Source, graph: Graph) -> Graph:
     """The graph of a file with nothing frozen, guessed or translated; the loaded one if there is none such.
 
-    A SavedModel's graph always has savers and calls beside the model; a Keras file holds no graph.
+    A SavedModel's graph always has savers and calls beside the model. Loading leaves nothing of what it was
+    made of, so that a file is read again, without its weights; a Keras file's layers become nodes again.
     """
     if not isinstance(source, Graph) and os.path.isdir(source):
         return graph

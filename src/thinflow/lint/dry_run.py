@@ -30,7 +30,7 @@ class DryRun:
 
     def of(self, *names: str) -> Iterator[StepReport]:
         """The steps of transforms by their names."""
-        return (step for step in self.steps if step.transform.partition("(")[0] in names)
+        return (step for step in self.steps if step.name in names)
 
     def changes(self, *names: str) -> list[Entry]:
         """The changes that transforms make."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -64,6 +64,11 @@ class LintFinding:
     severity: Severity | None = None
     code: str = ""
     rule: str = ""
+
+    def beyond_mending(self) -> LintFinding:
+        """The same where its transforms were run in vain, or cannot be: they are proposed no more."""
+        vain = f"{self.fix} does not mend it in this file; export the model without it"
+        return replace(self, fix="", mend=self.mend or vain) if self.fix else self
 
     def data(self) -> dict[str, Any]:
         """For machines."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from thinflow.analysis.foreign import UNREAD, is_foreign
@@ -52,8 +52,7 @@ def fixing_steps(report: LintReport, without: Collection[str] = ()) -> list[Step
     known = [
         step
         for place, step in enumerate(order)
-        if str(step.transform) in wanted
-        or (place < last and str(step.transform).partition("(")[0] in _PREPARES)
+        if str(step.transform) in wanted or (place < last and step.transform.name in _PREPARES)
     ]
     others = [step for text, step in wanted.items() if text not in names]
     # What is not proven is undone, and its finding stays.
@@ -87,13 +86,9 @@ def fixed_graph(
     undone |= {s.transform: s.error for s in result.steps if s.error}
     notes = [f"{name} was undone: {why}" for name, why in undone.items()]
     worst = max((s.difference for s in result.steps if s.changes and s.difference is not None), default=0.0)
-    kept = frozenset(_name(s.transform) for s in result.steps if s.changes and not s.error)
-    gone = frozenset(map(_name, undone))
+    kept = frozenset(s.name for s in result.steps if s.changes and not s.error)
+    gone = frozenset(s.transform.name for s in fixing_steps(report) if str(s.transform) in undone)
     return Fixed(result.graph, notes, _smaller(graph, result.graph), _proven(worst), kept, gone)
-
-
-def _name(transform: str) -> str:
-    return transform.partition("(")[0]
 
 
 def operators(graph: Graph) -> int:
@@ -121,9 +116,9 @@ def _proven(worst: float) -> str:
     return f"compared after each step, no output moved by more than {worst:.1g} of its largest number"
 
 
-def _steps(finding: LintFinding) -> set[str]:
-    """Names of the transforms that mend a finding."""
-    return {_name(str(step.transform)) for step in resolve(finding.fix)}
+def steps_of(findings: Iterable[LintFinding]) -> set[str]:
+    """Names of the transforms that mend findings."""
+    return {step.transform.name for finding in findings for step in resolve(finding.fix)}
 
 
 def mended_codes(
@@ -133,7 +128,7 @@ def mended_codes(
 
     What a step was to mend that was undone is not mended, though a file that is written anew may not show it.
     """
-    codes = dict.fromkeys(f.code for f in before.fixable if not (undone and _steps(f) <= set(undone)))
+    codes = dict.fromkeys(f.code for f in before.fixable if not (undone and steps_of([f]) <= set(undone)))
     nodes = [Counter[str](), Counter[str]()]
     for counted, report in zip(nodes, (before, after), strict=True):
         for finding in report.findings:

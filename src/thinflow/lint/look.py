@@ -55,7 +55,7 @@ def _named(context: Context, one: Rule, findings: Iterable[LintFinding]) -> list
     """What a rule yields, with its code and severity, at nodes by their names in the file."""
     return [
         replace(
-            f,
+            f if context.can_mend else f.beyond_mending(),
             code=one.code,
             rule=one.name,
             nodes=context.names_in_file(f.nodes),

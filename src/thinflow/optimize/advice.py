@@ -92,7 +92,7 @@ def propose_folding(result: Result) -> None:
     """Say in the ledger of `fold_batch_norms`, which folds no batch-norm ops, that some are left which
     `fold_old_batch_norms` folds. It is tried, and nothing is said unless it does.
     """
-    folding = [s for s in result.steps if s.transform.partition("(")[0] == FoldBatchNorms.name]
+    folding = [s for s in result.steps if s.name == FoldBatchNorms.name]
     if not folding or not any(has(node.op, Trait.BATCH_NORM) for node in result.graph):
         return
     trace = Trace()

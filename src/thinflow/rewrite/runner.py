@@ -85,6 +85,11 @@ class StepReport:
     exact: bool = True
     nothing: str = ""
 
+    @property
+    def name(self) -> str:
+        """The transform without its parameters."""
+        return self.transform.partition("(")[0]
+
     def add(self, later: StepReport) -> None:
         """Take in what the same step did in a later round."""
         self.trace.changes += later.trace.changes

@@ -23,7 +23,7 @@ def touched_overlay(built: Built, steps: Sequence[StepReport], texts: Texts) -> 
     # Changes first: what one step changed another may have left.
     for tone, verb in (("good", "changed by"), ("warn", "left by")):
         for step in steps:
-            name = _name(step)
+            name = step.name
             for entry in step.trace.changes if tone == "good" else step.trace.left:
                 place = finder.find(entry.node)
                 if place is None:
@@ -57,11 +57,7 @@ def outcome(steps: Sequence[StepReport]) -> str:
     changes = sum(len(step.trace.changes) for step in steps if not step.error)
     if changes:
         return f"{changes:,} change{'s' if changes != 1 else ''}"
-    return "; ".join(["nothing changed", *(f"{_name(step)}: {_reason(step)}" for step in steps)])
-
-
-def _name(step: StepReport) -> str:
-    return step.transform.partition("(")[0]
+    return "; ".join(["nothing changed", *(f"{step.name}: {_reason(step)}" for step in steps)])
 
 
 def _reason(step: StepReport) -> str:

@@ -38,7 +38,7 @@ THEMES = {
 }
 """Prefix of codes -> what they are about."""
 
-_PREFIX = re.compile(r"TF\d{0,2}|\d")
+_CODE = re.compile(r"T?F?[-_ ]?(\d\w{0,3})|TF\w{0,3}", re.ASCII | re.IGNORECASE)
 Check = Callable[[Context], Iterator[LintFinding]]
 
 
@@ -119,9 +119,15 @@ def find(code: str) -> Rule:
 
 def suggestion(code: str, known: dict[str, Rule]) -> str:
     """A hint for a code that does not exist."""
-    # Part of a code is meant as a theme: three digits that happen to be alike are no hint.
-    if _PREFIX.fullmatch(code.upper()):
-        themes = ", ".join(f"{prefix} ({about})" for prefix, about in THEMES.items())
-        return f"themes are {themes}; `thinflow lint --list` lists the rules"
-    near = closest(code.upper(), [k for k in known if k.isupper()]) or closest(code.lower(), known)
-    return near or "`thinflow lint --list` lists the rules"
+    shape = _CODE.fullmatch(code)
+    if shape is None:
+        return closest(code.lower(), known) or "`thinflow lint --list` lists the rules"
+    meant = f"TF{shape[1] or ''}".upper()
+    if meant in known:
+        return f"did you mean '{meant}'?"
+    # Digits that happen to be alike are no hint: what a code begins with says what it is about.
+    codes = sorted(k for k in known if k.isupper() and k.startswith(meant[:3]))
+    about = THEMES.get(meant[:3])
+    themes = ", ".join(f"{prefix} ({what})" for prefix, what in THEMES.items())
+    near = f"{meant[:3]} ({about}) is {codes[0]} to {codes[-1]}" if about else f"themes are {themes}"
+    return f"{near}; `thinflow lint --list` lists the rules"

@@ -10,8 +10,6 @@ from thinflow.lint.finding import LintFinding, Severity
 from thinflow.lint.rules import rule
 from thinflow.lint.words import count
 
-_STRIPS = "thinflow transform MODEL OUT -t strip_unused_nodes"
-
 
 @rule("TF406", Severity.WARNING)
 def unused_input(c: Context) -> Iterator[LintFinding]:
