@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import os
 import sys
 import zipfile
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 import thinflow
 from tests.survey.collections import a_collection
-from thinflow.errors import FormatError, ParameterError
+from thinflow.errors import EngineUnavailable, FormatError, ParameterError
 from thinflow.survey import collection
 from thinflow.survey.entry import Entry, Outcome
 from thinflow.survey.report import SurveyReport
@@ -78,8 +80,50 @@ def test_rows_for_other_programs(found: SurveyReport) -> None:
     assert text.startswith("name,kind,what,format,maker,size_bytes,")
     row = next(row for row in found.rows() if row["name"] == "digits.pb")
     assert (row["tflite"], row["inputs"]) == (True, "image: float[?,8,8,1]")
-    frames = pytest.importorskip("pandas", reason="pandas is not installed")
-    assert isinstance(found.to_pandas(), frames.DataFrame)
+
+
+ODD = [
+    Entry(
+        "=cmd|x", "model", "a model", flops=1 << 80, runs=Outcome(True), converts={"tflite": Outcome(True)}
+    ),
+    Entry(os.fsdecode(b"na\xffme.pb"), "broken", "a file", reason="it is cut"),
+]
+"""A formula, more FLOPs than a machine counts, and a name that is no text."""
+
+
+def test_rows_are_a_table_of_arrow() -> None:
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    table = SurveyReport(["."], ODD).to_arrow()
+    assert isinstance(table, arrow.Table)
+    assert table.column_names == list(SurveyReport(["."], ODD).rows()[0])
+    assert table["name"].to_pylist() == ["=cmd|x", "na\ufffdme.pb"]
+    assert table["flops"].to_pylist() == [2.0**80, None]
+    assert table["tflite"].to_pylist() == [True, None]
+    assert SurveyReport(["."], []).to_arrow().num_rows == 0
+
+
+def test_rows_are_a_data_frame() -> None:
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = SurveyReport(["."], ODD).to_pandas()
+    assert list(frame["name"]) == ["=cmd|x", "na\ufffdme.pb"]
+    assert frame["flops"][0] == 2.0**80
+    assert frame["flops"].isna().tolist() == [False, True]
+    # What pandas is asked for: numbers sort, texts are texts.
+    assert frame.sort_values("size_bytes").groupby("kind").size().to_dict() == {"broken": 1, "model": 1}
+    assert len(SurveyReport(["."], []).to_pandas()) == 0
+
+
+def test_a_name_is_no_formula_in_a_spreadsheet() -> None:
+    rows = list(csv.reader(SurveyReport(["."], ODD).to_csv().splitlines()))
+    assert [row[0] for row in rows] == ["name", "'=cmd|x", os.fsdecode(b"na\xffme.pb")]
+
+
+@pytest.mark.parametrize("package", ["pandas", "pyarrow"])
+def test_tables_need_their_package(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    report = SurveyReport(["."], ODD)
+    with pytest.raises(EngineUnavailable, match=f"{package} is not installed\nhint: pip install {package}"):
+        report.to_pandas() if package == "pandas" else report.to_arrow()
 
 
 def test_what_was_fetched_is_named_by_its_address(tmp_path: Path) -> None:

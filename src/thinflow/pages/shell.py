@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import base64
+import csv
 import gzip
 import html
+import io
 import json
 import os
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thinflow._version import __version__
-from thinflow.errors import PagesUnavailable
+from thinflow.errors import EngineUnavailable, PagesUnavailable
 from thinflow.formats.files import write_file
 from thinflow.pages.assets import FOLDER, asset
 from thinflow.pages.report import ReportDocument, document_data
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 # Nothing may be loaded from anywhere, so that a page shown to others tells nobody; workers come as blobs.
 _POLICY = (
@@ -100,6 +106,62 @@ class Paged(ABC):
             WriteError: it cannot be written.
         """
         return save_document(self.document(), path)
+
+
+class Tabular(ABC):
+    """A result that is a table, also for other programs."""
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Any]]:
+        """Flat rows with the same columns: name -> text or number, None where something is not known."""
+
+    def to_csv(self) -> str:
+        """The rows as CSV, with the names of the columns in the first line."""
+        rows = self.rows()
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]) if rows else ["name"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+        return text.getvalue()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a DataFrame.
+
+        Raises:
+            EngineUnavailable: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise EngineUnavailable("pandas is not installed", hint="pip install pandas") from error
+        return pandas.DataFrame(self._plain_rows())
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The rows as a table of Arrow.
+
+        Raises:
+            EngineUnavailable: pyarrow is not installed.
+        """
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise EngineUnavailable("pyarrow is not installed", hint="pip install pyarrow") from error
+        return pyarrow.Table.from_pylist(self._plain_rows())
+
+    def _plain_rows(self) -> list[dict[str, Any]]:
+        return [{name: _plain(value) for name, value in row.items()} for row in self.rows()]
+
+
+def _cell(value: Any) -> Any:
+    # A spreadsheet takes a text that begins so for a formula.
+    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@") else value
+
+
+def _plain(value: Any) -> Any:
+    """What a column of Arrow can hold: names of files may be no text, and FLOPs of no size."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return float(value) if isinstance(value, int) and abs(value) >= 1 << 63 else value
 
 
 def save_document(document: ReportDocument, path: str | os.PathLike[str]) -> int:

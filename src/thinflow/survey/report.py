@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from thinflow.errors import EngineUnavailable
 from thinflow.errors.plain_text import one_line
 from thinflow.ir.brief import brief_sentence
 from thinflow.lint.words import count
 from thinflow.pages.report import ReportDocument
-from thinflow.pages.shell import Paged
+from thinflow.pages.shell import Paged, Tabular
 from thinflow.program.amounts import bytes_text
 from thinflow.survey.entry import Entry, Kind
 from thinflow.survey.page import survey_document
 from thinflow.survey.ship import Shipped
 from thinflow.survey.words import amount_text, by_cause, short_kind
-
-if TYPE_CHECKING:
-    import pandas  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 _SHOWN = 40
 _SHOWN_CAUSES = 8
@@ -37,7 +30,7 @@ _COUNTED: dict[Kind, tuple[str, str]] = {
 
 
 @dataclass(repr=False)
-class SurveyReport(Paged):
+class SurveyReport(Paged, Tabular):
     """What is in a collection.
 
     Attributes:
@@ -104,42 +97,9 @@ class SurveyReport(Paged):
         return survey_document(self.sources, self.entries, self.shipped, self.verdict, self.data())
 
     def rows(self) -> list[dict[str, Any]]:
-        """A flat row for each unit: what `to_csv` and `to_pandas` have as columns."""
+        """A flat row for each unit."""
         targets = sorted({name for entry in self.entries for name in entry.converts})
         return [_flat(entry, targets) for entry in self.entries]
-
-    def to_csv(self) -> str:
-        """The rows as CSV, with a header."""
-        rows = self.rows()
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]) if rows else ["name"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return text.getvalue()
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a data frame.
-
-        Raises:
-            EngineUnavailable: pandas is not installed.
-        """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise EngineUnavailable("a data frame needs pandas", hint="pip install pandas") from error
-        return pd.DataFrame(self.rows())
-
-    def to_arrow(self) -> pyarrow.Table:
-        """The rows as a table of Apache Arrow.
-
-        Raises:
-            EngineUnavailable: pyarrow is not installed.
-        """
-        try:
-            import pyarrow as pa
-        except ImportError as error:
-            raise EngineUnavailable("a table needs pyarrow", hint="pip install pyarrow") from error
-        return pa.Table.from_pylist(self.rows())
 
     def lines(self, *, everything: bool = False) -> list[str]:
         """The verdict, the models as a table, what is alike, what is broken, and what the linter finds most.

@@ -14,7 +14,7 @@ from tests.optimize.evaluation.digit_files import digits, tfrecord_bytes
 from thinflow import zoo
 from thinflow.cli import main
 from thinflow.errors import FeedError, ParameterError
-from thinflow.optimize.evaluation.metric import Answered, metric_spec
+from thinflow.optimize.evaluation.metric import Answered, Figure, metric_spec
 from thinflow.optimize.evaluation.metrics.detection import overlaps
 from thinflow.optimize.evaluation.metrics.words import distance
 
@@ -114,6 +114,40 @@ def test_a_metric_of_ones_own(models: tuple[str, str, str], tmp_path: Path) -> N
     ):
         with pytest.raises(ParameterError, match=told):
             thinflow.evaluate(good, data, metrics=[text])
+
+
+def test_metrics_are_columns_beside_what_is_always_counted(models: tuple[str, str, str]) -> None:
+    good, coarse, data = models
+    found = thinflow.evaluate([good, coarse], data)
+    # One's own metric may be called as a column is, and find nothing of one of the models.
+    found[1].figures = [*found[1].figures, Figure("accuracy", 0.5), Figure("sure", 0.25)]
+    rows = found.rows()
+    assert list(rows[0]) == list(rows[1])
+    assert (rows[1]["accuracy"], rows[1]["accuracy (metric)"]) == (found[1].accuracy, 0.5)
+    assert (rows[0]["sure"], rows[1]["sure"]) == (None, 0.25)
+    assert [row["sure"] for row in csv.DictReader(found.to_csv().splitlines())] == ["", "0.25"]
+    assert found[0].rows() == [{name: rows[0][name] for name in found[0].rows()[0]}]
+
+
+def test_results_as_a_table_of_arrow(models: tuple[str, str, str]) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    good, coarse, data = models
+    found = thinflow.evaluate([good, coarse], data)
+    assert found.to_arrow().to_pylist() == found.rows()
+    assert found[1].to_arrow().to_pylist() == found[1].rows()
+
+
+def test_results_as_a_data_frame(models: tuple[str, str, str]) -> None:
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    good, coarse, data = models
+    found = thinflow.evaluate([good, coarse], data)
+    frame = found.to_pandas().set_index("model")
+    assert frame["accuracy"].to_dict() == {
+        f"{n}.tflite": o.accuracy for n, o in zip(("good", "coarse"), found, strict=True)
+    }
+    assert frame["lost"].isna().tolist() == [True, False]
+    assert frame.loc["coarse.tflite", "lost"] == found[1].lost
+    assert found[0].to_pandas()["samples"].tolist() == [300]
 
 
 def test_word_errors() -> None:

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
-from thinflow.errors import ParameterError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.notebook import table_html
 from thinflow.optimize.evaluation.measured import Measured, SampleAnswer
 from thinflow.optimize.evaluation.page import document_of
 from thinflow.optimize.quality import finite_decibels
 from thinflow.pages.report import ReportDocument, title_of
-from thinflow.pages.shell import Paged, save_document
+from thinflow.pages.shell import Paged, Tabular, save_document
 from thinflow.typing import FilePath
-
-if TYPE_CHECKING:
-    import pandas
-    import pyarrow
 
 
 @brief_repr
 @dataclass
-class Evaluation(Measured, Paged):
+class Evaluation(Measured, Paged, Tabular):
     """The quality of one model: how often it is right, and beside the first of several models.
 
     A model that is evaluated alone is the first, and compared with itself. Its attributes are those of
@@ -33,6 +26,10 @@ class Evaluation(Measured, Paged):
     found; `confusion`, (label, answer) -> how many samples; `classes`, their names; `preprocessing` of
     pictures; `left_out`, what could not be read; `wrong()` walks over all samples that it got wrong.
     """
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat row; see `Evaluations.rows`."""
+        return Evaluations([self]).rows()
 
     def document(self, next_steps: Sequence[str] = ()) -> ReportDocument:
         """What the page shows, block by block; with commands to try."""
@@ -50,7 +47,7 @@ class Evaluation(Measured, Paged):
 
 @brief_repr
 @dataclass
-class Evaluations(Sequence[Evaluation]):
+class Evaluations(Sequence[Evaluation], Tabular):
     """Several models on the same samples, each beside the first; a sequence of `Evaluation`.
 
     Attributes:
@@ -103,9 +100,12 @@ class Evaluations(Sequence[Evaluation]):
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat row for each model: name -> text or number, None where something is not known."""
-        return [
+        rows = [
             _row(name, one, n > 0) for n, (name, one) in enumerate(zip(self.names, self.models, strict=True))
         ]
+        # A metric may find something of one model alone.
+        columns = dict.fromkeys(name for row in rows for name in row)
+        return [{name: row.get(name) for name in columns} for row in rows]
 
     def data(self) -> dict[str, Any]:
         """For machines: `models` with what each has alone, and `beside_first` of those behind the first."""
@@ -117,37 +117,8 @@ class Evaluations(Sequence[Evaluation]):
         }
 
     def csv(self) -> str:
-        """The rows as CSV, with the names of the columns in the first line."""
-        rows = self.rows()
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([{k: _cell(v) for k, v in row.items()} for row in rows])
-        return text.getvalue()
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a DataFrame.
-
-        Raises:
-            ParameterError: pandas is not installed.
-        """
-        try:
-            import pandas
-        except ImportError as e:
-            raise ParameterError("pandas is not installed", hint="pip install pandas; or use rows()") from e
-        return pandas.DataFrame(self.rows())
-
-    def to_arrow(self) -> pyarrow.Table:
-        """The rows as a table of Arrow.
-
-        Raises:
-            ParameterError: pyarrow is not installed.
-        """
-        try:
-            import pyarrow
-        except ImportError as e:
-            raise ParameterError("pyarrow is not installed", hint="pip install 'thinflow[data]'") from e
-        return pyarrow.Table.from_pylist(self.rows())
+        """See `to_csv`."""
+        return self.to_csv()
 
     def document(self, next_steps: Sequence[str] = ()) -> ReportDocument:
         """What the page shows, block by block; with commands to try."""
@@ -188,8 +159,6 @@ def _row(name: str, one: Evaluation, is_beside: bool) -> dict[str, Any]:
         "accuracy_low": ends["accuracy"][0] if "accuracy" in ends else None,
         "accuracy_high": ends["accuracy"][1] if "accuracy" in ends else None,
     }
-    # Metrics stand beside what is always counted, one column each: a table that people sort.
-    row |= {f.name: f.value for f in one.figures}
     beside: dict[str, Any] = {
         "same_answer": one.same_answer,
         "lost": one.lost,
@@ -202,12 +171,11 @@ def _row(name: str, one: Evaluation, is_beside: bool) -> dict[str, Any]:
         "sqnr_db": finite_decibels(one.sqnr_db),
         "largest": one.largest,
     }
-    return row | (beside if is_beside else dict.fromkeys(beside))
-
-
-def _cell(value: Any) -> Any:
-    # A spreadsheet takes a text that begins so for a formula.
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@" else value
+    # Metrics stand beside what is always counted, one column each: a table that people sort. One's own may be
+    # called as a column is.
+    taken = {*row, *beside}
+    figures = {f"{f.name} (metric)" if f.name in taken else f.name: f.value for f in one.figures}
+    return row | figures | (beside if is_beside else dict.fromkeys(beside))
 
 
 def _short(value: Any) -> str:
