@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from thinflow.engines._c_library import compiler
-from thinflow.ir.types import FLOAT
+from thinflow.ir.types import FLOAT, dtype
+from thinflow.lower.c.convert import Network
 from thinflow.lower.c.options import Options
+from thinflow.lower.c.sample import Sample
+from thinflow.optimize import c_conversion
 from thinflow.optimize.c_conversion import convert_to_c, difference
-from thinflow.optimize.c_layer_proof import side_by_side
-from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
+from thinflow.optimize.c_layer_proof import left_out, side_by_side
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 
 
 def chain(length: int) -> Subgraph:
@@ -69,3 +72,115 @@ def test_a_proof_says_where_there_were_no_numbers_to_compare(tmp_path: Path) -> 
     block = Subgraph([x], [y, z], [Operator("SQRT", [x], [y]), Operator("ABS", [x], [z])])
     made = convert_to_c(Program([block]), tmp_path / "m.c", Options())
     assert made.proof.endswith("every number is equal; both give NaN in 'y', where equal says nothing")
+
+
+def counting_loop(codes: list[str]) -> Program:
+    """x rounded to bytes and multiplied three times over, with other operators in the loop."""
+    rng = np.random.default_rng(0)
+    int32, boolean = dtype("int32"), dtype("bool")
+
+    def scalar(name: str, value: int | None = None) -> Tensor:
+        return Tensor(name, (), int32, None if value is None else np.array(value, np.int32))
+
+    w = rng.integers(-127, 128, (8, 8)).astype(np.int8)
+    weights = Tensor("w", w.shape, dtype("int8"), w, Quantization(np.float32([0.002]), np.int64([0])))
+    x, y = Tensor("x", (1, 8), FLOAT), Tensor("y", (1, 8), FLOAT)
+    n, before = scalar("n"), Tensor("before", (1, 8), FLOAT)
+    fewer = Tensor("fewer", (), boolean)
+    condition = Subgraph([n, before], [fewer], [Operator("LESS", [n, scalar("three", 3)], [fewer])])
+    m, last, next_one = scalar("m"), Tensor("last", (1, 8), FLOAT), scalar("next")
+    steps = [Operator("ADD", [m, scalar("one", 1)], [next_one])]
+    dense = Tensor("dense", (1, 8), FLOAT)
+    steps.append(
+        Operator("FULLY_CONNECTED", [last, weights, None], [dense], {"asymmetric_quantize_inputs": True})
+    )
+    for number, code in enumerate(codes):
+        made = Tensor(f"step{number}", (1, 8), FLOAT)
+        steps.append(Operator(code, [dense], [made]))
+        dense = made
+    body = Subgraph([m, last], [next_one, dense], steps)
+    loop = Operator(
+        "WHILE",
+        [scalar("zero", 0), x],
+        [scalar("times"), y],
+        {"cond_subgraph_index": 1, "body_subgraph_index": 2},
+    )
+    return Program([Subgraph([x], [y], [loop]), condition, body])
+
+
+def test_a_proof_names_what_cannot_be_by_itself_and_tells_of_the_whole(tmp_path: Path) -> None:
+    if compiler() is None:
+        pytest.skip("no C compiler")
+    made = convert_to_c(counting_loop(["TANH"]), tmp_path / "m.c", Options())
+    assert made.proof == (
+        "layer by layer, as reals are rounded to integers on the way: compiled and run beside LiteRT on"
+        " 3 made-up inputs: every number is equal; not by themselves: 1 WHILE; as a whole 3 of 3 answers are"
+        " LiteRT's"
+    )
+
+
+def test_a_layer_that_litert_lacks_is_named_and_the_others_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if compiler() is None:
+        pytest.skip("no C compiler")
+    compared, answers = [], c_conversion._answers
+
+    def without_tanh(content: bytes, made: Network) -> list[Sample]:
+        codes = [o.code for o in made.block.operators]
+        if "TANH" in codes:
+            return []
+        compared.extend(codes)
+        return answers(content, made)
+
+    monkeypatch.setattr(c_conversion, "_answers", without_tanh)
+    made = convert_to_c(counting_loop(["ABS", "TANH", "NEG", "EXP"]), tmp_path / "m.c", Options())
+    assert "; not compared, as LiteRT does not run them: 1 TANH; not by themselves: 1 WHILE" in made.proof
+    assert sorted(compared) == ["ABS", "ADD", "EXP", "FULLY_CONNECTED", "LESS", "NEG"]
+
+
+def test_variables_are_told_and_states_of_recurrent_layers_stay_with_them() -> None:
+    x, y, z = (Tensor(name, (1, 2), FLOAT) for name in "xyz")
+    state = Tensor("state", (1, 2), FLOAT, is_variable=True)
+    lstm = Operator("UNIDIRECTIONAL_SEQUENCE_LSTM", [x, state], [y])
+    kept = [Operator("READ_VARIABLE", [], [z]), Operator("ASSIGN_VARIABLE", [y], [])]
+    block = Subgraph([x], [y], [*kept[:1], lstm, *kept[1:]])
+    assert left_out(block) == "1 READ_VARIABLE, 1 ASSIGN_VARIABLE"
+    (part,) = side_by_side(block)
+    (alone,) = part.program.subgraphs[0].operators
+    assert [t.name for t in part.program.subgraphs[0].inputs] == ["1/x"]
+    assert [t is not None and t.is_variable for t in alone.inputs] == [False, True]
+
+
+def test_each_network_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if compiler() is None:
+        pytest.skip("no C compiler")
+    made: list[tuple[Options, bool]] = []
+    network = c_conversion.network
+
+    def counted(program: Program, options: Options) -> Network:
+        made.append((options, program is given))
+        return network(program, options)
+
+    monkeypatch.setattr(c_conversion, "network", counted)
+    x = Tensor("x", (1, 40, 16, 8), FLOAT)
+    steps, last = [], x
+    for number in range(3):
+        y = Tensor(f"y{number}", (1, 40 - 2 * number - 2, 16 - 2 * number - 2, 8), FLOAT)
+        w = Tensor(f"w{number}", (8, 3, 3, 8), FLOAT, np.full((8, 3, 3, 8), 0.01, np.float32))
+        options = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
+        steps.append(Operator("CONV_2D", [last, w, None], [y], options))
+        last = y
+    pooled = Tensor("pooled", (1, 8), FLOAT)
+    axes = Tensor("axes", (2,), dtype("int32"), np.array([1, 2], np.int32))
+    steps.append(Operator("MEAN", [last, axes], [pooled]))
+    given = Program([Subgraph([x], [pooled], steps)])
+    files = convert_to_c(given, tmp_path / "m.c", Options(cpu="cortex-m4", ram=38_000))
+    assert files.proof.endswith("; in bands of rows every bit is as with whole layers, in portable C")
+    # As asked for, and both ways in portable C; whole on the Cortex-M4 for what it says of its memory.
+    assert [(o.cpu, bool(o.bands), is_given) for o, is_given in made] == [
+        ("cortex-m4", False, True),
+        ("generic", True, False),
+        ("generic", False, False),
+        ("cortex-m4", False, False),
+    ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,24 +13,24 @@ import numpy as np
 from thinflow.engines._c_library import Library, compiler
 from thinflow.engines._c_processor import processors_here
 from thinflow.errors import VerificationError
-from thinflow.lower.c.convert import Network, layer_of, network
+from thinflow.lower.c.convert import Network, network
 from thinflow.lower.c.layouts import arranged
 from thinflow.lower.c.options import Options
-from thinflow.lower.c.plan import plan
 from thinflow.lower.c.processors import PROCESSORS
 from thinflow.lower.c.sample import Sample
 from thinflow.lower.c.sound import hears
 from thinflow.lower.c.target import write_files
 from thinflow.lower.c.write import Writer, stem
-from thinflow.optimize.c_layer_proof import side_by_side
+from thinflow.optimize.c_layer_proof import left_out, side_by_side
 from thinflow.optimize.stream_proof import prove_stream, runs_until_whole, sample_of_stream
+from thinflow.tflite.model import Operator, Program, Subgraph
 from thinflow.tflite.reader import read_program
 from thinflow.tflite.runtime import allocate, interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from thinflow.tflite.model import Program, Tensor
+    from thinflow.tflite.model import Tensor
     from thinflow.typing import Array, FilePath
 
 _RUNS = 3
@@ -70,32 +72,18 @@ def convert_to_c(program: Program, path: FilePath, options: Options, *, verify: 
         VerificationError: it gives other answers; nothing is written.
         WriteError: the files cannot be written.
     """
-    from thinflow.tflite.writer import to_bytes
-
-    # Before the sizes are settled, which changes the program: LiteRT is given what the file says.
-    content = to_bytes(program)
-    made = network(program, options)
+    networks = _Networks(program, options)
+    made, scheduled = networks.made, networks.scheduled
     name = stem(path)
-    # The schedule that was found, and no other one for what stands in for the processor here.
-    scheduled = replace(options, ram=None, bands=made.bands)
     # Of a stream LiteRT knows nothing: the window that it is equal to is compared, and the stream with that.
     plain = replace(scheduled, stream=False, bands=()) if options.stream else scheduled
-    whole = network(read_program(content), plain) if options.stream else made
-    samples = _answers(content, whole, options) if verify else []
+    whole = networks.of(plain)
+    samples = _answers(networks.content, whole) if verify else []
     sample = samples[0] if samples else None
     if options.stream and sample is not None:
         sample = sample_of_stream(made, whole, sample)
     files = Writer(made, name, sample).files()
-    if not verify:
-        proof = "not run"
-    elif _rounds_midway(whole):
-        proof = _proof_by_layers(whole, plain)
-    else:
-        proof = _proof([(read_program(content), samples)], plain) + _without_numbers(whole, samples)
-    if verify and options.stream and compiler() is not None:
-        proof = f"{proof}; {_stream_proof(content, scheduled)}"
-    if verify and made.bands and compiler() is not None:
-        proof = f"{proof}; {_bands_proof(content, scheduled)}"
+    proof = _proofs(networks, plain, samples) if verify else "not run"
     size = write_files(arranged(files, name, options.layout), path)
     # RAM is what a microcontroller has least of.
     notes = [
@@ -104,9 +92,10 @@ def convert_to_c(program: Program, path: FilePath, options: Options, *, verify: 
     ]
     if made.bands:
         operators = sum(one.end - one.start for one in made.bands)
+        without = networks.of(replace(scheduled, bands=())).plan.arena_bytes
         notes.append(
             f"{operators} of {len(made.block.operators)} layers run a few rows at a time: "
-            f"{_whole_arena(made):,} bytes of memory without --ram"
+            f"{without:,} bytes of memory without --ram"
         )
     if options.stream:
         notes.append(
@@ -116,20 +105,69 @@ def convert_to_c(program: Program, path: FilePath, options: Options, *, verify: 
     return CFiles(size, proof, notes)
 
 
-def _whole_arena(made: Network) -> int:
-    """The arena of a network whose layers run whole."""
-    layers = [layer_of(operator, made.options) for operator in made.block.operators]
-    return plan(made.block, layers).arena_bytes
+class _Networks:
+    """The networks of one program by their options, each made once.
+
+    Attributes:
+        content: the program as a file, as it was before sizes are settled, which changes it: LiteRT is given
+            what the file says.
+        made: the one that was asked for.
+        scheduled: its options, with the schedule that was found, and no other one for what stands in for the
+            processor here.
+    """
+
+    def __init__(self, program: Program, options: Options) -> None:
+        from thinflow.tflite.writer import to_bytes
+
+        self.content = to_bytes(program)
+        self.made = network(program, options)
+        self.scheduled = replace(options, ram=None, bands=self.made.bands)
+        self._known = {self.scheduled: self.made}
+
+    def of(self, options: Options) -> Network:
+        """The network with these options."""
+        if options not in self._known:
+            self._known[options] = network(read_program(self.content), options)
+        return self._known[options]
+
+    def here(self, options: Options) -> Network:
+        """The one that this machine can run in its place, which may be itself."""
+        return self.of(_run_here(options))
 
 
-def _bands_proof(content: bytes, options: Options) -> str:
+def _proofs(networks: _Networks, plain: Options, samples: list[Sample]) -> str:
+    """What was compared with what, and what came of that.
+
+    Args:
+        networks: of the program.
+        plain: the options of the one that is compared with LiteRT.
+        samples: what LiteRT answered to what.
+
+    Raises:
+        VerificationError: something answers otherwise.
+    """
+    whole, asked = networks.of(plain), networks.scheduled
+    if _rounds_midway(whole):
+        proofs = [_proof_by_layers(networks, plain, samples)]
+    else:
+        compared = _proof([(networks.here(plain), samples)], plain)
+        proofs = [compared + _without_numbers(whole, samples)]
+    if compiler() is not None:
+        where = "" if _run_here(asked) is asked else ", in portable C"
+        if asked.stream:
+            proofs.append(prove_stream(networks.here(asked), networks.here(plain), _made_up) + where)
+        if asked.bands:
+            proofs.append(_bands_proof(networks, asked) + where)
+    return "; ".join(proofs)
+
+
+def _bands_proof(networks: _Networks, options: Options) -> str:
     """How a network whose layers run a few rows at a time compares with one whose layers run whole.
 
     Raises:
         VerificationError: it answers otherwise.
     """
-    run = _run_here(options)
-    made, whole = (network(read_program(content), replace(run, bands=bands)) for bands in (options.bands, ()))
+    made, whole = (networks.here(replace(options, bands=bands)) for bands in (options.bands, ()))
     in_bands, plain = (Library(one, Writer(one, "network").files(), "network") for one in (made, whole))
     rng = np.random.default_rng(0)
     for _ in range(_RUNS):
@@ -150,26 +188,12 @@ def _run_here(options: Options) -> Options:
     return options if is_here else replace(options, cpu="generic")
 
 
-def _stream_proof(content: bytes, options: Options) -> str:
-    """How a stream compares with its window; of another processor's kernels, in portable C.
-
-    Raises:
-        VerificationError: it answers otherwise.
-    """
-    run = _run_here(options)
-    bands = (options.bands, ())
-    made, whole = (
-        network(read_program(content), replace(run, stream=s, bands=b))
-        for s, b in zip((True, False), bands, strict=True)
-    )
-    return prove_stream(made, whole, _made_up)
-
-
-def _answers(content: bytes, made: Network, options: Options) -> list[Sample]:
+def _answers(content: bytes, made: Network) -> list[Sample]:
     """What LiteRT answers to made-up inputs, by the kernels whose rounding is asked for."""
     from ai_edge_litert.interpreter import OpResolverType
 
-    kinds = [OpResolverType.BUILTIN_REF if options.rounding == "litert" else OpResolverType.BUILTIN]
+    is_reference = made.options.rounding == "litert"
+    kinds = [OpResolverType.BUILTIN_REF if is_reference else OpResolverType.BUILTIN]
     # The reference kernels lack some operators; where nothing is rounded to codes, others tell as well.
     if not any(t.quantization is not None for o in made.block.operators for t in o.outputs):
         kinds.append(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
@@ -249,43 +273,47 @@ def _made_up(tensor: Tensor, rng: np.random.Generator) -> Array:
 
 
 def _proof(
-    parts: Iterable[tuple[Program, list[Sample]]], options: Options, tolerance: float = _TOLERANCE
+    parts: Iterable[tuple[Network, list[Sample]]], options: Options, tolerance: float = _TOLERANCE
 ) -> str:
     """How the compiled network compares; one whose kernels are another processor's, by those of portable C.
 
     Args:
-        parts: programs that make up the network, each with what LiteRT answers to what.
+        parts: networks that make it up and can run here, each with what LiteRT answers to what.
+        options: what was asked for.
+        tolerance: of the largest number of an output of floats.
 
     Raises:
         VerificationError: it gives other answers.
     """
     if compiler() is None:
         return "not run: there is no C compiler here"
-    run = _run_here(options)
-    is_here = run is options
-    worst, count, silent = 0.0, 0, 0
-    for program, samples in parts:
+    worst, count, silent = 0.0, 0, Counter[str]()
+    for made, samples in parts:
         if samples:
-            worst = max(worst, _worst(program, run, samples, tolerance))
+            worst = max(worst, _worst(made, samples, tolerance))
             count = len(samples)
         else:
-            silent += 1
+            silent.update(o.custom_code or o.code for o in made.block.operators)
     if not count:
         return "not run: LiteRT does not run the model, so that there is nothing to compare with"
     told = f"every number within {worst:.1g} of the largest" if worst else "every number is equal"
-    how = "compiled" if is_here else f"not run on {options.cpu}, but its layers in portable C: compiled"
-    left = f"; {silent} parts were not compared, as LiteRT does not run them" if silent else ""
+    how = (
+        "compiled"
+        if _run_here(options) is options
+        else f"not run on {options.cpu}, but its layers in portable C: compiled"
+    )
+    named = ", ".join(f"{n} {code}" for code, n in silent.items())
+    left = f"; not compared, as LiteRT does not run them: {named}" if silent else ""
     return f"{how} and run beside LiteRT on {count} made-up inputs: {told}{left}"
 
 
-def _worst(program: Program, options: Options, samples: list[Sample], tolerance: float) -> float:
+def _worst(made: Network, samples: list[Sample], tolerance: float) -> float:
     """The largest difference of any output to what LiteRT answered.
 
     Raises:
         VerificationError: it is over the tolerance.
     """
     # As it will be written, memory shared and all.
-    made = network(program, _heard(program, options))
     library = Library(made, Writer(made, "network").files(), "network")
     worst = 0.0
     for sample in samples:
@@ -302,25 +330,53 @@ def _worst(program: Program, options: Options, samples: list[Sample], tolerance:
     return worst
 
 
-def _proof_by_layers(made: Network, options: Options) -> str:
-    """As `_proof`, of each layer by itself.
+def _proof_by_layers(networks: _Networks, options: Options, samples: list[Sample]) -> str:
+    """As `_proof`, of each layer by itself; what cannot be by itself is named, and the whole is compared too.
 
     Raises:
         VerificationError: one gives other answers.
     """
+    block = networks.of(options).block
     alone = replace(options, layout="files", bands=())
-    found = _proof(_parts(made, alone), alone, _STEP_TOLERANCE)
-    return f"layer by layer, as reals are rounded to integers on the way: {found}"
+    found = _proof(_parts(block, _run_here(alone)), alone, _STEP_TOLERANCE)
+    told = f"layer by layer, as reals are rounded to integers on the way: {found}"
+    left = left_out(block)
+    if not left or not samples or compiler() is None:
+        return f"{told}; not by themselves: {left}" if left else told
+    made = networks.here(options)
+    library = Library(made, Writer(made, "network").files(), "network")
+    errors = [map(difference, library.run(s.inputs), s.outputs) for s in samples]
+    equal = sum(max(error, default=0.0) <= _TOLERANCE for error in errors)
+    return f"{told}; not by themselves: {left}; as a whole {equal} of {len(samples)} answers are LiteRT's"
 
 
-def _parts(made: Network, options: Options) -> Iterator[tuple[Program, list[Sample]]]:
+def _parts(block: Subgraph, options: Options) -> Iterator[tuple[Network, list[Sample]]]:
     """The layers beside each other, with LiteRT's answers."""
     from thinflow.tflite.writer import to_bytes
 
-    for program, _ in side_by_side(made.block):
-        content = to_bytes(program)
-        here = _heard(program, options)
-        yield program, _answers(content, network(program, here), here)
+    waiting = [to_bytes(part.program) for part in side_by_side(block)]
+    while waiting:
+        content = waiting.pop(0)
+        program = read_program(content)
+        made = network(program, _heard(program, options))
+        samples = _answers(content, made)
+        halves = [] if samples else [*_halves(read_program(content).subgraphs[0])]
+        # An operator that LiteRT lacks is no reason not to compare the others.
+        waiting[:0] = [to_bytes(Program([half])) for half in halves]
+        if not halves:
+            yield made, samples
+
+
+def _halves(block: Subgraph) -> Iterator[Subgraph]:
+    """Two blocks with half of the operators each; none of a single one."""
+    middle = len(block.operators) // 2
+    for operators in (block.operators[:middle], block.operators[middle:]) if middle else ():
+        read, made = (
+            dict.fromkeys(t for o in operators for t in tensors(o))
+            for tensors in (Operator.reads, attrgetter("outputs"))
+        )
+        given = [t for t in read if t not in made and not t.is_constant and not t.is_variable]
+        yield Subgraph(given, [t for t in made if t not in read], operators)
 
 
 def _heard(program: Program, options: Options) -> Options:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -9,13 +10,21 @@ from typing import NamedTuple
 import numpy as np
 
 from thinflow.ir.types import FLOAT, dtype
-from thinflow.lower.c.flow import EFFECTS
+from thinflow.lower.c.flow import BRANCH, EFFECTS, LOOP
 from thinflow.lower.c.settle import SIZED
 from thinflow.lower.c.sound import FEATURES, hears
 from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 
 _MOST_ENDS = 1000
 """Inputs and outputs of one program: its C takes a pointer for each, and ctypes passes no more than 1024."""
+
+_TOLD = {
+    LOOP: "WHILE",
+    BRANCH: "IF",
+    "READ_VARIABLE": "READ_VARIABLE",
+    "ASSIGN_VARIABLE": "ASSIGN_VARIABLE",
+}
+"""What runs other operators, or has something to do with other runs, by LiteRT's names."""
 
 
 class Part(NamedTuple):
@@ -37,14 +46,12 @@ def side_by_side(block: Subgraph) -> Iterator[Part]:
     ways of adding up the same numbers part there, and all that follows with them. Layer by layer they do not.
 
     Args:
-        block: sizes known. Loops, branches and what lasts from run to run are left out.
+        block: sizes known. What `left_out` tells is not among them.
     """
     part, sources = Subgraph([], [], []), dict[Tensor, Tensor]()
     for number, operator in enumerate(block.operators):
         read = list(operator.reads())
-        # LiteRT wants variables for the states of recurrent operators, and here they would be inputs.
-        lasts = operator.code.endswith(("_LSTM", "_VARIABLE")) or any(t.is_variable for t in read)
-        if operator.code in EFFECTS or lasts or not read:
+        if operator.code in EFFECTS or operator.code in _TOLD or not read:
             continue
         if operator.code in SIZED and operator.inputs[SIZED[operator.code][0] :][:1] in ([], [None]):
             # Whoever settled the sizes took what tells them; what only has other sizes is left out.
@@ -55,8 +62,10 @@ def side_by_side(block: Subgraph) -> Iterator[Part]:
         if hears(operator):
             # LiteRT hears floats; that samples come as integers is chosen anew.
             fed = {t: replace(f, dtype=FLOAT, quantization=None) for t, f in fed.items()}
+        # The states of a recurrent operator are its own: they begin as in the file, and last from run to run.
+        states = {t: fed.pop(t) for t in [*fed] if t.is_variable}
         made = [replace(t, name=f"{number}/made/{t.name}") for t in operator.outputs]
-        given = [None if t is None else fed.get(t, t) for t in operator.inputs]
+        given = [None if t is None else states.get(t, fed.get(t, t)) for t in operator.inputs]
         if len(part.inputs) + len(part.outputs) + len(fed) + len(made) > _MOST_ENDS:
             yield Part(Program([part]), sources)
             part, sources = Subgraph([], [], []), {}
@@ -67,6 +76,15 @@ def side_by_side(block: Subgraph) -> Iterator[Part]:
         sources |= dict(zip(made, operator.outputs, strict=True))
     if part.operators:
         yield Part(Program([part]), sources)
+
+
+def left_out(block: Subgraph) -> str:
+    """What of a block cannot stand by itself, by LiteRT's names: "2 WHILE, 1 READ_VARIABLE"; "" if all can.
+
+    The operators inside of loops and branches can.
+    """
+    found = Counter(_TOLD[o.code] for o in block.operators if o.code in _TOLD)
+    return ", ".join(f"{count} {code}" for code, count in found.items())
 
 
 def _as_in_files(operator: Operator) -> list[Operator]:
