@@ -4,9 +4,14 @@
 export async function pageData<T>(): Promise<T> {
   const element = document.getElementById("data");
   if (element === null) throw new Error("this page holds no data");
-  const packed = Uint8Array.from(atob(element.textContent ?? ""), (c) => c.charCodeAt(0));
+  const packed = bytesOf(element.textContent ?? "");
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return (await new Response(stream).json()) as T;
+}
+
+/** Bytes that stand in base64. */
+export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 }
 
 /** The script of the page's worker, started; it is inside the page, which may come from a file. */

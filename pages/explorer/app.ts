@@ -71,6 +71,11 @@ export class App {
     return this.twins !== undefined && graph < 2;
   }
 
+  /** Graphs on the screen: the two that are compared, or the chosen one. */
+  private get seen(): number[] {
+    return this.comparing() ? [0, 1] : [this.active];
+  }
+
   async start(): Promise<void> {
     if (this.model === undefined) return this.chrome.empty();
     await this.draw({ fit: true });
@@ -124,7 +129,7 @@ export class App {
 
   /** Opens all scopes down to a level; 0 closes all. */
   async expandTo(level: number): Promise<void> {
-    for (const graph of this.comparing() ? [0, 1] : [this.active]) {
+    for (const graph of this.seen) {
       const model = this.models[graph]!;
       const { expanded, left } = withinGuard(model, level);
       this.places[graph] = { ...this.places[graph]!, expanded };
@@ -265,7 +270,7 @@ export class App {
     this.active = graph;
     this.pane?.choose(link);
     this.chrome.refresh(lineDetails(this.context(), link.tensors), () => outline(this.context(), this.pane!.visible, this.place.selected));
-    this.chrome.raise();
+    this.chrome.showOutline(false);
   }
 
   private toggled(model: Model, place: Place, scope: Item, open: boolean): Set<Item> {
@@ -304,7 +309,7 @@ export class App {
 
   /** All panes on the screen; those of other tabs are hidden. */
   private async draw(aim: Aim): Promise<void> {
-    const graphs = this.comparing() ? [0, 1] : [this.active];
+    const graphs = this.seen;
     for (const graph of graphs) if (this.panes[graph] === undefined) this.panes[graph] = this.makePane(graph);
     this.chrome.arrange(this.panes, graphs);
     for (const graph of graphs) await this.update(graph, true, aim);
@@ -337,8 +342,7 @@ export class App {
   }
 
   private shown(): Pane[] {
-    const graphs = this.comparing() ? [0, 1] : [this.active];
-    return graphs.flatMap((graph) => this.panes[graph] ?? []);
+    return this.seen.flatMap((graph) => this.panes[graph] ?? []);
   }
 
   private refresh(): void {

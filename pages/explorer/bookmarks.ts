@@ -5,6 +5,8 @@
 
 import { h } from "../common/dom.ts";
 import type { App } from "./app.ts";
+import type { Model } from "./model.ts";
+import { isRecord } from "./nodedata.ts";
 import { clean } from "./text.ts";
 import type { View } from "./viewport.ts";
 
@@ -16,6 +18,7 @@ export interface Kept {
   view: View;
 }
 
+/** Of one page, the latest: more rows than anybody reads, and far from what a browser stores for all pages. */
 const MOST = 50;
 
 export class Bookmarks {
@@ -62,9 +65,24 @@ export class Bookmarks {
   private read(): Kept[] {
     try {
       const found: unknown = JSON.parse(localStorage.getItem(this.key) ?? "[]");
-      return Array.isArray(found) ? (found as Kept[]) : [];
+      return Array.isArray(found) ? found.filter((one) => isKept(one, this.app.models)) : [];
     } catch {
       return [];
     }
   }
+}
+
+/** Whether it is a view of these graphs: another page, or a hand, may have written under the same key. */
+function isKept(found: unknown, models: readonly Model[]): found is Kept {
+  if (!isRecord(found) || !isRecord(found["view"]) || !Array.isArray(found["places"])) return false;
+  const { name, graph, places, overlay, view } = found;
+  const isItem = (item: unknown, model: Model) => Number.isInteger(item) && Number(item) >= 0 && Number(item) < model.size + model.scopes;
+  const isPlace = (place: unknown, i: number): boolean => {
+    const model = models[i]!;
+    if (!isRecord(place) || !Array.isArray(place["expanded"])) return false;
+    return place["expanded"].every((item) => isItem(item, model)) && (place["selected"] === null || isItem(place["selected"], model));
+  };
+  const seen = [view["scale"], view["x"], view["y"]].every(Number.isFinite) && Number(view["scale"]) > 0;
+  const said = typeof name === "string" && (overlay === null || typeof overlay === "string");
+  return seen && said && models[Number(graph)] !== undefined && typeof graph === "number" && places.length === models.length && places.every(isPlace);
 }

@@ -1,6 +1,7 @@
 /** Everything around the graph: toolbar, tabs, search, panel, legend, messages. */
 
 import { h } from "../common/dom.ts";
+import { fileName } from "../common/files.ts";
 import { type App, levelButtons } from "./app.ts";
 import { Bookmarks } from "./bookmarks.ts";
 import { help } from "./help.ts";
@@ -95,11 +96,6 @@ export class Chrome {
     this.levels.replaceChildren(...levelButtons(app));
     this.fillOverlays();
     this.fillTabs();
-  }
-
-  /** Brings the details up, for what is no item: a line. */
-  raise(): void {
-    this.showOutline(false);
   }
 
   legend(content: HTMLElement[], plain: boolean): void {
@@ -233,7 +229,7 @@ export class Chrome {
 
   private async savePicture(kind: "svg" | "png"): Promise<void> {
     const { model, pane } = this.app;
-    const label = (model?.graph.label || this.app.data.title).replace(/[^\w.-]+/g, "_").slice(0, 80) || "model";
+    const label = fileName(model?.graph.label || this.app.data.title, "model");
     const problem = await pane?.savePicture(label, kind);
     if (problem) this.say(problem);
   }

@@ -1,5 +1,6 @@
 /** What is inside a constant: statistics, histogram, a picture of its filters. */
 
+import { bytesOf } from "../common/data.ts";
 import { h, s } from "../common/dom.ts";
 import type { Model } from "./model.ts";
 import { section, table } from "./panel.ts";
@@ -52,7 +53,7 @@ function histogram(counts: number[], low: number, high: number): HTMLElement {
 function picture(pixels: NonNullable<Constant["picture"]>): HTMLElement {
   const { width, height, channels } = pixels;
   const canvas = h("canvas", { class: "filters", width, height, role: "img", "aria-label": "Its filters side by side" });
-  const bytes = Uint8Array.from(atob(pixels.pixels), (c) => c.charCodeAt(0));
+  const bytes = bytesOf(pixels.pixels);
   const image = new ImageData(width, height);
   for (let i = 0; i < width * height; i++) {
     for (let c = 0; c < 3; c++) image.data[4 * i + c] = bytes[channels === 1 ? i : 3 * i + c] ?? 0;

@@ -68,7 +68,7 @@ export class Layouts {
   async of(expanded: ReadonlySet<Item>): Promise<Laid> {
     const problems: Problem[] = [];
     const plan = this.plan(this.visible.model.root, expanded, problems);
-    if (problems.length > 0) this.busy = Promise.all([this.busy, this.placed(problems)]);
+    this.begin(problems);
     // Even without problems of its own: those asked before may be on their way.
     try {
       await this.busy;
@@ -85,10 +85,13 @@ export class Layouts {
   async foresee(scope: Item): Promise<void> {
     const problems: Problem[] = [];
     this.plan(scope, NONE, problems);
-    if (problems.length === 0) return;
-    this.busy = Promise.all([this.busy, this.placed(problems)]);
+    this.begin(problems);
     // Who opens a scope waits for it, and is told if it fails; here nobody has asked.
     await this.busy.catch(() => undefined);
+  }
+
+  private begin(problems: Problem[]): void {
+    if (problems.length > 0) this.busy = Promise.all([this.busy, this.placed(problems)]);
   }
 
   private async placed(problems: Problem[]): Promise<void> {

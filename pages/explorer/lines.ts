@@ -3,7 +3,7 @@
 import { h } from "../common/dom.ts";
 import type { Model } from "./model.ts";
 import { type Context, jump, listed, section, table } from "./panel.ts";
-import { byteText, clean, count, lastPart, shapeText } from "./text.ts";
+import { byteText, clean, count, lastPart, shapeText, sizesOf } from "./text.ts";
 import { source, type Tensor } from "./visible.ts";
 
 const SHOWN = 20;
@@ -56,7 +56,7 @@ const BITS: Record<string, number> = { float: 32, half: 16, bfloat16: 16, double
 
 /** Bytes of a tensor whose sizes are all known. */
 function bytesOf(dtype: string, shape: string): number | undefined {
-  const sizes = shape === "" ? [] : shape.split(",").map(Number);
+  const sizes = sizesOf(shape);
   const bits = BITS[dtype] ?? Number(/^q?u?int(\d+)$|^float(\d+)$/.exec(dtype)?.slice(1).find((part) => part !== undefined));
   return bits > 0 && sizes.every(Number.isFinite) ? Math.ceil((sizes.reduce((product, size) => product * size, 1) * bits) / 8) : undefined;
 }

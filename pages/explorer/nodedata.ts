@@ -32,10 +32,10 @@ export function nodeData(text: string, file: string, models: readonly Model[]): 
   try {
     read = JSON.parse(text);
   } catch {
-    return fail("this is no JSON");
+    return fail("this is no JSON; open a file such as --model-explorer writes, or {\"NODE\": 1.5}");
   }
   const sets = setsOf(read, file);
-  if (sets.length === 0) return fail("there is no value of any node in it");
+  if (sets.length === 0) return fail("there is no value of any node in it; it should hold {\"NODE\": 1.5}, or \"results\" as Model Explorer has them");
   const overlays = models.flatMap((model, graph) => {
     // Of several graphs in a file, the one whose nodes these are.
     const found = sets.map((one) => ({ one, at: placesOf(model, one) })).sort((a, b) => b.at.size - a.at.size)[0]!;
@@ -46,10 +46,10 @@ export function nodeData(text: string, file: string, models: readonly Model[]): 
   });
   if (overlays.length > 0) return { overlays, problem: "" };
   const [first] = sets[0]!.values.keys();
-  return fail(`none of its names is in this graph, as ${clean(first ?? "").slice(0, 60)}`);
+  return fail(`none of its names is in this graph, as ${clean(first ?? "").slice(0, 60)}; "copy" in the panel gives one that is`);
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
+export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

@@ -117,12 +117,12 @@ export class Pane {
     this.say(laid);
     this.aim(aim, before);
     this.redraw();
-    void this.foresee(laid, ticket);
+    void this.foresee(ticket);
   }
 
   /** Places the closed scopes that are drawn while nobody waits, one by one, until something else is shown. */
-  private async foresee(laid: Laid, ticket: number): Promise<void> {
-    for (const scope of this.closed(laid).slice(0, AHEAD)) {
+  private async foresee(ticket: number): Promise<void> {
+    for (const scope of this.closed().slice(0, AHEAD)) {
       await idle();
       if (ticket !== this.latest) return;
       await this.layouts.foresee(scope);
@@ -130,12 +130,10 @@ export class Pane {
   }
 
   /** Closed scopes of few boxes, those in opened ones first. */
-  private closed(laid: Laid): Item[] {
-    const inner = [...laid.inner.values()].flatMap((child) => this.closed(child));
-    const opened = new Set([...laid.inner.values()].map(({ scope }) => scope));
+  private closed(): Item[] {
     const { model } = this;
-    const here = laid.graph.items.filter((item) => model.isScope(item) && !opened.has(item) && model.childrenOf(item).length <= SMALL);
-    return [...inner, ...here];
+    const shut = (this.scene?.places ?? []).filter(({ item, expanded }) => !expanded && model.isScope(item) && model.childrenOf(item).length <= SMALL);
+    return shut.sort((a, b) => b.depth - a.depth).map(({ item }) => item);
   }
 
   select(item: Item | null, aim: Aim): void {

@@ -8,7 +8,7 @@ import { copyText } from "../common/copy.ts";
 import { overlayList, overlayOfItem } from "./legend.ts";
 import type { Painted } from "./overlays.ts";
 import { NodeKind } from "./schema.ts";
-import { clean, count, lastPart, shapeText, short } from "./text.ts";
+import { clean, count, lastPart, shapeText, short, sizesOf } from "./text.ts";
 import type { Difference, Twins } from "./twins.ts";
 
 export interface Context {
@@ -202,7 +202,7 @@ function sums(model: Model, nodes: Int32Array): [string, string][] {
     if (constant === undefined) continue;
     constants += constant.bytes;
     const shape = model.text(constant.shape);
-    const sizes = shape === "" ? [] : shape.split(",").map(Number);
+    const sizes = sizesOf(shape);
     parameters += sizes.every(Number.isFinite) ? sizes.reduce((product, size) => product * size, 1) : 0;
   }
   const rows: [string, string][] = [["nodes", real.toLocaleString("en")]];

@@ -1,6 +1,7 @@
 /** The drawing as a file of its own: all of the graph with what is open now, in the colours of the screen. */
 
 import { h, s } from "../common/dom.ts";
+import { offer } from "../common/files.ts";
 
 /** Longest side of a bitmap, in pixels: browsers draw no larger ones. */
 const LONGEST = 8000;
@@ -16,14 +17,6 @@ export async function save(plane: SVGGElement, size: { width: number; height: nu
   if (kind === "svg") return offer(vector, `${name}.svg`);
   const picture = await bitmap(vector, size);
   return picture === null ? "The browser could not draw so large a picture; save it as SVG." : offer(picture, `${name}.png`);
-}
-
-/** Hands the reader a file. */
-export function offer(blob: Blob, name: string): null {
-  const url = URL.createObjectURL(blob);
-  h("a", { href: url, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
-  return null;
 }
 
 /** SVG without a style sheet: other programs know neither variables nor mixed colours. */

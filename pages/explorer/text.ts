@@ -39,6 +39,11 @@ export function shapeText(shape: string): string {
   return shape.replaceAll(",", "\u00d7");
 }
 
+/** The numbers of "1,224,224,3"; NaN for those that are not known. */
+export function sizesOf(shape: string): number[] {
+  return shape === "" ? [] : shape.split(",").map(Number);
+}
+
 /** Three digits and a prefix: 1234567 as 1.23 M. */
 export function short(value: number): string {
   const size = Math.abs(value);

@@ -2,9 +2,10 @@
 
 import { copyText } from "../common/copy.ts";
 import { h } from "../common/dom.ts";
-import { offer } from "./picture.ts";
+import { fileName, offer } from "../common/files.ts";
+import { bytesOf } from "../common/data.ts";
 import type { Constant } from "./schema.ts";
-import { count } from "./text.ts";
+import { count, sizesOf } from "./text.ts";
 
 type Numbers = NonNullable<Constant["numbers"]>;
 type Values = { length: number; at(i: number): number | bigint };
@@ -16,7 +17,7 @@ const MOST_COPIED = 200_000;
 
 /** A part that is filled when it is opened. */
 export function valuesView(numbers: Numbers, shape: string, name: string): HTMLElement {
-  const sizes = shape === "" ? [] : shape.split(",").map(Number);
+  const sizes = sizesOf(shape);
   const total = sizes.reduce((product, size) => product * size, 1);
   const body = h("div", { class: "numbers" });
   const found = h("details", { class: "all-values" }, h("summary", {}, `All ${count(total, "number")}`), body);
@@ -27,7 +28,7 @@ export function valuesView(numbers: Numbers, shape: string, name: string): HTMLE
 }
 
 function fill(body: HTMLElement, numbers: Numbers, sizes: number[], name: string): void {
-  const bytes = Uint8Array.from(atob(numbers.data), (c) => c.charCodeAt(0));
+  const bytes = bytesOf(numbers.data);
   const values = decoded(numbers.type, bytes);
   const pages = Math.max(1, Math.ceil(values.length / PAGE));
   const grid = h("div", { class: "number-grid" });
@@ -53,7 +54,7 @@ function fill(body: HTMLElement, numbers: Numbers, sizes: number[], name: string
     if (values.length > MOST_COPIED) return void (said.textContent = "too many to copy; save them");
     void copyText(nested(values, sizes)).then((done) => (said.textContent = done ? "copied" : "not allowed here"));
   });
-  const save = button("Save .npy", "Save as a file that numpy loads", () => void offer(npy(numbers.type, sizes, bytes), `${name.replace(/[^\w.-]+/g, "_").slice(0, 80) || "values"}.npy`));
+  const save = button("Save .npy", "Save as a file that numpy loads", () => void offer(npy(numbers.type, sizes, bytes), `${fileName(name, "values")}.npy`));
   body.append(h("p", { class: "steps" }, pages > 1 && back, pages > 1 && on, copy, save), said, grid);
 }
 

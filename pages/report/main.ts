@@ -3,6 +3,7 @@
 import "./style.css";
 import { pageData } from "../common/data.ts";
 import { h } from "../common/dom.ts";
+import { offer } from "../common/files.ts";
 import { draw } from "./blocks/draw.ts";
 import type { ReportDocument, Section } from "./schema.ts";
 
@@ -47,11 +48,7 @@ function footer(found: ReportDocument): HTMLElement {
 }
 
 function download(found: ReportDocument): void {
-  const url = URL.createObjectURL(new Blob([JSON.stringify(found.data, null, 2)], { type: "application/json" }));
-  const link = h("a", { href: url, download: "report.json" });
-  link.click();
-  // At once would be before the browser has begun to read it.
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  offer(new Blob([JSON.stringify(found.data, null, 2)], { type: "application/json" }), "report.json");
 }
 
 void show();
