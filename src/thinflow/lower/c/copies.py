@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
+from thinflow.lower.c.layer import Argument
 from thinflow.tflite.model import Tensor
 
 _DIMENSIONS = 5
@@ -20,7 +21,7 @@ def row_major(shape: Sequence[int]) -> list[int]:
 def copy(
     b: LayerBuilder,
     x: Tensor,
-    y: Tensor,
+    y: Argument,
     count: Sequence[int],
     x_step: Sequence[int],
     y_step: Sequence[int],

@@ -3,12 +3,12 @@ static void $name(const ${c_type} *x, ${c_type} *y, int32_t outer, int32_t count
 {
     for (int32_t o = 0; o < outer; o++, x += count * inner) {
         for (int32_t i = 0; i < inner; i++) {
-            ${c_type} total = $first;
+            ${total_type} total = $first;
             for (int32_t k = 0; k < count; k++) {
                 const ${c_type} v = x[k * inner + i];
-                total = (${c_type})($then);
+                total = (${total_type})($then);
             }
-            *y++ = total;
+            *y++ = (${c_type})($last);
         }
     }
 }
