@@ -34,7 +34,7 @@ def made_up(tensor: Tensor, rng: np.random.Generator) -> Any:
         return rng.standard_normal(shape).astype(dtype)
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(dtype)
-    if dtype.itemsize == 1:
+    if dtype.itemsize == 1 or (dtype.itemsize == 2 and tensor.quantization is not None):
         return rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, shape).astype(dtype)
     return rng.integers(0, 100, shape).astype(dtype)
 

@@ -1,4 +1,4 @@
-"""Sums, means, products and extremes in C answer as LiteRT's own kernels do, of every type and over any axes."""
+"""Sums, means, products and extremes in C answer as LiteRT's own kernels do, of every type, over any axes."""
 
 from __future__ import annotations
 

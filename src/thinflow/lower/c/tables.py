@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -27,30 +28,96 @@ def unary_table(b: LayerBuilder) -> Array:
     Raises:
         UnsupportedOp: LiteRT refuses the operator.
     """
+    # By bits, from 0 to 255: the table is read with the bits of a byte.
+    every = np.arange(256, dtype=np.uint8).view(b.input(0).dtype.numpy())
+    table: Array = _asked(b, every).view(np.uint8)
+    return table
+
+
+_ENTRIES, _APART = 512, 128
+
+
+def entries_of_16_bits(b: LayerBuilder) -> Array:
+    """int16 [513]: a function at every 128th number, and at the one behind the last, by LiteRT itself.
+
+    Raises:
+        UnsupportedOp: LiteRT refuses it, or its kernel has no straight lines between such entries.
+    """
+    every = np.arange(-(1 << 15), 1 << 15, dtype=np.int64)
+    found = _asked(b, every.astype(np.int16)).astype(np.int64).reshape(_ENTRIES, _APART)
+    here, last = found[:, 0], found[-1, -1]
+    at = np.arange(_APART)
+    # What stands behind the last entry is seen only by the line that leads to it.
+    for end in range(last, last + 4 * (1 if last >= here[-1] else -1), 1 if last >= here[-1] else -1):
+        table = np.append(here, end)
+        lines = table[:-1, None] + ((np.diff(table)[:, None] * at + _APART // 2) >> 7)
+        if (lines == found).all():
+            return table.astype(np.int16)
+    raise UnsupportedOp("its kernel of 16 bits is no table with straight lines between its entries")
+
+
+def _asked(b: LayerBuilder, numbers: Array) -> Array:
+    """What LiteRT makes of numbers; of those below what it takes, what it makes of the least.
+
+    Raises:
+        UnsupportedOp: LiteRT refuses the operator, or numbers above others that it takes.
+    """
+    try:
+        return _answers_of(b, numbers)
+    except RuntimeError:
+        pass
+    # Roots are refused of what is below zero: the least that is taken is found by halves.
+    order = np.argsort(numbers)
+    refused, taken = -1, len(order) - 1
+    while taken - refused > 1:
+        middle = (refused + taken) // 2
+        try:
+            _answers_of(b, numbers[order[middle : middle + 1]])
+            taken = middle
+        except RuntimeError:
+            refused = middle
+    found = np.zeros(len(numbers), b.output().dtype.numpy())
+    try:
+        found[order[taken:]] = _answers_of(b, numbers[order[taken:]])
+    except RuntimeError as error:
+        raise UnsupportedOp(f"LiteRT refuses it: {error}") from error
+    found[order[:taken]] = found[order[taken]]
+    return found
+
+
+def _answers_of(b: LayerBuilder, numbers: Array) -> Array:
+    """What LiteRT makes of numbers.
+
+    Raises:
+        UnsupportedOp: it refuses the operator.
+        RuntimeError: it refuses one of the numbers.
+    """
+    op, x, y, size = b.operator, b.input(0), b.output(), (len(numbers),)
+    fed = Tensor("x", size, x.dtype, None, x.quantization)
+    made = Tensor("y", size, y.dtype, None, y.quantization)
+    program = Program([Subgraph([fed], [made], [Operator(op.code, [fed], [made], dict(op.options))])])
+    engine = _engine(to_bytes(program), b.rounding)
+    engine.set_tensor(engine.get_input_details()[0]["index"], numbers)
+    engine.invoke()
+    found: Array = engine.get_tensor(engine.get_output_details()[0]["index"])
+    return found
+
+
+def _engine(content: bytes, rounding: str) -> Any:
     from ai_edge_litert.interpreter import OpResolverType
 
-    op, x, y = b.operator, b.input(0), b.output()
-    fed = Tensor("x", (256,), x.dtype, None, x.quantization)
-    made = Tensor("y", (256,), y.dtype, None, y.quantization)
-    program = Program([Subgraph([fed], [made], [Operator(op.code, [fed], [made], dict(op.options))])])
     kinds = {"litert": OpResolverType.BUILTIN_REF, "xnnpack": OpResolverType.BUILTIN}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            engine = interpreter(
-                model_content=to_bytes(program),
-                experimental_op_resolver_type=kinds[b.rounding],
-                num_threads=1,
-            )
-    except (ValueError, RuntimeError) as error:
-        raise UnsupportedOp(f"LiteRT refuses it: {error}") from error
-    # By bits, from 0 to 255: the table is read with the bits of a byte.
-    engine.set_tensor(
-        engine.get_input_details()[0]["index"], np.arange(256, dtype=np.uint8).view(x.dtype.numpy())
-    )
-    engine.invoke()
-    table: Array = engine.get_tensor(engine.get_output_details()[0]["index"]).view(np.uint8)
-    return table
+    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    for kind in (kinds[rounding], plain):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return interpreter(model_content=content, experimental_op_resolver_type=kind, num_threads=1)
+        except (ValueError, RuntimeError) as error:
+            # Of a few operators there is no reference kernel; then there is but one.
+            if kind is plain or "Didn't find op" not in str(error):
+                raise UnsupportedOp(f"LiteRT refuses it: {error}") from error
+    raise AssertionError(content)
 
 
 @cache
@@ -99,6 +166,13 @@ def softmax_exponentials(scale: float, beta: float) -> Array:
     scaled = doubling_high(-differences * (1 << max(left, 0)), multiplier, 32)
     table = np.where(differences <= most, _exponential(scaled), 0)
     return table.astype(np.int32)
+
+
+def exponentials(scale: float, beta: float) -> Array:
+    """float32 [256]: exp(-difference * scale * beta)."""
+    exponents = -np.float32(scale) * np.float32(beta) * np.arange(256, dtype=np.float32)
+    table: Array = np.exp(exponents.astype(np.float64)).astype(np.float32)
+    return table
 
 
 def _exponential(a: Array) -> Array:

@@ -137,7 +137,10 @@ def fake_quant(b: LayerBuilder, op: Operator) -> None:
 
 
 # LiteRT has them of bytes as well.
-_OF_BYTES = "LOGISTIC TANH RELU RELU6 RELU_N1_TO_1 HARD_SWISH LEAKY_RELU ELU EXP ABS NEG RSQRT GELU LOG"
+_OF_BYTES = """
+    LOGISTIC TANH RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 HARD_SWISH LEAKY_RELU ELU
+    GELU EXP LOG SQRT RSQRT ABS NEG
+"""
 
 
 @form(*re.findall(r"\w+", _OF_BYTES), types="int8 uint8")
@@ -219,6 +222,48 @@ def products(b: LayerBuilder, op: Operator) -> None:
     output = requantization(b, rounding, factor, np.zeros(1, np.int32), limits, y_zero)
     settings = b.struct("", shape=_broadcast(b), a_zero_point=a_zero, b_zero_point=b_zero, output=output)
     b.call("multiply", x, other, y, settings, type=y.dtype.name, rounding=rounding)
+
+
+@form("DIV", types="int8 uint8 int16")
+def quotients(b: LayerBuilder, op: Operator) -> None:
+    """Quotients at the scale of the output, by a reciprocal in fixed point."""
+    x, other, y = b.input(0), b.input(1), b.output()
+    (a_scale, a_zero), (b_scale, b_zero), (y_scale, y_zero) = (b.scale(t) for t in (x, other, y))
+    # In float first, as LiteRT's kernel has it.
+    multiplier, shift = quantized_multiplier(float(a_scale / (b_scale * y_scale)))
+    least, most = activation_limits(b, y)
+    settings = b.struct(
+        "",
+        shape=_broadcast(b),
+        a_zero_point=a_zero,
+        b_zero_point=b_zero,
+        y_zero_point=y_zero,
+        multiplier=multiplier,
+        shift=shift,
+        min=least,
+        max=most,
+    )
+    b.call("divide", x, other, y, settings, type=y.dtype.name)
+
+
+@form("SQUARED_DIFFERENCE", types="int8")
+def squared_differences(b: LayerBuilder, op: Operator) -> None:
+    """Both inputs at one scale, the square of their difference at that of the output."""
+    x, other, y = b.input(0), b.input(1), b.output()
+    (a_scale, a_zero), (b_scale, b_zero), (y_scale, y_zero) = (b.scale(t) for t in (x, other, y))
+    # Twice the larger scale is 1, so that both factors are at most a half; 7 bits are to spare for each.
+    whole = 2.0 * float(max(a_scale, b_scale))
+    pairs = {
+        "a": quantized_multiplier(float(a_scale) / whole),
+        "b": quantized_multiplier(float(b_scale) / whole),
+        "y": quantized_multiplier(whole * whole / float(np.float32(1 << 14) * y_scale)),
+    }
+    if pairs["y"][1] > 0:
+        raise UnsupportedOp("its output has a finer scale than its kernel takes")
+    numbers = {f"{n}_multiplier": m for n, (m, _) in pairs.items()}
+    numbers |= {f"{n}_shift": shift for n, (_, shift) in pairs.items()}
+    zeros = {"a_zero_point": a_zero, "b_zero_point": b_zero, "y_zero_point": y_zero}
+    b.call("squared_difference", x, other, y, b.struct("", shape=_broadcast(b), **zeros, **numbers))
 
 
 @form("QUANTIZE", types="float")

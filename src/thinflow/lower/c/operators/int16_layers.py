@@ -11,7 +11,7 @@ from thinflow.lower.c.forms import form
 from thinflow.lower.c.layer import Struct
 from thinflow.lower.c.requantize import LIMITS, activation_limits, requantization, sum_factors
 from thinflow.lower.c.settle import C_TYPES
-from thinflow.lower.c.tables import sigmoid_entries
+from thinflow.lower.c.tables import entries_of_16_bits, sigmoid_entries
 from thinflow.lower.c.windows import window
 from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.tflite.model import Operator, Tensor
@@ -185,6 +185,41 @@ def curves(b: LayerBuilder, op: Operator) -> None:
     settings = b.struct("", count=b.size(y), multiplier=multiplier, shift=left, table=table)
     b.in_place()
     b.call("sigmoid_int16", x, y, settings, op=op.code.lower(), **_CURVES[op.code])
+
+
+@form("EXP", "GELU", "LOG", "RSQRT", types="int16")
+def looked_up(b: LayerBuilder, op: Operator) -> None:
+    """A function by a table that LiteRT tells, with straight lines between its entries."""
+    table = b.constant("table", entries_of_16_bits(b))
+    b.in_place()
+    b.call("lookup_int16", b.input(0), b.output(), table, b.size(b.output()))
+
+
+@form("ABS", types="int16")
+def absolute(b: LayerBuilder, op: Operator) -> None:
+    """Without the sign, at another scale."""
+    (x_scale, _), (y_scale, _) = b.scale(b.input(0)), b.scale(b.output())
+    # At the same scale there is nothing to round.
+    slope = quantized_multiplier(float(x_scale / y_scale)) if x_scale != y_scale else (1 << 30, 1)
+    _sloped(b, slope, (-slope[0], slope[1]))
+
+
+@form("LEAKY_RELU", types="int16")
+def leaky_relu(b: LayerBuilder, op: Operator) -> None:
+    """A slope for what is negative, the same for all."""
+    x_scale, y_scale = (b.scale(t)[0] for t in (b.input(0), b.output()))
+    slope = np.float32(op.options.get("alpha", 0.0))
+    # In float32 in this order, as the kernel prepares them.
+    below = quantized_multiplier(float(x_scale * slope / y_scale))
+    _sloped(b, quantized_multiplier(float(x_scale / y_scale)), below)
+
+
+def _sloped(b: LayerBuilder, above: tuple[int, int], below: tuple[int, int]) -> None:
+    """Call the kernel with a factor for what is positive and one for what is negative."""
+    names = ("multiplier", "shift", "below_multiplier", "below_shift")
+    settings = b.struct("", count=b.size(b.output()), **dict(zip(names, (*above, *below), strict=True)))
+    b.in_place()
+    b.call("slopes_int16", b.input(0), b.output(), settings)
 
 
 @form("QUANTIZE", types="int16")

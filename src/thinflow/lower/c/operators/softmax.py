@@ -11,7 +11,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
 from thinflow.lower.c.requantize import LIMITS
-from thinflow.lower.c.tables import softmax_exponentials
+from thinflow.lower.c.tables import exponentials, softmax_exponentials
 from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.tflite.model import Operator
 from thinflow.typing import Array
@@ -42,8 +42,7 @@ def softmax_bytes(b: LayerBuilder, op: Operator) -> None:
         return
     # XNNPACK has no softmax of bytes: LiteRT's own optimised kernel runs beside it.
     y_scale, zero_point = b.scale(y)
-    exponents = -np.float32(scale) * np.float32(_beta(op)) * np.arange(256, dtype=np.float32)
-    table = b.constant("exponentials", np.exp(exponents.astype(np.float64)).astype(np.float32))
+    table = b.constant("exponentials", exponentials(float(scale), _beta(op)))
     b.call("softmax_table", x, y, table, b.size(x) // depth, depth, float(y_scale), zero_point, **words)
 
 
@@ -67,7 +66,7 @@ def softmax_int16(b: LayerBuilder, op: Operator) -> None:
         multiplier=multiplier,
         shift=shift,
         exponential=b.constant("exponential", _entries(10.0, 32767, np.exp)),
-        inverse=b.constant("inverse", _entries(1.0, -32768, lambda v: np.float32(1) / (np.float32(1) + v))),
+        inverse=b.constant("inverse", _entries(1.0, -32768, lambda v: 1 / (1 + v))),
     )
     b.call("softmax_int16", x, y, b.scratch(2 * depth), settings)
 
@@ -79,23 +78,21 @@ def _entries(width: float, zero: int, curve: Callable[[Any], Any]) -> Array:
     Args:
         width: of what the stored numbers stand for, from end to end.
         zero: the stored number that stands for 0.
-        curve: of float32.
+        curve: the function.
     """
-    # In float32 in this order, as LiteRT makes them: some entries hang on the last bit.
-    f = np.float32
-    scale = f(width) / f(65535)
-    least, most = scale * f(-32768 - zero), scale * f(32767 - zero)
-    step = (most - least) / f(512)
-    unit = f(65536) / (f(2) / f(65535) * f(65535))
+    # In double precision in this order, as LiteRT makes them: some entries hang on the last bit.
+    scale = width / 65535
+    least, most = scale * (-32768 - zero), scale * (32767 - zero)
+    step = (most - least) / 512
+    unit = 65536 / (2 / 65535 * 32767 + 2 / 65535 * 32768)
 
     def rounded(v: Any) -> Any:
-        return np.sign(v) * np.floor(np.abs(v) + f(0.5))
+        return np.sign(v) * np.floor(np.abs(v) + 0.5)
 
-    at = np.arange(512, dtype=np.float32)
+    at = np.arange(512)
     here, middle, following = (
-        curve((least + n * step + half).astype(np.float32)) * unit
-        for n, half in ((at, f(0)), (at, step / f(2)), (at + f(1), f(0)))
+        curve(least + n * step + half) * unit for n, half in ((at, 0), (at, step / 2), (at + 1, 0))
     )
-    off = rounded((following + rounded(here)) / f(2)) - rounded(middle)
-    table = np.append(rounded(here) - rounded(off / f(2)), rounded(curve(most) * unit))
+    off = rounded((following + rounded(here)) / 2) - rounded(middle)
+    table = np.append(rounded(here) - rounded(off / 2), rounded(curve(most) * unit))
     return table.clip(-32768, 32767).astype(np.int16)

@@ -1,0 +1,112 @@
+"""Integers of 8 and 16 bits in C answer as LiteRT's own kernels do, operator by operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.lower.c.c_answers import differences
+from tests.lower.c.many import Many
+from thinflow.engines._c_library import compiler
+from thinflow.tflite.model import Quantization, Tensor
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
+
+
+class Scaled(Many):
+    """Integers of which the output has a scale and a zero point of its own."""
+
+    def __init__(self, *shape: int, kind: str, scale: float = 0.05, zero: int = 0) -> None:
+        super().__init__(*shape, kind=kind)
+        self.rescale(self.x, scale, zero)
+
+    def rescale(self, tensor: Tensor, scale: float, zero: int = 0) -> Tensor:
+        tensor.quantization = Quantization(np.float32([scale]), np.int64([zero]))
+        return tensor
+
+    def both(self, code: str, other: Tensor, scale: float, zero: int = 0, **options: Any) -> Tensor:
+        assert self.x.shape is not None
+        return self.rescale(self.add(code, [self.x, other], *self.sizes(), **options), scale, zero)
+
+    def alone(self, code: str, scale: float, zero: int = 0, **options: Any) -> Tensor:
+        return self.rescale(self.add(code, [self.x], *self.sizes(), **options), scale, zero)
+
+
+@pytest.mark.parametrize("rounding", ["litert", "xnnpack"])
+def test_squares_of_differences(rounding: str) -> None:
+    net = Scaled(3, 200, kind="int8", scale=0.03, zero=-5)
+    for scale, zero in ((0.02, 7), (0.07, -128)):
+        other = net.rescale(net.value(f"other_{zero}", (200,)), scale, zero)
+        net.both("SQUARED_DIFFERENCE", other, 0.1, -128)
+        net.both("SQUARED_DIFFERENCE", other, 0.01, -100)
+    assert differences(net.content(), rounding) == []
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("activation", ["NONE", "RELU"])
+def test_quotients(kind: str, activation: str) -> None:
+    lowest = np.iinfo(kind).min
+    # LiteRT refuses a division by 0 while it runs, so that the zero point has to lie outside of the numbers.
+    zero = {"int8": -128, "uint8": 0, "int16": 0}[kind]
+    net = Scaled(3, 120, kind=kind, scale=0.03, zero=zero if kind == "int16" else 100)
+    divisors = np.arange(1, 121) * (1 if kind != "int16" else 251) + max(lowest, -128) * (kind == "int8")
+    if kind == "int16":
+        divisors[::2] *= -1
+    other = net.constant("divisors", divisors.astype(kind), 0.02, zero)
+    net.both("DIV", other, 0.05, zero, fused_activation_function=activation)
+    net.both("DIV", other, 0.7, zero, fused_activation_function=activation)
+    assert differences(net.content()) == []
+
+
+@pytest.mark.parametrize("depth", [1, 5, 300])
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_rows_of_length_1(kind: str, depth: int) -> None:
+    for zero in (-7, 127) if kind == "int8" else (0, 130):
+        net = Scaled(60, depth, kind=kind, zero=zero)
+        net.alone("L2_NORMALIZATION", 1 / 128, 0 if kind == "int8" else 128)
+        assert differences(net.content()) == []
+
+
+@pytest.mark.parametrize("rounding", ["litert", "xnnpack"])
+@pytest.mark.parametrize("depth", [1, 2, 10, 1000])
+@pytest.mark.parametrize("scale", [0.003, 0.02, 0.1, 0.7])
+def test_logarithms_of_softmax(scale: float, depth: int, rounding: str) -> None:
+    net = Scaled(40, depth, kind="int8", scale=scale)
+    net.alone("LOG_SOFTMAX", 1 / 16, 127)
+    assert differences(net.content(), rounding) == []
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_functions_of_every_byte(kind: str) -> None:
+    net = Scaled(1, 1024, kind=kind, zero=3)
+    codes = ["RELU_0_TO_1", "GELU", "HARD_SWISH"]
+    for code in codes:
+        net.alone(code, 0.04, 20)
+    assert differences(net.content(), runs=2) == []
+    if kind == "int8":
+        net = Scaled(1, 1024, kind=kind, zero=-128)
+        for code in ("SQRT", "RSQRT", "LOG", "ELU", "EXP", "ABS"):
+            net.alone(code, 0.04, 20)
+        assert differences(net.content(), runs=2) == []
+
+
+def test_functions_of_every_number_of_16_bits() -> None:
+    net = Scaled(1, 1 << 16, kind="int16", scale=0.0002)
+    for code, scale in (("EXP", 0.02), ("GELU", 0.0002), ("LOG", 0.001)):
+        net.alone(code, scale)
+    positive = net.alone("ABS", 0.0002)
+    net.rescale(net.add("RSQRT", [positive], 1, 1 << 16), 0.002)
+    for scale in (0.0002, 0.00017):
+        net.alone("ABS", scale)
+        for slope in (0.3, 1.5, -0.2):
+            net.alone("LEAKY_RELU", scale, alpha=slope)
+    assert differences(net.content(), runs=2) == []
+
+
+def test_slopes_of_16_bits() -> None:
+    net = Scaled(1, 300, 5, kind="int16", scale=0.0002)
+    slopes = net.constant("slopes", np.int8([[[-100, -3, 0, 5, 127]]]), 0.01)
+    net.both("PRELU", slopes, 0.00021)
+    assert differences(net.content()) == []
