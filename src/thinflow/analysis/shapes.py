@@ -12,7 +12,7 @@ from thinflow.analysis.neighbor_specs import asked_shape, queued_specs, typed_in
 from thinflow.errors import ShapeError, ThinflowError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.order import MERGES, NEXT_ITERATIONS, execution_order, unrunnable
+from thinflow.ir.order import MERGES, NEXT_ITERATIONS, runnable
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import BOOL, UNKNOWN, DType, TensorSpec
 from thinflow.ops import registry
@@ -32,7 +32,11 @@ MAX_PORTS = 1 << 16
 
 
 def infer_shapes(
-    graph: Graph, fed: Mapping[Value, TensorSpec] | None = None, *, use_annotations: bool = False
+    graph: Graph,
+    fed: Mapping[Value, TensorSpec] | None = None,
+    *,
+    use_annotations: bool = False,
+    order: Sequence[Node] | None = None,
 ) -> dict[str, str]:
     """Set `spec` on every value of the graph; what cannot be known stays unknown. O(nodes + edges).
 
@@ -40,12 +44,13 @@ def infer_shapes(
         graph: in which to set the specs.
         fed: what is known of inputs from elsewhere (a shape the user gave); wins over the placeholder's own.
         use_annotations: trust `_output_shapes` attributes where inference finds nothing.
+        order: what `runnable` gives for the graph, where that is known already.
 
     Returns:
         Node name -> why its shape rule failed, for nodes whose inputs do not fit or that are not well formed.
         Not an error here: the graph may be meant for other input sizes.
     """
-    return _infer(graph, fed or {}, use_annotations, CallShapes(_infer_body))
+    return _infer(graph, fed or {}, use_annotations, CallShapes(_infer_body), order)
 
 
 def _infer_body(graph: Graph, fed: Mapping[Value, TensorSpec], calls: CallShapes) -> None:
@@ -53,15 +58,15 @@ def _infer_body(graph: Graph, fed: Mapping[Value, TensorSpec], calls: CallShapes
 
 
 def _infer(
-    graph: Graph, given: Mapping[Value, TensorSpec], use_annotations: bool, calls: CallShapes
+    graph: Graph,
+    given: Mapping[Value, TensorSpec],
+    use_annotations: bool,
+    calls: CallShapes,
+    order: Sequence[Node] | None = None,
 ) -> dict[str, str]:
     failures: dict[str, str] = {}
-    try:
-        order = execution_order(graph)
-    except ThinflowError:
-        # A broken graph can still be looked at: its sound part in file order, the rest stays unknown.
-        stuck = unrunnable(graph)
-        order = [n for n in graph if n not in stuck]
+    # Of a broken graph the sound part; the rest stays unknown.
+    order = runnable(graph) if order is None else order
     for node in counted(order, len(order), "inferring shapes"):
         try:
             specs = _node_specs(node, [v.spec for v in node.inputs], calls)

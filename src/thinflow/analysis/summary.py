@@ -104,16 +104,16 @@ def summarize(
 
 
 def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]], turns: Turns | None) -> Summary:
-    failures = infer_shapes(graph)
+    sound = runnable(graph)
+    failures = infer_shapes(graph, order=sound)
     interface = guess_interface(graph)
     assumed = _assumed(interface, graph.inputs, shapes)
     if assumed:
         # Again, with a batch of one and the shapes that the user gave.
-        failures = infer_shapes(graph, assumed)
+        failures = infer_shapes(graph, assumed, order=sound)
     ops: Counter[str] = Counter(n.op for n in graph)
     suggested = [c.value for c in interface.outputs if c.score > 0]
     needed = ancestors([v.node for v in suggested]) if suggested else set(graph)
-    sound = runnable(graph)
     # A graph that cannot be sorted as a whole has no peak that means anything.
     order = [n for n in sound if n in needed] if len(sound) == len(graph) else []
     training, inference, of_samples = _norms(graph)
@@ -124,7 +124,7 @@ def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]], turns: 
         parameters=parameters(graph),
         control_edges=sum(len(n.control_inputs) for n in graph),
         devices=dict(sorted(Counter(n.device for n in graph if n.device).items())),
-        problems=find_problems(graph, port_count),
+        problems=find_problems(graph, port_count, may_turn=len(sound) != len(graph)),
         cost=graph_cost(graph, [n for n in graph if n in needed], turns=turns),
         peak=peak_activations(order, suggested) if order else None,
         training_norms=training,

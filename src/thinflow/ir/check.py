@@ -13,12 +13,19 @@ PortCount = Callable[[Node], int | None]
 """The number of outputs of a node; None when its op is unknown."""
 
 
-def find_problems(graph: Graph, port_count: PortCount | None = None) -> list[Problem]:
+def find_problems(
+    graph: Graph, port_count: PortCount | None = None, *, may_turn: bool = True
+) -> list[Problem]:
     """Every broken rule, in file order. O(nodes + edges).
 
     1. every input names an existing node; 2. names are unique and legal; 3. data inputs come before control
     inputs (found while loading); 4. port numbers are in range for known ops; 5. no cycle except through
     NextIteration.
+
+    Args:
+        graph: what to check.
+        port_count: tells the outputs of ops; without it the fourth rule is not looked at.
+        may_turn: False if all nodes were put in an order already, so that there is no cycle.
     """
     problems = list(graph.problems)
     problems += [
@@ -29,7 +36,7 @@ def find_problems(graph: Graph, port_count: PortCount | None = None) -> list[Pro
         if not LEGAL_NAME.match(node.name):
             problems.append(Problem("illegal name", node.name, "the name is not legal in TensorFlow"))
         problems += _input_problems(node, port_count, sources)
-    cycle = find_cycle(graph)
+    cycle = find_cycle(graph) if may_turn else []
     if cycle:
         names = " -> ".join(n.name for n in [*cycle[:6], cycle[0]])
         problems.append(Problem("cycle", min(n.name for n in cycle), f"it is in a cycle: {names}"))

@@ -65,11 +65,6 @@ def runnable(graph: Graph) -> list[Node]:
     return _sorted(graph)
 
 
-def unrunnable(graph: Graph) -> set[Node]:
-    """Nodes that are in a cycle, depend on one, or depend on a node that does not exist."""
-    return set(graph) - set(_sorted(graph))
-
-
 def ancestors(
     values: Iterable[Node], *, stop: frozenset[Node] = frozenset(), control: bool = True
 ) -> set[Node]:
