@@ -1,13 +1,14 @@
 """Whether networks in C answer as LiteRT does, layer by layer, on real inputs.
 
-    python -m benchmarks c_exact [--model NAME ...] [--kind zoo made] [--samples 200]
+    python -m benchmarks c_exact [--model NAME ...] [--kind zoo made float] [--samples 200]
         [--rounding litert xnnpack] [--on here cortex-m0 ... aarch64 armhf] [--sanitize] [--compile]
         [--folder FOLDER]
 
-The programs are the .tflite files of ../shared/zoo, and eight bits of everything else there, as thinflow
-makes them. `here`, each operator is fed what LiteRT computed before it, and each of its answers has to be
-equal: integers all of them, reals within 1e-5 of the largest. Then the answers of the network as a whole,
-which are told apart where reals become integers on the way. Elsewhere, a sum of the bytes of every integer
+The programs are the .tflite files of ../shared/zoo, and eight bits and floats of everything else there, as
+thinflow makes them. `here`, each operator is fed what LiteRT computed before it, those in loops and branches
+in every round, and each of its answers has to be equal: integers all of them, reals within 1e-5 of the
+largest. What was not compared by itself is named. Then the answers of the network as a whole, which are told
+apart where reals become integers on the way. Elsewhere, a sum of the bytes of every integer
 value is compared with that of LiteRT's. `--sanitize` runs it all with address and undefined behaviour
 watched, by GCC and Clang; `--compile` tells how long a compiler takes at -O2 on one core.
 """
@@ -18,7 +19,10 @@ import argparse
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +34,24 @@ from thinflow.engines._c_library import Library, compiler
 from thinflow.engines._c_processor import processors_here
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.convert import Network, network
-from thinflow.lower.c.flow import EFFECTS
+from thinflow.lower.c.flow import (
+    BRANCH,
+    BRANCH_ELSE,
+    BRANCH_END,
+    COPY,
+    EFFECTS,
+    LOOP,
+    LOOP_NEXT,
+    LOOP_TEST,
+    RENAMES,
+)
+from thinflow.lower.c.litert import kernel_sets
 from thinflow.lower.c.options import ROUNDINGS, Options
 from thinflow.lower.c.sound import know_rate
+from thinflow.lower.c.target import begin_with
 from thinflow.lower.c.write import Writer
 from thinflow.optimize.c_layer_proof import side_by_side
-from thinflow.tflite.model import Program, Tensor
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 from thinflow.tflite.reader import read_program
 from thinflow.tflite.runtime import interpreter
 from thinflow.tflite.writer import to_bytes
@@ -46,16 +62,17 @@ _FLOAT = 1e-5
 """Of the largest number of a layer."""
 _ON_BOARDS = 3
 """Inputs, unless more are asked for: QEMU takes a second for some networks."""
+_PARTS = (LOOP_TEST, LOOP_NEXT, BRANCH_ELSE, BRANCH_END)
+_CALLED = {
+    "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
+    "IF": ("then_subgraph_index", "else_subgraph_index"),
+}
 _FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-ffp-contract=off")
 
 
 def opened(content: bytes, rounding: str) -> Any:
     """LiteRT with the kernels that a rounding means, all values kept; None if it refuses the program."""
-    from ai_edge_litert.interpreter import OpResolverType
-
-    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    kinds = {"litert": (OpResolverType.BUILTIN_REF, plain), "xnnpack": (OpResolverType.BUILTIN,)}
-    for kind in kinds[rounding]:
+    for kind in kernel_sets(rounding):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -68,7 +85,6 @@ def opened(content: bytes, rounding: str) -> Any:
                 engine.allocate_tensors()
                 return engine
         except (ValueError, RuntimeError):
-            # The reference kernels lack some operators that round nothing.
             continue
     return None
 
@@ -91,9 +107,17 @@ class Answers:
         """All values of a run, begun anew."""
         self.engine.reset_all_variables()
         for details, value in zip(self.engine.get_input_details(), feeds, strict=True):
-            self.engine.set_tensor(details["index"], value)
+            self.engine.set_tensor(details["index"], value.reshape(details["shape"]))
         self.engine.invoke()
         return {t: self._value(n) for t, n in self._index.items() if not t.is_variable}
+
+    def outputs(self) -> list[Array]:
+        """What the last run answered."""
+        return [self.engine.get_tensor(d["index"]) for d in self.engine.get_output_details()]
+
+    def knows(self, tensor: Tensor) -> bool:
+        """Whether a value is one of this subgraph, and not of one that it calls."""
+        return tensor in self._index
 
     def _value(self, number: int) -> Array:
         try:
@@ -120,13 +144,21 @@ def wrong(got: Array, wanted: Array) -> str:
 
 
 class Layers:
-    """Every operator of a network by itself, compiled."""
+    """Every operator of a network by itself, compiled.
 
-    def __init__(self, made: Network, options: Options) -> None:
+    Args:
+        made: the network; operators of which not all values are known are left out.
+        answers: what knows them.
+    """
+
+    def __init__(self, made: Network, answers: Answers) -> None:
         self.parts = []
-        for program, sources in side_by_side(made.block):
+        known = [o for o in made.block.operators if all(answers.knows(t) for t in o.outputs)]
+        self.compared: set[Tensor] = set()
+        self.own = [o for o in known if o.code not in (*RENAMES, COPY) and (o.outputs or o.code in EFFECTS)]
+        for program, sources in side_by_side(Subgraph(made.block.inputs, made.block.outputs, known)):
             inputs, outputs = list(program.subgraphs[0].inputs), list(program.subgraphs[0].outputs)
-            alone = network(program, options)
+            alone = network(program, replace(made.options, keep_all=False))
             library = Library(alone, Writer(alone, "part").files(), "part", _FLAGS)
             self.parts.append((library, [sources[t] for t in inputs], [sources[t] for t in outputs]))
 
@@ -138,45 +170,122 @@ class Layers:
             fed = [
                 values[t].reshape(i.shape) for t, i in zip(inputs, library.network.block.inputs, strict=True)
             ]
+            library.restart()
             for tensor, got in zip(outputs, library.run(fed), strict=True):
                 wanted = values.get(tensor)
-                if wanted is not None and wanted.size and (told := wrong(got, wanted)):
+                if wanted is None or not wanted.size:
+                    continue
+                self.compared.add(tensor)
+                if told := wrong(got, wanted):
                     yield f"'{tensor.name}': {told}"
+
+    def left(self) -> Counter[str]:
+        """Operators that were not compared by themselves, by LiteRT's names."""
+        names = {LOOP: "WHILE", BRANCH: "IF"}
+        unseen = [o for o in self.own if self.compared.isdisjoint(o.outputs) and o.code not in _PARTS]
+        return Counter(names.get(o.code, o.custom_code or o.code) for o in unseen)
+
+
+class Level:
+    """A subgraph: what LiteRT computes in it, its operators in C, and the subgraphs that it calls.
+
+    Args:
+        content: of the program.
+        number: of the subgraph.
+        options: of the C.
+    """
+
+    def __init__(self, content: bytes, number: int, options: Options) -> None:
+        program = read_program(content)
+        begin_with(program, number)
+        content = to_bytes(program)
+        self.answers = Answers(program, content, options.rounding)
+        self.flows: list[tuple[Operator, list[Level]]] = []
+        if self.answers.engine is None:
+            return
+        for operator in list(self.answers.block.operators):
+            called = _CALLED.get(operator.code)
+            if called is not None:
+                inner = [Level(content, int(operator.options[name]), options) for name in called]
+                self.flows.append((operator, inner))
+        self.layers: Layers | None = None
+        # The weights of a layer in a loop may come from outside of it.
+        with suppress(UnsupportedOp):
+            self.layers = Layers(network(program, replace(options, keep_all=True)), self.answers)
+
+    def wrongs(self, feeds: Sequence[Array]) -> Iterator[str]:
+        """A line for each value of a run that is not LiteRT's, when all before it are."""
+        values = self.answers.of(feeds)
+        yield from () if self.layers is None else self.layers.wrongs(values)
+        for operator, called in self.flows:
+            given = [
+                np.asarray(t.array() if t.is_constant else values[t])
+                for t in operator.inputs
+                if t is not None
+            ]
+            yield from (
+                self._round(called[bool(not given[0].any())], given[1:])
+                if operator.code == "IF"
+                else (self._rounds(*called, given))
+            )
+
+    @staticmethod
+    def _round(called: Level, given: list[Array]) -> Iterator[str]:
+        if called.answers.engine is not None:
+            yield from called.wrongs(given)
+
+    def _rounds(self, condition: Level, body: Level, given: list[Array]) -> Iterator[str]:
+        """All rounds of a loop."""
+        if condition.answers.engine is None or body.answers.engine is None:
+            return
+        while True:
+            yield from condition.wrongs(given)
+            if not condition.answers.outputs()[0].any():
+                return
+            yield from body.wrongs(given)
+            given = [np.array(value) for value in body.answers.outputs()]
+
+    def all(self) -> Iterator[Level]:
+        """This and all that it calls."""
+        yield self
+        for _, called in self.flows:
+            for inner in called:
+                yield from inner.all()
+
+    def left(self) -> Counter[str]:
+        """As `Layers.left`, of what it calls, too."""
+        if self.answers.engine is None or self.layers is None:
+            own = Counter(o.custom_code or o.code for o in self.answers.block.operators)
+        else:
+            own = self.layers.left()
+        return sum((inner.left() for _, called in self.flows for inner in called), own)
 
 
 def here(path: Path, name: str, rounding: str, count: int) -> tuple[str, ...]:
     """A line of the table: this machine's kernels, layer by layer, and as a whole."""
-    program, content = read(path)
+    _, content = read(path)
     options = Options(rounding, processors_here()[0])
     whole = network(read_program(content), options)
-    answers = Answers(program, content, rounding)
-    if answers.engine is None:
+    level = Level(content, 0, options)
+    if level.answers.engine is None:
         return name, rounding, "here", "0", "", "LiteRT does not run it"
-    made = network(program, Options(rounding, options.cpu, keep_all=True))
     feeds, what = inputs_of(name, path, whole.block.inputs, count)
-    has_flow = any(o.code in EFFECTS for o in made.block.operators)
-    layers = None if has_flow else Layers(made, options)
     library = Library(whole, Writer(whole, "net").files(), "net", _FLAGS)
-    problems: dict[str, int] = {}
-    values: dict[Tensor, Array] = {}
+    problems: Counter[str] = Counter()
     exact = 0
     for feed in feeds:
-        values = answers.of(feed)
-        for line in () if layers is None else layers.wrongs(values):
-            problems[line] = problems.get(line, 0) + 1
+        problems.update(level.wrongs(feed))
+        outputs = level.answers.outputs()
         library.restart()
-        outputs = [answers.engine.get_tensor(d["index"]) for d in answers.engine.get_output_details()]
-        got = library.run(feed)
-        exact += not any(wrong(g, w) for g, w in zip(got, outputs, strict=True))
+        exact += not any(wrong(g, w) for g, w in zip(library.run(feed), outputs, strict=True))
     verdict = "exact" if not problems else f"{len(problems)} DIFFER: {'; '.join(list(problems)[:2])}"
     if exact < len(feeds):
         told = "reals round midway" if rounds_midway(whole) else "ANSWERS DIFFER"
-        verdict = (
-            f"{'' if layers is None else f'{verdict}; '}{told}: {len(feeds) - exact} of {len(feeds)} answers"
-        )
-    if layers is None:
-        verdict += " (loops: as a whole only)"
-    return name, rounding, f"here, {options.cpu}", f"{len(feeds)}, {what}", str(len(values)), verdict
+        verdict += f"; {told}: {len(feeds) - exact} of {len(feeds)} answers"
+    if left := level.left():
+        verdict += f"; not by themselves: {', '.join(f'{n} {code}' for code, n in left.items())}"
+    compared = sum(len(one.layers.compared) for one in level.all() if one.layers is not None)
+    return name, rounding, f"here, {options.cpu}", f"{len(feeds)}, {what}", str(compared), verdict
 
 
 def elsewhere(path: Path, name: str, rounding: str, where: str, count: int) -> tuple[str, ...]:

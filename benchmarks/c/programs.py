@@ -20,7 +20,7 @@ from thinflow.typing import Array
 _RATE = 16_000
 _WINDOW, _STEP = 480, 320
 """Samples of a frame, and from one to the next: 30 and 20 milliseconds."""
-KINDS = ("zoo", "made")
+KINDS = ("zoo", "made", "float")
 
 
 def programs(
@@ -30,38 +30,40 @@ def programs(
 
     Args:
         folder: for what is made.
-        kinds: "zoo", the .tflite files of ../shared/zoo, or "made", eight bits of everything else that is
-            there: trained networks, digits, and the graphs of ../shared.
+        kinds: "zoo", the .tflite files of ../shared/zoo; "made", eight bits of everything else that is
+            there: trained networks, digits, and the graphs of ../shared; "float", the same as it is.
         wanted: names, of all if there are none; nothing else is made.
     """
     if "zoo" in kinds:
         for path in sorted((cases.shared() / "zoo").glob("*/*.tflite")):
             if not wanted or path.stem in wanted:
                 yield path.stem, path
-    if "made" in kinds:
-        for name, make in _sources(folder):
-            path = folder / f"{name}_int8.tflite"
+    for kind, suffix in (("made", "int8"), ("float", "float")):
+        for name, make in _sources(folder, kind) if kind in kinds else ():
+            path = folder / f"{name}_{suffix}.tflite"
             if wanted and path.stem not in wanted:
                 continue
             if not path.exists():
                 try:
                     make(path)
                 except thinflow.ThinflowError as error:
-                    print(f"{name}: not made: {error}", flush=True)
+                    print(f"{path.stem}: not made: {error}", flush=True)
                     continue
             yield path.stem, path
 
 
-def _sources(folder: Path) -> Iterator[tuple[str, Callable[[Path], object]]]:
-    """Name, and what writes the file of eight bits."""
+def _sources(folder: Path, kind: str) -> Iterator[tuple[str, Callable[[Path], object]]]:
+    """Name, and what writes the file of it."""
 
-    def plain(source: Path, samples: object = None) -> Callable[[Path], object]:
+    def plain(source: object, samples: object = None) -> Callable[[Path], object]:
+        if kind == "float":
+            return lambda path: thinflow.convert(source, path, verify=False)
         return lambda path: thinflow.quantize(source, samples, effort="none", samples=40).save(path)
 
     def behind_features(name: str) -> Callable[[Path], object]:
         def make(path: Path) -> object:
             case = cases.keyword_case(name, folder)
-            return thinflow.quantize(case.graph, case.calibration, effort="none").save(path)
+            return plain(case.graph, case.calibration)(path)
 
         return make
 
@@ -69,18 +71,13 @@ def _sources(folder: Path) -> Iterator[tuple[str, Callable[[Path], object]]]:
     for name in cases.keywords():
         yield name, plain(shared / "models" / f"{name}.pb", shared / "data" / "kws")
         yield f"{name}_features", behind_features(name)
-    yield "digits", _digits
+    yield "digits", lambda path: plain(zoo.build("digits"), zoo.calibration("digits"))(path)
     for path in sorted((shared / "models").glob("*.pb")):
         if path.stem not in cases.keywords():
             yield path.stem, plain(path)
     for part in ("keras", "onnx", "pb"):
         for path in sorted(p for p in (shared / "zoo" / part).glob("*") if p.suffix != ".npz"):
             yield path.stem, plain(path)
-
-
-def _digits(path: Path) -> object:
-    graph = zoo.build("digits")
-    return thinflow.quantize(graph, zoo.calibration("digits"), effort="none").save(path)
 
 
 # --- inputs -------------------------------------------------------------------------------------------------
@@ -103,7 +100,7 @@ def inputs_of(name: str, path: Path, tensors: Sequence[Tensor], count: int) -> t
         if seen is not None:
             return [[stored(seen[n % len(seen)], x)] for n in range(count)], what
     beside = path.with_suffix(".npz")
-    stem = name.removesuffix("_int8")
+    stem = name.removesuffix("_int8").removesuffix("_float")
     for kind in ("keras", "onnx", "pb"):
         other = cases.shared() / "zoo" / kind / f"{stem}.npz"
         beside = other if other.exists() else beside

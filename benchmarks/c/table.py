@@ -24,6 +24,7 @@ from benchmarks.c.boards import BOARDS, Run, missing, run_on
 from benchmarks.c.linux import MACHINES, LinuxRun, run_on_linux
 from benchmarks.ptq.cases import shared
 from thinflow.lower.c.convert import network
+from thinflow.lower.c.litert import kernel_sets
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.write import Writer
 from thinflow.tflite.reader import read_program
@@ -91,12 +92,12 @@ def samples(program_shape: Sequence[int | None], count: int) -> Array:
 
 def references(content: bytes, feeds: Array) -> Array:
     """int8 [count, bytes] what LiteRT's reference kernels answer."""
-    from ai_edge_litert.interpreter import OpResolverType
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         engine = interpreter(
-            model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1
+            model_content=content,
+            experimental_op_resolver_type=kernel_sets("litert")[0],
+            num_threads=1,
         )
     engine.allocate_tensors()
     found = []

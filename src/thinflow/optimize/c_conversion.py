@@ -15,6 +15,7 @@ from thinflow.engines._c_processor import processors_here
 from thinflow.errors import VerificationError
 from thinflow.lower.c.convert import Network, network
 from thinflow.lower.c.layouts import arranged
+from thinflow.lower.c.litert import kernel_sets
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.processors import PROCESSORS
 from thinflow.lower.c.sample import Sample
@@ -190,13 +191,9 @@ def _run_here(options: Options) -> Options:
 
 def _answers(content: bytes, made: Network) -> list[Sample]:
     """What LiteRT answers to made-up inputs, by the kernels whose rounding is asked for."""
-    from ai_edge_litert.interpreter import OpResolverType
-
-    is_reference = made.options.rounding == "litert"
-    kinds = [OpResolverType.BUILTIN_REF if is_reference else OpResolverType.BUILTIN]
-    # The reference kernels lack some operators; where nothing is rounded to codes, others tell as well.
-    if not any(t.quantization is not None for o in made.block.operators for t in o.outputs):
-        kinds.append(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    kinds = kernel_sets(made.options.rounding)
+    if any(t.quantization is not None for o in made.block.operators for t in o.outputs):
+        del kinds[1:]
     for kind in kinds:
         engine = _opened(content, made, kind)
         if engine is not None:

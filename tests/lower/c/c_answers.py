@@ -9,6 +9,7 @@ import numpy as np
 
 from thinflow.engines._c_library import Library
 from thinflow.lower.c.convert import network
+from thinflow.lower.c.litert import kernel_sets
 from thinflow.lower.c.options import Bands, Options
 from thinflow.lower.c.write import Writer
 from thinflow.tflite.model import Tensor
@@ -41,20 +42,16 @@ def made_up(tensor: Tensor, rng: np.random.Generator) -> Any:
 
 def litert(content: bytes, rounding: str) -> Any:
     """LiteRT's interpreter with the kernels that a rounding means, all values kept."""
-    from ai_edge_litert.interpreter import OpResolverType
-
-    kinds = {"litert": OpResolverType.BUILTIN_REF, "xnnpack": OpResolverType.BUILTIN}
     options = {"model_content": content, "experimental_preserve_all_tensors": True, "num_threads": 1}
+    first, *others = kernel_sets(rounding)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns of the memory that kept values take
         try:
-            return interpreter(experimental_op_resolver_type=kinds[rounding], **options)
+            return interpreter(experimental_op_resolver_type=first, **options)
         except ValueError as error:
-            # The reference kernels lack some that round nothing.
             if "Didn't find op" not in str(error):
                 raise
-            plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-            return interpreter(experimental_op_resolver_type=plain, **options)
+            return interpreter(experimental_op_resolver_type=others[0], **options)
 
 
 def differences(

@@ -15,6 +15,18 @@ from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
 
 
+def kernel_sets(rounding: str) -> list[Any]:
+    """LiteRT's sets of kernels that have a rounding, those in front first, where they run a program.
+
+    The reference kernels lack some operators; where nothing is rounded to codes, others tell as well.
+    """
+    from ai_edge_litert.interpreter import OpResolverType
+
+    if rounding == "xnnpack":
+        return [OpResolverType.BUILTIN]
+    return [OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES]
+
+
 def answers(operator: Operator) -> list[Array] | None:
     """What an operator makes of constants; None if LiteRT does not run it alone."""
     # An input by itself has to be there: the file format has none without.

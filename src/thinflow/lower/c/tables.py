@@ -12,7 +12,7 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import dtype
 from thinflow.lower.c.builder import LayerBuilder
-from thinflow.lower.c.litert import answers
+from thinflow.lower.c.litert import answers, kernel_sets
 from thinflow.ops._fixed_point import doubling_high, quantized_multiplier, saturated, shifted
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 from thinflow.tflite.runtime import interpreter
@@ -104,18 +104,15 @@ def _answers_of(b: LayerBuilder, numbers: Array) -> Array:
 
 
 def _engine(content: bytes, rounding: str) -> Any:
-    from ai_edge_litert.interpreter import OpResolverType
-
-    kinds = {"litert": OpResolverType.BUILTIN_REF, "xnnpack": OpResolverType.BUILTIN}
-    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    for kind in (kinds[rounding], plain):
+    kinds = kernel_sets(rounding)
+    for kind in kinds:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return interpreter(model_content=content, experimental_op_resolver_type=kind, num_threads=1)
         except (ValueError, RuntimeError) as error:
             # Of a few operators there is no reference kernel; then there is but one.
-            if kind is plain or "Didn't find op" not in str(error):
+            if kind is kinds[-1] or "Didn't find op" not in str(error):
                 raise UnsupportedOp(f"LiteRT refuses it: {error}") from error
     raise AssertionError(content)
 

@@ -35,7 +35,7 @@ def program_of(graph: Graph, sample_rate: int | None = None) -> Program:
         from thinflow.tflite.reader import read_program
 
         program = read_program(bytes_of(graph.path), losses=[])
-        _begin_with(program, int(graph.facts.get("subgraph", 0)))
+        begin_with(program, int(graph.facts.get("subgraph", 0)))
     else:
         from thinflow.lower.tflite.convert import lower_graph
 
@@ -44,7 +44,7 @@ def program_of(graph: Graph, sample_rate: int | None = None) -> Program:
     return program
 
 
-def _begin_with(program: Program, number: int) -> None:
+def begin_with(program: Program, number: int) -> None:
     """Make a subgraph the first, which is the one that runs; it and the first change places."""
     from thinflow.tflite.schema import SUBGRAPH_LISTS, SUBGRAPH_OPTIONS
 
