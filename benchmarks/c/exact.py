@@ -39,7 +39,6 @@ from thinflow.lower.c.flow import (
     BRANCH_ELSE,
     BRANCH_END,
     COPY,
-    EFFECTS,
     LOOP,
     LOOP_NEXT,
     LOOP_TEST,
@@ -51,7 +50,7 @@ from thinflow.lower.c.sound import know_rate
 from thinflow.lower.c.target import begin_with
 from thinflow.lower.c.write import Writer
 from thinflow.optimize.c_layer_proof import side_by_side
-from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
+from thinflow.tflite.model import Program, Subgraph, Tensor
 from thinflow.tflite.reader import read_program
 from thinflow.tflite.runtime import interpreter
 from thinflow.tflite.writer import to_bytes
@@ -63,10 +62,6 @@ _FLOAT = 1e-5
 _ON_BOARDS = 3
 """Inputs, unless more are asked for: QEMU takes a second for some networks."""
 _PARTS = (LOOP_TEST, LOOP_NEXT, BRANCH_ELSE, BRANCH_END)
-_CALLED = {
-    "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
-    "IF": ("then_subgraph_index", "else_subgraph_index"),
-}
 _FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-ffp-contract=off")
 
 
@@ -101,7 +96,9 @@ class Answers:
         for operator, details in zip(self.block.operators, self.engine._get_ops_details(), strict=False):
             read = zip(operator.inputs, details["inputs"], strict=True)
             written = zip(operator.outputs, details["outputs"], strict=True)
-            self._index.update((t, n) for t, n in (*read, *written) if t is not None and not t.is_constant)
+            ends = [(t, n) for t, n in (*read, *written) if t is not None]
+            # After a run states are what it left, and not what it read.
+            self._index.update((t, n) for t, n in ends if not t.is_constant and not t.is_variable)
 
     def of(self, feeds: Sequence[Array]) -> dict[Tensor, Array]:
         """All values of a run, begun anew."""
@@ -109,7 +106,7 @@ class Answers:
         for details, value in zip(self.engine.get_input_details(), feeds, strict=True):
             self.engine.set_tensor(details["index"], value.reshape(details["shape"]))
         self.engine.invoke()
-        return {t: self._value(n) for t, n in self._index.items() if not t.is_variable}
+        return {t: self._value(n) for t, n in self._index.items()}
 
     def outputs(self) -> list[Array]:
         """What the last run answered."""
@@ -117,7 +114,7 @@ class Answers:
 
     def knows(self, tensor: Tensor) -> bool:
         """Whether a value is one of this subgraph, and not of one that it calls."""
-        return tensor in self._index
+        return tensor in self._index or tensor in self.block.inputs
 
     def _value(self, number: int) -> Array:
         try:
@@ -125,6 +122,10 @@ class Answers:
         # What a delegate computes on the way lies nowhere.
         except ValueError:
             return np.empty(0)
+
+
+def _sizes(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(-1 if n is None else n for n in tensor.shape or ())
 
 
 def wrong(got: Array, wanted: Array) -> str:
@@ -153,9 +154,10 @@ class Layers:
 
     def __init__(self, made: Network, answers: Answers) -> None:
         self.parts = []
-        known = [o for o in made.block.operators if all(answers.knows(t) for t in o.outputs)]
+        own = [o for o in made.block.operators if all(answers.knows(t) for t in o.outputs)]
+        self.own = [o for o in own if o.code not in (*RENAMES, COPY, *_PARTS)]
         self.compared: set[Tensor] = set()
-        self.own = [o for o in known if o.code not in (*RENAMES, COPY) and (o.outputs or o.code in EFFECTS)]
+        known = [o for o in own if all(t.is_constant or t.is_variable or answers.knows(t) for t in o.reads())]
         for program, sources in side_by_side(Subgraph(made.block.inputs, made.block.outputs, known)):
             inputs, outputs = list(program.subgraphs[0].inputs), list(program.subgraphs[0].outputs)
             alone = network(program, replace(made.options, keep_all=False))
@@ -182,7 +184,7 @@ class Layers:
     def left(self) -> Counter[str]:
         """Operators that were not compared by themselves, by LiteRT's names."""
         names = {LOOP: "WHILE", BRANCH: "IF"}
-        unseen = [o for o in self.own if self.compared.isdisjoint(o.outputs) and o.code not in _PARTS]
+        unseen = [o for o in self.own if self.compared.isdisjoint(o.outputs)]
         return Counter(names.get(o.code, o.custom_code or o.code) for o in unseen)
 
 
@@ -193,72 +195,73 @@ class Level:
         content: of the program.
         number: of the subgraph.
         options: of the C.
+        given: what it is called with, which says its sizes; None for those that the file has.
     """
 
-    def __init__(self, content: bytes, number: int, options: Options) -> None:
+    def __init__(
+        self, content: bytes, number: int, options: Options, given: Sequence[Array] | None = None
+    ) -> None:
         program = read_program(content)
         begin_with(program, number)
-        content = to_bytes(program)
-        self.answers = Answers(program, content, options.rounding)
-        self.flows: list[tuple[Operator, list[Level]]] = []
-        if self.answers.engine is None:
-            return
-        for operator in list(self.answers.block.operators):
-            called = _CALLED.get(operator.code)
-            if called is not None:
-                inner = [Level(content, int(operator.options[name]), options) for name in called]
-                self.flows.append((operator, inner))
+        for tensor, value in zip(program.subgraphs[0].inputs, given or (), strict=given is not None):
+            tensor.shape = value.shape
+        self.content, self.options = to_bytes(program), options
+        self.answers = Answers(program, self.content, options.rounding)
+        self.called: dict[tuple[int, str], Level] = {}
         self.layers: Layers | None = None
+        self.flows = [o for o in self.answers.block.operators if o.code in ("WHILE", "IF")]
+        self.operators = [*self.answers.block.operators]
         # The weights of a layer in a loop may come from outside of it.
         with suppress(UnsupportedOp):
-            self.layers = Layers(network(program, replace(options, keep_all=True)), self.answers)
+            if self.answers.engine is not None:
+                self.layers = Layers(network(program, replace(options, keep_all=True)), self.answers)
 
     def wrongs(self, feeds: Sequence[Array]) -> Iterator[str]:
         """A line for each value of a run that is not LiteRT's, when all before it are."""
         values = self.answers.of(feeds)
         yield from () if self.layers is None else self.layers.wrongs(values)
-        for operator, called in self.flows:
-            given = [
-                np.asarray(t.array() if t.is_constant else values[t])
-                for t in operator.inputs
-                if t is not None
-            ]
-            yield from (
-                self._round(called[bool(not given[0].any())], given[1:])
-                if operator.code == "IF"
-                else (self._rounds(*called, given))
-            )
+        for number, operator in enumerate(self.flows):
+            read = [t for t in operator.inputs if t is not None]
+            given = [np.array(t.array() if t.is_constant else values[t]).reshape(_sizes(t)) for t in read]
+            yield from self._branch(number, given) if operator.code == "IF" else self._rounds(number, given)
 
-    @staticmethod
-    def _round(called: Level, given: list[Array]) -> Iterator[str]:
-        if called.answers.engine is not None:
-            yield from called.wrongs(given)
+    def _branch(self, number: int, given: list[Array]) -> Iterator[str]:
+        """The side of a branch that is taken."""
+        side = self._called(number, "then" if given[0].any() else "else", given[1:])
+        if side.answers.engine is not None:
+            yield from side.wrongs(given[1:])
 
-    def _rounds(self, condition: Level, body: Level, given: list[Array]) -> Iterator[str]:
+    def _rounds(self, number: int, given: list[Array]) -> Iterator[str]:
         """All rounds of a loop."""
-        if condition.answers.engine is None or body.answers.engine is None:
-            return
-        while True:
+        condition, body = (self._called(number, part, given) for part in ("cond", "body"))
+        while condition.answers.engine is not None and body.answers.engine is not None:
             yield from condition.wrongs(given)
             if not condition.answers.outputs()[0].any():
                 return
             yield from body.wrongs(given)
             given = [np.array(value) for value in body.answers.outputs()]
 
+    def _called(self, number: int, part: str, given: Sequence[Array]) -> Level:
+        """A subgraph that a loop or branch calls."""
+        index = int(self.flows[number].options[f"{part}_subgraph_index"])
+        if (number, part) not in self.called:
+            self.called[number, part] = Level(self.content, index, self.options, given)
+        return self.called[number, part]
+
     def all(self) -> Iterator[Level]:
-        """This and all that it calls."""
+        """This and all that it called."""
         yield self
-        for _, called in self.flows:
-            for inner in called:
-                yield from inner.all()
+        for inner in self.called.values():
+            yield from inner.all()
 
     def left(self) -> Counter[str]:
-        """As `Layers.left`, of what it calls, too."""
-        if self.answers.engine is None or self.layers is None:
-            own = Counter(o.custom_code or o.code for o in self.answers.block.operators)
-        else:
-            own = self.layers.left()
-        return sum((inner.left() for _, called in self.flows for inner in called), own)
+        """As `Layers.left`, of what it called, too."""
+        own = (
+            Counter(o.custom_code or o.code for o in self.operators)
+            if self.layers is None
+            else self.layers.left()
+        )
+        return sum((inner.left() for inner in self.called.values()), own)
 
 
 def here(path: Path, name: str, rounding: str, count: int) -> tuple[str, ...]:
