@@ -11,6 +11,7 @@ import numpy as np
 
 import thinflow
 from tests.oracle._keras_cases import CASES, Draw
+from tests.oracle._keras_drawn_functions import DRAWN
 from tests.oracle._keras_functions import KERAS_3, TENSORFLOW
 from tests.oracle._keras_structures import STRUCTURES, inputs_of
 
@@ -80,14 +81,20 @@ def structure_model(generation: int, name: str) -> tuple[Any, list[np.ndarray]]:
 
 
 def compare(
-    model: Any, inputs: list[np.ndarray], path: Path, engine: str = "reference", **options: Any
+    model: Any,
+    inputs: list[np.ndarray],
+    path: Path,
+    engine: str = "reference",
+    tolerance: float = TOLERANCE,
+    expected: list[np.ndarray] | None = None,
+    **options: Any,
 ) -> None:
-    """Save a model, read it, and compare the answers.
+    """Save a model, read it, and compare the answers, with those of the model if none are expected.
 
     Raises:
         AssertionError: they differ.
     """
-    expected = wanted(model, inputs)
+    expected = wanted(model, inputs) if expected is None else expected
     model.save(path)
     graph = thinflow.formats.load(path, **options) if options else thinflow.load(path)
     session = thinflow.Session(graph, engine=engine)
@@ -95,8 +102,11 @@ def compare(
     assert len(got) == len(expected)
     for mine, theirs in zip(got, expected, strict=True):
         assert mine.shape == theirs.shape, (mine.shape, theirs.shape)
-        difference = np.abs(mine.astype(np.float64) - theirs).max() if mine.size else 0.0
-        assert difference <= TOLERANCE * max(1.0, np.abs(theirs).max()), difference
+        assert mine.dtype == theirs.dtype, (mine.dtype, theirs.dtype)
+        assert (np.isnan(mine) == np.isnan(theirs)).all()
+        one, other = (np.nan_to_num(v.astype(np.float64)) for v in (mine, theirs))
+        difference = np.abs(one - other).max() if mine.size else 0.0
+        assert difference <= tolerance * max(1.0, np.abs(other).max(initial=0)), difference
 
 
 def function_model(generation: int, name: str) -> tuple[Any, list[np.ndarray]]:
@@ -112,3 +122,24 @@ def function_model(generation: int, name: str) -> tuple[Any, list[np.ndarray]]:
     model = keras.Model([x, y], keras.layers.Activation("linear")(result))
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     return model, [rng.uniform(-2, 2, (BATCH, 4, 6)).astype(np.float32) for _ in range(2)]
+
+
+def compare_drawn(name: str, number: int, folder: Path) -> None:
+    """Compare a function with random options, in a model of it.
+
+    Raises:
+        AssertionError: the answers differ.
+    """
+    import keras
+
+    d = draw(3, name, number)
+    case = DRAWN[name](d)
+    given = [
+        keras.Input(batch_shape=shape, dtype=kind)
+        for shape, kind in zip(case.shapes, case.all_kinds, strict=True)
+    ]
+    inputs = case.inputs(np.random.default_rng(d.random.randrange(1 << 30)))
+    expected = [np.asarray(case.call(keras.ops, *inputs))] if case.is_eager else None
+    tolerance = 5e-3 if any(kind == "float16" for kind in case.all_kinds) else TOLERANCE
+    model = keras.Model(given[0] if len(given) == 1 else given, case.call(keras.ops, *given))
+    compare(model, inputs, folder / f"{number}.keras", tolerance=tolerance, expected=expected)

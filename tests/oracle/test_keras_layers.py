@@ -10,6 +10,7 @@ import pytest
 from tests.oracle import _keras_models as models
 from tests.oracle import _keras_preparing_cases, _keras_sequence_cases  # noqa: F401
 from tests.oracle._keras_cases import CASES
+from tests.oracle._keras_drawn_functions import DRAWN
 from tests.oracle._keras_functions import KERAS_3, TENSORFLOW
 from tests.oracle._keras_structures import STRUCTURES
 
@@ -37,6 +38,12 @@ def test_layer(generation: int, name: str, tmp_path: Path) -> None:
 def test_function(generation: int, name: str, tmp_path: Path) -> None:
     model, inputs = models.function_model(generation, name)
     models.compare(model, inputs, tmp_path / f"model{'.keras' if generation == 3 else '.h5'}")
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_drawn_function(name: str, tmp_path: Path) -> None:
+    for number in range(4):
+        models.compare_drawn(name, number, tmp_path)
 
 
 @pytest.mark.parametrize(("generation", "name"), MODELS)

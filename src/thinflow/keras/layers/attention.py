@@ -65,13 +65,13 @@ def _attended(c: Call, heads: int, shared: int, size: int, depth: int) -> Result
     key = _tensor(c, "key", 2)
     key = value if key is None else key
     q = _heads(c, query, "query", heads, size)
-    k = _repeated(c, _heads(c, key, "key", shared, size), heads // shared)
-    v = _repeated(c, _heads(c, value, "value", shared, depth), heads // shared)
+    k = repeated(c, _heads(c, key, "key", shared, size), heads // shared)
+    v = repeated(c, _heads(c, value, "value", shared, depth), heads // shared)
     q = c.emit("Mul", q, 1.0 / math.sqrt(size))
     scores = c.emit("BatchMatMulV2", q, k, name="scores", adj_x=False, adj_y=True)
     mask = _mask_of_heads(c, query, key, value)
     if mask is not None:
-        scores = _added(c, scores, mask)
+        scores = hidden(c, scores, mask)
     weights = c.emit("Softmax", scores)
     returns_scores = bool(c.argument("return_attention_scores", 99, False))
     if mask is not None and c.generation > 2 and (returns_scores or c.number("dropout", 0.0) > 0):
@@ -105,7 +105,7 @@ def _heads(c: Call, x: Value, which: str, heads: int, size: int) -> Value:
     return c.transpose(y, (0, 2, 1, 3))
 
 
-def _repeated(c: Call, x: Value, times: int) -> Value:
+def repeated(c: Call, x: Value, times: int) -> Value:
     """Each head several times, side by side.   [batch, heads, steps, size]"""
     if times == 1:
         return x
@@ -138,15 +138,15 @@ def _mask_of_heads(c: Call, query: Value, key: Value, value: Value) -> Value | N
     sides = dict.fromkeys([_side_mask(c, "value_mask", value), _side_mask(c, "key_mask", key)])
     parts += [c.expand(c.expand(side, 1), 1) for side in sides if side is not None]
     if c.argument("use_causal_mask", 99, False):
-        parts.append(_causal(c, query, value))
+        parts.append(causal(c, query, value))
     given = _tensor(c, "attention_mask", 3 if c.generation < 3 else 6)
     if given is not None:
         given = given if c.type_of(given) is BOOL else c.cast(given, BOOL)
         parts.append(c.expand(given, 1) if c.rank(given) == 3 else given)
-    return _all(c, parts)
+    return all_of(c, parts)
 
 
-def _all(c: Call, parts: Sequence[Value]) -> Value | None:
+def all_of(c: Call, parts: Sequence[Value]) -> Value | None:
     if not parts:
         return None
     mask = parts[0]
@@ -155,7 +155,7 @@ def _all(c: Call, parts: Sequence[Value]) -> Value | None:
     return mask
 
 
-def _causal(c: Call, query: Value, value: Value) -> Value:
+def causal(c: Call, query: Value, value: Value) -> Value:
     """True where the key is not later than the query: [1, 1, T, S]."""
     rows, columns = c.dim(query, 1), c.dim(value, 1)
     if isinstance(rows, int) and isinstance(columns, int):
@@ -169,10 +169,10 @@ def _causal(c: Call, query: Value, value: Value) -> Value:
     return c.expand(c.expand(below, 0), 0)
 
 
-def _added(c: Call, scores: Value, mask: Value) -> Value:
+def hidden(c: Call, scores: Value, mask: Value) -> Value:
     """Scores with a large negative number where they are masked."""
-    hidden = c.emit("Sub", c.const(1.0, like=scores), c.cast(mask, c.type_of(scores)))
-    return c.emit("AddV2", scores, c.emit("Mul", hidden, _MASKED))
+    masked = c.emit("Sub", c.const(1.0, like=scores), c.cast(mask, c.type_of(scores)))
+    return c.emit("AddV2", scores, c.emit("Mul", masked, _MASKED))
 
 
 # --- attention without heads --------------------------------------------------------------------------------
@@ -229,9 +229,9 @@ def _weighted(c: Call, scores: Value, query: Value, value: Value) -> Result:
     if masks[1] is not None:
         parts.append(c.expand(masks[1], 1))
     if c.argument("use_causal_mask", 99, False) or c.flag("causal"):
-        parts.append(c.squeeze(_causal(c, query, value), 0))
-    mask = _all(c, parts)
-    weights = c.emit("Softmax", scores if mask is None else _added(c, scores, mask))
+        parts.append(c.squeeze(causal(c, query, value), 0))
+    mask = all_of(c, parts)
+    weights = c.emit("Softmax", scores if mask is None else hidden(c, scores, mask))
     y = c.emit("BatchMatMulV2", weights, value, adj_x=False, adj_y=False)
     if masks[0] is not None:
         y = c.emit("Mul", y, c.cast(c.expand(masks[0], -1), c.type_of(y)))

@@ -208,19 +208,40 @@ def _transposed(c: Call, dims: int) -> Value:
     strides, dilations = c.ints("strides", dims, 1), c.ints("dilation_rate", dims, 1)
     padding = c.choice("padding", "valid", "same")
     extra = (None,) * dims if c.get("output_padding") is None else c.ints("output_padding", dims)
+    y = transposed(c, x, kernel, strides, padding, dilations, extra)
+    return c.from_last(c.activated(c.biased(y)))
+
+
+def transposed(
+    c: Call,
+    x: Value,
+    kernel: Array | Value,
+    strides: Sequence[int],
+    padding: str,
+    dilations: Sequence[int],
+    extra: Sequence[int | None],
+) -> Value:
+    """The gradient of a convolution over one, two or three axes.   kernel [..., outputs, inputs]
+
+    Args:
+        extra: output_padding; None for what Keras chooses.
+    """
+    shape = c.shape(kernel) if isinstance(kernel, Value) else kernel.shape
+    dims = len(shape) - 2
+    *sizes, filters = [n for n in shape[:-1] if n is not None]
+    if len(sizes) != dims:
+        raise c.refuse("the size of its kernel is open")
     lengths = [
-        transposed_length(c, x, 1 + n, kernel.shape[n], strides[n], dilations[n], padding, extra[n])
+        transposed_length(c, x, 1 + n, sizes[n], strides[n], dilations[n], padding, extra[n])
         for n in range(dims)
     ]
     if dims == 1:
-        x, kernel, lengths = c.expand(x, 1), kernel[None], [1, *lengths]
+        x, kernel, lengths = c.expand(x, 1), _widened(c, kernel), [1, *lengths]
         strides, dilations = (1, *strides), (1, *dilations)
-    sizes = c.sizes_vector([c.dim(x, 0), *lengths, filters])
-    op = "Conv2DBackpropInput" if dims < 3 else "Conv3DBackpropInputV2"
     y = c.emit(
-        op,
-        sizes,
-        c.const(kernel, "kernel"),
+        "Conv2DBackpropInput" if dims < 3 else "Conv3DBackpropInputV2",
+        c.sizes_vector([c.dim(x, 0), *lengths, filters]),
+        kernel if isinstance(kernel, Value) else c.const(kernel, "kernel"),
         x,
         name="conv_transpose",
         T=c.type_of(x),
@@ -230,9 +251,7 @@ def _transposed(c: Call, dims: int) -> Value:
         data_format="NHWC" if dims < 3 else "NDHWC",
         **({"Tshape": dtype("int32")} if dims == 3 else {}),
     )
-    if dims == 1:
-        y = c.squeeze(y, 1)
-    return c.from_last(c.activated(c.biased(y)))
+    return c.squeeze(y, 1) if dims == 1 else y
 
 
 def transposed_length(

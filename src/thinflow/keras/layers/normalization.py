@@ -79,7 +79,7 @@ def moments(c: Call, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
     return mean, c.reduce("Mean", square, axes, True, "moments/variance")
 
 
-def _centred(
+def centred(
     c: Call, x: Value, axes: Sequence[int], epsilon: float, gamma: Value | None, beta: Value | None
 ) -> Value:
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta, of the input's own mean and variance."""
@@ -109,7 +109,7 @@ def layer_normalization(c: Call) -> Result:
     if c.flag("rms_scaling"):
         return _rms_scaled(c, axes, epsilon, shape)
     gamma, beta = (_parameter(c, n, o, shape) for n, o in (("gamma", "scale"), ("beta", "center")))
-    return _centred(c, c[0], axes, epsilon, gamma, beta)
+    return centred(c, c[0], axes, epsilon, gamma, beta)
 
 
 def _rms_scaled(c: Call, axes: Sequence[int], epsilon: float, shape: Sequence[int]) -> Value:
@@ -155,7 +155,7 @@ def group_normalization(c: Call) -> Result:
     shape[axis : axis + 2] = [groups, channels // groups]
     gamma, beta = (_parameter(c, n, o, shape) for n, o in (("gamma", "scale"), ("beta", "center")))
     axes = [n for n in range(1, rank + 1) if n != axis]
-    y = _centred(c, x, axes, c.number("epsilon", 1e-3), gamma, beta)
+    y = centred(c, x, axes, c.number("epsilon", 1e-3), gamma, beta)
     return c.reshape(y, sizes, "Reshape_1")
 
 

@@ -206,12 +206,7 @@ def discretization(c: Call) -> Result:
     numbers = c.emit("Bucketize", floats(c, c[0]), boundaries=tuple(float(b) for b in bounds))
     mode = c.get("output_mode", "int")
     y = encoded(c, numbers, len(bounds) + 1)
-    return c.cast(y, dtype("int64")) if mode == "int" and c.generation < 3 else _typed(c, y, mode)
-
-
-def _typed(c: Call, y: Value, mode: object) -> Value:
-    """Keras 3 gives numbers of bins in the type of its policy for whole numbers."""
-    return c.cast(y, dtype("int64")) if mode == "int" else y
+    return c.cast(y, dtype("int64")) if mode == "int" and c.generation < 3 else y
 
 
 @layer("Hashing")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32, dtype
 from thinflow.keras.call import Call
+from thinflow.keras.config import Literal
 from thinflow.keras.layers.core import gathered
 from thinflow.keras.layers.reshaping import repeated
-from thinflow.keras.operations.elementwise import first
+from thinflow.keras.operations.elementwise import first, tensor
 from thinflow.keras.registry import Result, operation
 
 
@@ -136,8 +138,12 @@ def concatenate(c: Call) -> Result:
     return c.concat(c.xs, c.axis(axis, c.rank(c[0])))
 
 
-@operation("Stack", "stack", "Hstack", "Vstack")
+@operation("Stack", "stack", "Hstack", "Vstack", "Dstack")
 def stack(c: Call) -> Result:
+    if c.layer.kind == "Dstack":
+        if c.rank(c[0]) < 2:
+            raise c.refuse("it stacks vectors")
+        return c.concat([c.expand(x, 2) if c.rank(x) == 2 else x for x in c.xs], 2)
     if c.layer.kind == "Hstack":
         return c.concat(c.xs, 1 if c.rank(c[0]) > 1 else 0)
     if c.layer.kind == "Vstack":
@@ -152,19 +158,25 @@ def stack(c: Call) -> Result:
     return c.emit("Pack", *parts, axis=c.axis(axis, c.rank(parts[0]) + 1), N=len(parts), name="stack")
 
 
-@operation("Split", "split")
+@operation("Split", "split", "Hsplit", "Vsplit", "Dsplit", "ArraySplit")
 def split(c: Call) -> Result:
     """A number of equal parts; sizes (TensorFlow), or places of cuts (Keras 3)."""
     x = first(c)
     c.read |= {"value", "num"}
-    axis = c.axis(number(c, "axis", 2, 0), c.rank(x))
+    axis = {"Hsplit": min(c.rank(x) - 1, 1), "Vsplit": 0, "Dsplit": 2}.get(c.layer.kind)
+    axis = c.axis(number(c, "axis", 2, 0) if axis is None else axis, c.rank(x))
     given = c.argument(
         "num_or_size_splits", 1, c.argument("indices_or_sections", 1, c.get("indices_or_sections"))
     )
     place = c.const(axis, "split/split_dim")
+    if isinstance(given, int) and c.layer.kind == "ArraySplit":
+        # The first parts have one element more, where it does not come out even.
+        size = c.size(x, axis)
+        given = [size // given * n + min(n, size % given) for n in range(1, given)]
     if isinstance(given, int):
         node = c.node("Split", place, x, name="split", num_split=given, T=c.type_of(x))
         return [node.output(n) for n in range(given)]
+    given = given.value if isinstance(given, Literal) else given
     sizes = [n for n in given if isinstance(n, int)] if isinstance(given, list | tuple) else []
     if not isinstance(given, list | tuple) or len(sizes) != len(given):
         raise c.refuse(f"it is split by {str(given)[:60]}")
@@ -224,12 +236,67 @@ def flip(c: Call) -> Result:
     return c.emit("ReverseV2", x, c.const(places, "axis"), Tidx=INT32)
 
 
+@operation("Rot90")
+def turned(c: Call) -> Result:
+    """A quarter of a turn in the plane of two axes, so many times."""
+    x, times = tensor(c, "array", 0), number(c, "k", 1, 1) % 4
+    one, two = (c.axis(n, c.rank(x)) for n in numbers(c, "axes", 2, [0, 1]) or [])
+    if times == 2 and c.shape(x)[one] != c.shape(x)[two]:
+        raise c.refuse("it turns a plane that is no square by half, which Keras's backends do differently")
+    flips: list[int] = {0: [], 1: [two], 2: [one, two], 3: [one]}[times]
+    x = c.emit("ReverseV2", x, c.const(flips, "axis"), Tidx=INT32) if flips else x
+    order = list(range(c.rank(x)))
+    order[one], order[two] = order[two], order[one]
+    return c.transpose(x, order) if times % 2 else x
+
+
+@operation("Rearrange")
+def rearrange(c: Call) -> Result:
+    """Axes by their names: "b (h k) c -> b h (k c)"."""
+    x, pattern = tensor(c, "tensor", 0), str(c.argument("pattern", 1))
+    given = {name: size for name, size in c.kwargs.items() if isinstance(size, int)}
+    c.read |= set(given)
+    before, _, after = pattern.partition("->")
+    source, target = (
+        [part.strip("()").split() for part in re.findall(r"\w+|\(.*?\)", side)] for side in (before, after)
+    )
+    names, wanted = ([name for group in side for name in group] for side in (source, target))
+    if len(source) != c.rank(x) or len(set(names)) != len(names) or sorted(names) != sorted(wanted):
+        raise c.refuse(f"its pattern is {pattern[:60]!r}, and its input has {c.rank(x)} axes")
+    sizes: dict[str, Value | int] = {}
+    for axis, group in enumerate(source):
+        left = [name for name in group if name not in given]
+        known = math.prod(given[name] for name in group if name in given)
+        sizes |= {name: given[name] for name in group if name in given}
+        if len(left) > 1 or not known:
+            raise c.refuse(f"its pattern {pattern[:60]!r} does not say the sizes of {', '.join(left)}")
+        if left and len(group) == 1:
+            sizes[left[0]] = c.dim(x, axis)
+        elif left:
+            sizes[left[0]] = c.size(x, axis) // known
+    y = c.transpose(c.shaped(x, [sizes[name] for name in names]), [names.index(name) for name in wanted])
+
+    def product(group: Sequence[str]) -> Value | int:
+        """The size of axes that become one."""
+        fixed = math.prod(n for n in (sizes[name] for name in group) if isinstance(n, int))
+        result: Value | int = fixed
+        for size in (sizes[name] for name in group):
+            result = c.dim_of("Mul", size, fixed) if isinstance(size, Value) else result
+        return result
+
+    return c.shaped(y, [product(group) for group in target])
+
+
 @operation("Roll", "roll")
 def roll(c: Call) -> Result:
     x = first(c)
     shift, axes = numbers(c, "shift", 1), numbers(c, "axis", 2)
+    if axes is None and shift is not None and len(shift) == 1:
+        row = c.emit("Roll", c.reshape(x, (None,)), c.const(shift, "shift"), c.const([0], "axis"),
+                     Tshift=INT32, Taxis=INT32)  # fmt: skip
+        return c.shaped(row, [c.dim(x, n) for n in range(c.rank(x))])
     if shift is None or axes is None or len(shift) != len(axes):
-        raise c.refuse("it rolls all elements as one row")
+        raise c.refuse(f"it rolls by {shift} along {axes}")
     places = [c.axis(n, c.rank(x)) for n in axes]
     return c.emit("Roll", x, c.const(shift, "shift"), c.const(places, "axis"), Tshift=INT32, Taxis=INT32)
 
@@ -296,7 +363,7 @@ def cumsum(c: Call) -> Result:
     return c.emit(op, x, c.const(c.axis(axis, c.rank(x)), "axis"), Tidx=INT32, **flags)
 
 
-@operation("ZerosLike", "zeros_like", ignores=("optimize",))
+@operation("ZerosLike", "zeros_like", "EmptyLike", ignores=("optimize",))
 def zeros_like(c: Call) -> Result:
     return c.emit("ZerosLike", first(c))
 

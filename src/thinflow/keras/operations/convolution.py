@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from thinflow.ir.graph import Value
 from thinflow.keras.call import Call
-from thinflow.keras.layers.convolution import convolved, depthwise_convolved
+from thinflow.keras.layers.convolution import convolved, depthwise_convolved, transposed
 from thinflow.keras.layers.normalization import moments
 from thinflow.keras.layers.pooling import adapted, pooled
 from thinflow.keras.operations.arrays import numbers
@@ -44,6 +44,18 @@ def depthwise(c: Call) -> Result:
     x, kernel = c.to_last(_tensor(c, "inputs", 0)), _tensor(c, "kernel", 1)
     strides, dilations = _strides(c, c.rank(x) - 2)
     return c.from_last(depthwise_convolved(c, x, kernel, strides, _padding(c), dilations))
+
+
+@operation("ConvTranspose")
+def transposed_convolution(c: Call) -> Result:
+    """inputs [b, ..., m], kernel [..., n, m]."""
+    x, kernel = c.to_last(_tensor(c, "inputs", 0)), _tensor(c, "kernel", 1)
+    dims = c.rank(x) - 2
+    strides, dilations = _strides(c, dims)
+    given = c.get("output_padding")
+    extra: tuple[int | None, ...] = (None,) * dims if given is None else c.ints("output_padding", dims)
+    padding = c.choice("padding", "valid", "same")
+    return c.from_last(transposed(c, x, kernel, strides, padding, dilations, extra))
 
 
 @operation("SeparableConv")

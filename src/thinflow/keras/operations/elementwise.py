@@ -27,14 +27,19 @@ def first(c: Call) -> Value:
     return c.literal(given)
 
 
-def _float(c: Call, x: Value) -> Value:
+def tensor(c: Call, name: str, place: int, like: Value | None = None) -> Value:
+    """An argument as a tensor; numbers take the type of `like`."""
+    return c.literal(c.argument(name, place), like)
+
+
+def floats(c: Call, x: Value) -> Value:
     """The operand of a function that has no whole numbers for results: Keras 3 takes float32 then."""
     return x if c.type_of(x).is_floating else c.cast(x, FLOAT)
 
 
-def _unary(op: str, floats: bool) -> Rule:
+def _unary(op: str, is_real: bool) -> Rule:
     def rule(c: Call) -> Value:
-        x = _float(c, first(c)) if floats and c.generation >= 3 else first(c)
+        x = floats(c, first(c)) if is_real and c.generation >= 3 else first(c)
         return c.emit(op, x)
 
     return rule
@@ -105,12 +110,12 @@ def logical_not(c: Call) -> Result:
 
 @operation("Log2")
 def log2(c: Call) -> Result:
-    return c.emit("RealDiv", c.emit("Log", _float(c, first(c))), 0.6931471805599453)
+    return c.emit("RealDiv", c.emit("Log", floats(c, first(c))), 0.6931471805599453)
 
 
 @operation("Log10")
 def log10(c: Call) -> Result:
-    return c.emit("RealDiv", c.emit("Log", _float(c, first(c))), 2.302585092994046)
+    return c.emit("RealDiv", c.emit("Log", floats(c, first(c))), 2.302585092994046)
 
 
 @operation("Identity", "identity", "stop_gradient", "StopGradient", "math.real")
@@ -142,18 +147,21 @@ def operands(c: Call) -> Operands:
         given = [c.cast(v, FLOAT) if isinstance(v, Value) else v for v in given]
         like = next(v for v in given if isinstance(v, Value))
     x, y = (c.literal(v, like) for v in given)
-    common = _common(c.type_of(x), c.type_of(y))
-    return c.cast(x, common), c.cast(y, common)
+    both = common(c.type_of(x), c.type_of(y))
+    return c.cast(x, both), c.cast(y, both)
 
 
-def _common(x: DType, y: DType) -> DType:
+def common(x: DType, y: DType) -> DType:
     """The type that holds both; of floats the wider, and any float before any whole number."""
     if x is y:
         return x
-    ranks = sorted((x, y), key=lambda t: (t.is_floating, t is not BOOL, t.itemsize))
-    low, high = ranks
-    # Keras 3 gives float32 for 64-bit whole numbers, too.
-    return high if high.is_floating or not low.is_floating else low
+    low, high = sorted((x, y), key=lambda t: (t.is_floating, t is not BOOL, t.itemsize, t.kind))
+    if low.is_floating and low.itemsize == high.itemsize:
+        return FLOAT  # half and bfloat16
+    if high.kind == "u" and low.kind == "i":
+        # Numbers without a sign need one bit more among those that have one.
+        return FLOAT if high.itemsize == 8 else dtype(f"int{16 * high.itemsize}")
+    return high  # float32 for 64-bit whole numbers, too, in Keras 3
 
 
 def _binary(op: str) -> Rule:
@@ -237,8 +245,8 @@ def where(c: Call) -> Result:
         raise c.refuse("it asks where something holds, which has no fixed number of answers")
     like = next((v for v in (yes, no) if isinstance(v, Value)), None)
     first_value, second = (c.literal(v, like) for v in (yes, no))
-    common = _common(c.type_of(first_value), c.type_of(second))
-    return activations.where(c, c.cast(condition, BOOL), c.cast(first_value, common), c.cast(second, common))
+    both = common(c.type_of(first_value), c.type_of(second))
+    return activations.where(c, c.cast(condition, BOOL), c.cast(first_value, both), c.cast(second, both))
 
 
 # --- activations --------------------------------------------------------------------------------------------
@@ -256,7 +264,7 @@ def _activation(function: _Function, *options: str) -> Rule:
             value = c.argument(option, 1, c.get(option))
             if isinstance(value, int | float):
                 given[option] = value
-        return function(c, _float(c, first(c)), **given)
+        return function(c, floats(c, first(c)), **given)
 
     return rule
 

@@ -5,28 +5,24 @@ from __future__ import annotations
 import math
 
 from thinflow.ir.graph import Value
-from thinflow.ir.types import BOOL, FLOAT, INT32, dtype
+from thinflow.ir.types import BOOL, INT32, dtype
 from thinflow.keras import activations
 from thinflow.keras.call import Call
 from thinflow.keras.operations.arrays import number, numbers
-from thinflow.keras.operations.elementwise import first, operands
+from thinflow.keras.operations.elementwise import first, floats, operands
 from thinflow.keras.registry import Result, Rule, operation
-
-
-def _floats(c: Call, x: Value) -> Value:
-    return x if c.type_of(x).is_floating else c.cast(x, FLOAT)
 
 
 def _both(c: Call) -> tuple[Value, Value]:
     x, y = operands(c)
-    return _floats(c, x), _floats(c, y)
+    return floats(c, x), floats(c, y)
 
 
 # --- one operand --------------------------------------------------------------------------------------------
 
 
 def _scaled(factor: float) -> Rule:
-    return lambda c: c.emit("Mul", _floats(c, first(c)), factor)
+    return lambda c: c.emit("Mul", floats(c, first(c)), factor)
 
 
 operation("Deg2rad")(_scaled(math.pi / 180))
@@ -48,18 +44,18 @@ def copy(c: Call) -> Result:
 
 @operation("Fabs")
 def fabs(c: Call) -> Result:
-    return c.emit("Abs", _floats(c, first(c)))
+    return c.emit("Abs", floats(c, first(c)))
 
 
 @operation("Exp2")
 def exp2(c: Call) -> Result:
-    x = _floats(c, first(c))
+    x = floats(c, first(c))
     return c.emit("Pow", c.const(2.0, like=x), x)
 
 
 @operation("Erfc", "math.erfc")
 def erfc(c: Call) -> Result:
-    return c.emit("Erfc", _floats(c, first(c)))
+    return c.emit("Erfc", floats(c, first(c)))
 
 
 @operation("Trunc")
@@ -75,7 +71,7 @@ def trunc(c: Call) -> Result:
 @operation("Sinc")
 def sinc(c: Call) -> Result:
     """sin(pi x) / (pi x), and 1 at 0."""
-    x = c.emit("Mul", _floats(c, first(c)), math.pi)
+    x = c.emit("Mul", floats(c, first(c)), math.pi)
     is_zero = c.emit("Equal", x, 0.0)
     safe = activations.where(c, is_zero, 1.0, x)
     return activations.where(c, is_zero, 1.0, c.emit("RealDiv", c.emit("Sin", safe), safe))
@@ -99,7 +95,7 @@ def nan_to_num(c: Call) -> Result:
 
 
 def _infinite(which: float) -> Rule:
-    return lambda c: c.emit("Equal", _floats(c, first(c)), which)
+    return lambda c: c.emit("Equal", floats(c, first(c)), which)
 
 
 operation("Isposinf")(_infinite(math.inf))
@@ -232,7 +228,7 @@ def count_nonzero(c: Call) -> Result:
 @operation("Average")
 def average(c: Call) -> Result:
     """The mean, or that with a weight for each element."""
-    x, given = _floats(c, first(c)), c.argument("weights", 1)
+    x, given = floats(c, first(c)), c.argument("weights", 1)
     axes = _axes(c, x)
     if given is None:
         return c.reduce("Mean", x, axes)
@@ -246,7 +242,7 @@ def average(c: Call) -> Result:
 def norm(c: Call) -> Result:
     """The euclidean norm over the axes, of a vector or of all elements."""
     order = c.argument("ord", 1, c.get("ord"))
-    x = _floats(c, first(c))
+    x = floats(c, first(c))
     given = numbers(c, "axis", 2)
     axes = list(range(c.rank(x))) if given is None else [c.axis(n, c.rank(x)) for n in given]
     is_euclidean = order is None or order == "euclidean" or (order == 2 and len(axes) == 1)

@@ -1,4 +1,4 @@
-"""Functions that sort, and those that pick or count by places."""
+"""Functions that sort, and those that pick, write or count by places."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, FLOAT, INT32, dtype
 from thinflow.keras import activations
 from thinflow.keras.call import Call
-from thinflow.keras.operations.arrays import number
-from thinflow.keras.operations.elementwise import first
+from thinflow.keras.config import Literal
+from thinflow.keras.operations.arrays import number, numbers
+from thinflow.keras.operations.elementwise import common, first, tensor
 from thinflow.keras.registry import Result, Rule, operation
 
 
@@ -144,3 +145,125 @@ for _op in ("Sum", "Max", "Min", "Prod"):
 def in_top_k(c: Call) -> Result:
     targets, scores = c.literal(c.argument("targets", 0)), c.literal(c.argument("predictions", 1))
     return c.emit("InTopKV2", scores, targets, c.const(number(c, "k", 2), "k", targets), T=c.type_of(targets))
+
+
+# --- parts and single elements ------------------------------------------------------------------------------
+
+
+def _starts(c: Call, rank: int) -> Value:
+    """The place at which a part begins: a vector, or numbers and scalars."""
+    given = c.argument("start_indices", 1)
+    given = given.value if isinstance(given, Literal) else given
+    if isinstance(given, Value):
+        return c.cast(given, INT32)
+    items = given if isinstance(given, list | tuple) else [given]
+    parts = [c.cast(n, INT32) if isinstance(n, Value) else n for n in items]
+    found = [n for n in parts if isinstance(n, Value | int) and not isinstance(n, bool)]
+    if len(found) != len(items) or len(found) != rank:
+        raise c.refuse(f"it begins at {str(given)[:60]}")
+    return c.sizes_vector(found)
+
+
+@operation("Slice")
+def part(c: Call) -> Result:
+    """So many elements of each axis behind a place."""
+    x = tensor(c, "inputs", 0)
+    sizes = c.const(numbers(c, "shape", 2) or [], "size")
+    return c.emit("Slice", x, _starts(c, c.rank(x)), sizes, Index=INT32)
+
+
+@operation("SliceUpdate")
+def written(c: Call) -> Result:
+    """With a block written at a place, which is moved inside where the block lies out."""
+    x, block = tensor(c, "inputs", 0), tensor(c, "updates", 2)
+    block = c.cast(block, c.type_of(x))
+    whole, size = (c.emit("Shape", v, out_type=INT32) for v in (x, block))
+    begin = c.emit("Minimum", _starts(c, c.rank(x)), c.emit("Sub", whole, size))
+    begin = c.emit("Maximum", begin, c.const([0] * c.rank(x), "least"))
+    strides = c.const([1] * c.rank(x), "strides")
+    end = c.emit("AddV2", begin, size)
+    return c.emit("TensorStridedSliceUpdate", x, begin, end, strides, block, Index=INT32)
+
+
+@operation("Scatter")
+def scatter(c: Call) -> Result:
+    """Zeros with values added at places."""
+    places, values = tensor(c, "indices", 0), tensor(c, "values", 1)
+    shape = c.const(numbers(c, "shape", 2) or [], "shape")
+    return c.emit("ScatterNd", c.cast(places, INT32), values, shape, T=c.type_of(values), Tindices=INT32)
+
+
+@operation("ScatterUpdate")
+def scatter_update(c: Call) -> Result:
+    """With other elements at places, or with numbers added to them, or the larger or smaller of both."""
+    x = tensor(c, "inputs", 0)
+    places, values = c.cast(tensor(c, "indices", 1), INT32), tensor(c, "updates", 2, x)
+    how = {None: "Update", "add": "Add", "max": "Max", "min": "Min"}
+    reduction = c.get("reduction")
+    if not isinstance(reduction, str | None) or reduction not in how:
+        raise c.refuse(f"its reduction is '{reduction}'")
+    op = f"TensorScatter{how[reduction]}"
+    return c.emit(op, x, places, c.cast(values, c.type_of(x)), Tindices=INT32)
+
+
+@operation("UnravelIndex")
+def unravel_index(c: Call) -> Result:
+    """The place along each axis, of a place in a row of all."""
+    places, shape = tensor(c, "indices", 0), numbers(c, "shape", 1) or []
+    if c.rank(places) != 1:
+        raise c.refuse("its places are no vector, for which Keras's backends make different things")
+    found = []
+    for size in reversed(shape):
+        found.append(c.emit("FloorMod", places, size))
+        places = c.emit("FloorDiv", places, size)
+    return found[::-1]
+
+
+@operation("Digitize")
+def digitize(c: Call) -> Result:
+    """The number of the bin, by edges that are numbers."""
+    x, bins = tensor(c, "x", 0), c.argument("bins", 1)
+    edges = bins.value if isinstance(bins, Literal) else bins
+    if not isinstance(edges, list) or any(not isinstance(n, int | float) for n in edges):
+        raise c.refuse("the edges of its bins are computed")
+    x = x if c.type_of(x).itemsize >= 4 else c.cast(x, FLOAT if c.type_of(x).is_floating else INT32)
+    return c.emit("Bucketize", x, boundaries=tuple(float(n) for n in edges))
+
+
+@operation("SearchSorted")
+def search_sorted(c: Call) -> Result:
+    """Where values would stand in a row that is sorted."""
+    values = tensor(c, "values", 1)
+    row = tensor(c, "sorted_sequence", 0, values)
+    op = {"left": "LowerBound", "right": "UpperBound"}[c.choice("side", "left", "right")]
+    both = common(c.type_of(row), c.type_of(values))
+    row, one = c.expand(c.cast(row, both), 0), c.reshape(c.cast(values, both), (1, None))
+    found = c.emit(op, row, one, out_type=INT32)
+    return c.shaped(found, [c.dim(values, n) for n in range(c.rank(values))])
+
+
+@operation("IsIn", ignores=("assume_unique",))
+def is_in(c: Call) -> Result:
+    """True for elements that a list has."""
+    x, members = tensor(c, "x1", 0), tensor(c, "x2", 1)
+    both = common(c.type_of(x), c.type_of(members))
+    x, members = c.expand(c.cast(x, both), -1), c.reshape(c.cast(members, both), (None,))
+    found = c.reduce("Any", c.emit("Equal", x, members), [-1])
+    return c.emit("LogicalNot", found, T=None) if c.flag("invert") else found
+
+
+@operation("Select")
+def select(c: Call) -> Result:
+    """Of each place the choice of the first condition that holds."""
+    conditions, choices = (c.argument(*item) for item in (("condlist", 0), ("choicelist", 1)))
+    if not isinstance(conditions, list) or not isinstance(choices, list) or not choices:
+        raise c.refuse("its conditions or its choices are no list")
+    like = next((v for v in choices if isinstance(v, Value)), None)
+    values = [c.literal(v, like) for v in (*choices, c.argument("default", 2, 0))]
+    element = c.type_of(values[0])
+    for value in values:
+        element = common(element, c.type_of(value))
+    *values, y = (c.cast(v, element) for v in values)
+    for condition, value in reversed(list(zip(conditions, values, strict=True))):
+        y = activations.where(c, c.cast(c.literal(condition), BOOL), value, y)
+    return y
