@@ -40,8 +40,24 @@ def copy(
     Raises:
         UnsupportedOp: there are too many dimensions, after those that belong together are one.
     """
-    # In bytes from here on: what is moved has no type.
     size = x.dtype.itemsize
+    starts = {"x_start": x_start * size, "y_start": y_start * size}
+    b.call("strided_copy", x, y, b.struct("", **copy_settings(size, count, x_step, y_step), **starts))
+
+
+def copy_settings(
+    size: int, count: Sequence[int], x_step: Sequence[int], y_step: Sequence[int]
+) -> dict[str, Argument]:
+    """Members of the kernel's struct, but where the first elements are.
+
+    Args:
+        size: bytes of an element.
+        count, x_step, y_step: as of `copy`.
+
+    Raises:
+        UnsupportedOp: there are too many dimensions.
+    """
+    # In bytes from here on: what is moved has no type.
     run = size
     left: list[tuple[int, int, int]] = []
     # From the last dimension on: what lies side by side in both is a run, what is evenly spaced one
@@ -60,13 +76,9 @@ def copy(
     # Outer dimensions first, as the kernel has its loops.
     left = [*left[::-1]]
     left = [(1, 0, 0)] * (_DIMENSIONS - len(left)) + left
-    settings = b.struct(
-        "",
-        count=tuple(n for n, _, _ in left),
-        x_step=tuple(step * size for _, step, _ in left),
-        y_step=tuple(step * size for _, _, step in left),
-        x_start=x_start * size,
-        y_start=y_start * size,
-        run_bytes=run,
-    )
-    b.call("strided_copy", x, y, settings)
+    return {
+        "count": tuple(n for n, _, _ in left),
+        "x_step": tuple(step * size for _, step, _ in left),
+        "y_step": tuple(step * size for _, _, step in left),
+        "run_bytes": run,
+    }

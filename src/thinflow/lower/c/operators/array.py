@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.convert import C_TYPES
-from thinflow.lower.c.copies import copy, row_major
+from thinflow.lower.c.copies import copy, copy_settings, row_major
 from thinflow.lower.c.forms import form
 from thinflow.lower.c.layer import Verbatim
 from thinflow.tflite.model import Operator, Tensor
 
 ANY = " ".join(C_TYPES)
+_TOLD = 6
+"""Numbers that a computed slice may begin at; as many as its kernel's struct has."""
 
 
 @form("RESHAPE", "SQUEEZE", "EXPAND_DIMS", types=ANY)
@@ -88,22 +91,30 @@ def transpose(b: LayerBuilder, op: Operator) -> None:
 
 @form("SLICE", types=ANY)
 def slice_(b: LayerBuilder, op: Operator) -> None:
-    """A part that begins at constants."""
+    """A part that begins at constants, or where it is told while it runs."""
     x, y = b.input(0), b.output()
     steps = row_major(b.shape(x))
+    if not b.input(1).is_constant:
+        _computed_slice(b, list(range(len(steps))), [1] * len(steps), b.shape(y))
+        return
     start = sum(int(n) * step for n, step in zip(b.array(1), steps, strict=True))
     copy(b, x, y, b.shape(y), steps, row_major(b.shape(y)), x_start=start)
 
 
 @form("STRIDED_SLICE", types=ANY)
 def strided_slice(b: LayerBuilder, op: Operator) -> None:
-    """x[begin:end:step, ...] by constants; the masks are TensorFlow's."""
+    """x[begin:end:step, ...], constants or told while it runs; the masks are TensorFlow's."""
     x, y = b.input(0), b.output()
     shape, steps = b.shape(x), row_major(b.shape(x))
-    begins, ends, strides = (b.array(n).tolist() for n in (1, 2, 3))
+    strides = b.array(3).tolist()
+    axes = _axes_chosen(b, len(shape), len(strides))
+    if not (b.input(1).is_constant and b.input(2).is_constant):
+        _computed_strides(b, axes, strides)
+        return
+    begins, ends = (b.array(n).tolist() for n in (1, 2))
     # Python's own slices know all about negative steps and ends beyond the last.
     counts, walks, start = [], [], 0
-    for axis, i in enumerate(_axes_chosen(b, len(shape), len(begins))):
+    for axis, i in enumerate(axes):
         size, step = shape[axis], steps[axis]
         chosen = range(size)
         if i is not None and b.option("shrink_axis_mask") >> i & 1:
@@ -116,6 +127,57 @@ def strided_slice(b: LayerBuilder, op: Operator) -> None:
         walks.append(step * (chosen.step if len(chosen) > 1 else 1))
         start += (chosen.start if len(chosen) else 0) * step
     copy(b, x, y, counts, walks, row_major(counts), x_start=start)
+
+
+def _computed_strides(b: LayerBuilder, axes: list[int | None], strides: list[int]) -> None:
+    """A slice whose beginning is told while it runs; its sizes are those of the output."""
+    # Dimensions of the output in turn; a new one, or one that is left out, is 1 in the copy.
+    sizes, shape = [n for n in b.shape(b.output())], b.shape(b.input(0))
+    new = b.option("new_axis_mask") & ~b.option("ellipsis_mask")
+    if new or any(n < 0 for n in strides):
+        raise UnsupportedOp("it begins at what is computed, with new dimensions or backwards")
+    counts: list[int] = []
+    for i in axes:
+        is_one = i is not None and b.option("shrink_axis_mask") >> i & 1
+        counts.append(1 if is_one else sizes.pop(0))
+    told = [None if i is None or b.option("begin_mask") >> i & 1 else i for i in axes]
+    walks = [1 if i is None else strides[i] for i in axes]
+    if any(count * walk > size + walk - 1 for count, walk, size in zip(counts, walks, shape, strict=True)):
+        raise UnsupportedOp("its sizes follow from what is computed")
+    _computed_slice(b, told, walks, counts)
+
+
+def _computed_slice(
+    b: LayerBuilder, told: Sequence[int | None], walks: Sequence[int], counts: Sequence[int]
+) -> None:
+    """Call a kernel that copies what begins at input 1.
+
+    Args:
+        b: of the layer.
+        told: for each dimension which number of input 1 tells its first element; None for the first of all.
+        walks: elements from one to the next along each, by the size of that dimension.
+        counts: of elements along each.
+    """
+    x, begins, shape = b.input(0), b.input(1), b.shape(b.input(0))
+    steps, size = row_major(shape), x.dtype.itemsize
+    chosen = [n for n, i in enumerate(told) if i is not None]
+    if len(chosen) > _TOLD:
+        raise UnsupportedOp(f"it begins at {len(chosen)} numbers that are computed, more than {_TOLD}")
+    fill = (0,) * (_TOLD - len(chosen))
+    # Wherever it is to begin, all of it lies in the input.
+    most = [shape[n] - (counts[n] - 1) * walks[n] - 1 for n in chosen]
+    paces = [step * walk for step, walk in zip(steps, walks, strict=True)]
+    parts = copy_settings(size, counts, paces, row_major(counts))
+    settings = b.struct(
+        "",
+        rank=len(chosen),
+        told=(*[told[n] or 0 for n in chosen], *fill),
+        size=(*[shape[n] for n in chosen], *fill),
+        most=(*most, *fill),
+        step=(*[steps[n] * size for n in chosen], *fill),
+        copy=b.struct("strided_copy_t", x_start=0, y_start=0, **parts),
+    )
+    b.call("computed_slice", x, begins, b.output(), settings, type=begins.dtype.name)
 
 
 def _axes_chosen(b: LayerBuilder, rank: int, given: int) -> list[int | None]:
@@ -189,14 +251,6 @@ def depth_to_space(b: LayerBuilder, op: Operator) -> None:
     wide = [wide[i] for i in (0, 1, 3, 2, 4, 5)]
     count = (n, height, width, block, block, inner)
     copy(b, x, y, count, deep if is_deep else wide, wide if is_deep else deep)
-
-
-@form("FILL", types=ANY)
-def fill(b: LayerBuilder, op: Operator) -> None:
-    """A constant everywhere."""
-    y, value = b.output(), b.array(1).reshape(-1)[0]
-    kind = y.dtype.name
-    b.call("fill", y, b.size(y), float(value) if kind == "float" else int(value), type=kind)
 
 
 @form("GATHER", types=ANY)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.copies import copy, row_major
@@ -11,7 +13,7 @@ from thinflow.lower.c.forms import form
 from thinflow.lower.c.layer import Verbatim
 from thinflow.lower.c.operators.array import ANY, require_one_scale
 from thinflow.lower.c.settle import C_TYPES
-from thinflow.tflite.model import Operator
+from thinflow.tflite.model import Operator, Tensor
 
 _PLACES = 6
 """Numbers that a place may have; as many as the kernels' structs."""
@@ -108,24 +110,82 @@ def gather_nd(b: LayerBuilder, op: Operator) -> None:
 @form("SCATTER_ND", types="int32 int64")
 def scatter_nd(b: LayerBuilder, op: Operator) -> None:
     """Slices of input 1 added to zeros where input 0 says."""
-    places, x, y = b.input(0), b.input(1), b.output()
-    shape, rank, kind = b.shape(y), b.shape(places)[-1], y.dtype.name
+    y, rank = b.output(), b.shape(b.input(0))[-1]
+    kind = y.dtype.name
+    b.call("fill", y, b.size(y), 0.0 if kind == "float" else 0, type=kind)
+    total = "y[start + k] || x[k]" if kind == "bool" else "y[start + k] + x[k]"
+    depth = math.prod(b.shape(y)[rank:])
+    _scatter(b, b.input(1), rank, depth, depth, op=b.input(0).dtype.name, sum=total)
+
+
+@form("SPARSE_TO_DENSE", types="int32 int64")
+def sparse_to_dense(b: LayerBuilder, op: Operator) -> None:
+    """Input 2, or its numbers one by one, where input 0 says; input 3 everywhere else."""
+    places, x = b.input(0), b.input(2)
+    rank = b.shape(places)[1] if len(b.shape(places)) == 2 else 1
+    _spread(b, b.input(3))
+    step = int(bool(b.shape(x)))
+    _scatter(b, x, rank, 1, step, op=f"set_{places.dtype.name}", sum="x[k]")
+
+
+def _scatter(b: LayerBuilder, x: Tensor, rank: int, depth: int, step: int, **words: str) -> None:
+    """Call the kernel that brings slices of x to where the numbers of input 0, so many for each, say."""
+    places, y = b.input(0), b.output()
     if rank > _PLACES:
         raise UnsupportedOp(f"places have {rank} numbers, more than {_PLACES}")
-    fill = (1,) * (_PLACES - rank)
-    depth = math.prod(shape[rank:])
+    fill, shape = (1,) * (_PLACES - rank), b.shape(y)
     settings = b.struct(
         "",
         count=b.size(places) // max(rank, 1),
         rank=rank,
         depth=depth,
+        x_step=step,
         size=(*shape[:rank], *fill),
         step=(*row_major(shape)[:rank], *fill),
     )
-    b.call("fill", y, b.size(y), 0.0 if kind == "float" else 0, type=kind)
-    total = "y[start + k] || x[k]" if kind == "bool" else "y[start + k] + x[k]"
-    kinds = {"index_type": C_TYPES[places.dtype.name], "op": places.dtype.name, "sum": total}
-    b.call("scatter_nd", places, x, y, settings, type=kind, **kinds)
+    words |= {"index_type": C_TYPES[places.dtype.name]}
+    b.call("scatter_nd", places, x, y, settings, type=y.dtype.name, **words)
+
+
+def _spread(b: LayerBuilder, value: Tensor) -> None:
+    """Write one number everywhere into the output."""
+    y, shape = b.output(), b.shape(b.output())
+    if not value.is_constant:
+        copy(b, value, y, shape, [0] * len(shape), row_major(shape))
+        return
+    kind, number = y.dtype.name, value.array().reshape(-1)[0]
+    b.call("fill", y, b.size(y), float(number) if kind == "float" else int(number), type=kind)
+
+
+@form("FILL", types=ANY)
+def fill(b: LayerBuilder, op: Operator) -> None:
+    """A number everywhere."""
+    _spread(b, b.input(1))
+
+
+@form("DILATE", types=ANY)
+def dilate(b: LayerBuilder, op: Operator) -> None:
+    """So many steps between elements, and input 2 there."""
+    x, y, wide = b.input(0), b.output(), [int(n) for n in b.array(1).reshape(-1)]
+    _spread(b, b.input(2))
+    steps = row_major(b.shape(y))
+    spread = [n * step for n, step in zip(wide, steps, strict=True)]
+    copy(b, x, y, b.shape(x), row_major(b.shape(x)), spread)
+
+
+@form("BUCKETIZE", types="float int32 int64")
+def bucketize(b: LayerBuilder, op: Operator) -> None:
+    """How many of the boundaries, which ascend, are not above."""
+    ends = b.constant("boundaries", np.float32(op.options["boundaries"]))
+    b.call(
+        "bucketize",
+        b.input(0),
+        b.output(),
+        ends,
+        len(ends.data),
+        b.size(b.output()),
+        type=b.input(0).dtype.name,
+    )
 
 
 @form("ONE_HOT", types="int32 int64 uint8")

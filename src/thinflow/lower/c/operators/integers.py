@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.broadcasting import broadcast
 from thinflow.lower.c.builder import LayerBuilder
@@ -22,7 +24,7 @@ _BOTH = {
     "MAXIMUM": "a > b ? a : b",
     "MINIMUM": "a < b ? a : b",
     "BITWISE_XOR": "a ^ b",
-    "RIGHT_SHIFT": "a >> b",
+    "RIGHT_SHIFT": "a >> ({negative}b > {last} ? {last} : b)",
 }
 _ONE = {
     "ABS": "x < 0 ? ({t})(0 - ({u})x) : x",
@@ -36,7 +38,11 @@ _UNSIGNED = {"int32": "uint32_t", "int64": "uint64_t"}
 
 def _words(op: Operator, kind: str, expression: str) -> dict[str, str]:
     t = C_TYPES[kind]
-    text = expression.format(t=t, u=_UNSIGNED.get(kind, t))
+    # Numbers are shifted by no more than they have bits, and by no less than nothing.
+    last, negative = {"8": 7, "16": 15, "32": 31, "64": 63}[re.sub(r"\D", "", kind)], "b < 0 ? 0 : "
+    if kind.startswith("u"):
+        negative = ""
+    text = expression.format(t=t, u=_UNSIGNED.get(kind, t), last=last, negative=negative)
     return {"type": kind, "op": op.code.lower(), "y_type": t, "what": op.code.lower(), "expression": text}
 
 
@@ -53,8 +59,9 @@ def combined_integers(b: LayerBuilder, op: Operator) -> None:
 
 
 @form("BITWISE_XOR", "RIGHT_SHIFT", types="int8 uint8 int16 uint16 uint32")
+@form("MUL", types="uint32")
 def bits(b: LayerBuilder, op: Operator) -> None:
-    """Bits of two inputs."""
+    """Bits of two inputs, and products without a sign."""
     combined_integers(b, op)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
+
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.copies import copy, row_major
@@ -103,21 +105,34 @@ def add_n(b: LayerBuilder, op: Operator) -> None:
         b.call("accumulate", b.input(number), y, b.size(first), type=kind)
 
 
-@form("SEGMENT_SUM", "UNSORTED_SEGMENT_SUM", types="float int32")
-def segment_sum(b: LayerBuilder, op: Operator) -> None:
-    """Sums of the slices that have the same number."""
+_SEGMENTS = {
+    "SUM": "y[start + k] + x[k]",
+    "PROD": "y[start + k] * x[k]",
+    "MAX": "y[start + k] > x[k] ? y[start + k] : x[k]",
+    "MIN": "y[start + k] < x[k] ? y[start + k] : x[k]",
+}
+
+
+@form("SEGMENT_SUM", *(f"UNSORTED_SEGMENT_{name}" for name in _SEGMENTS), types="float int32")
+def segments(b: LayerBuilder, op: Operator) -> None:
+    """Sums, products or extremes of the slices that have the same number."""
     x, numbers, y = b.input(0), b.input(1), b.output()
-    _fill_zero(b)
+    limits = np.finfo(np.float32) if x.dtype.name == "float" else np.iinfo(np.int32)
+    name = op.code.split("_")[-1]
+    # What a segment without slices is, too.
+    first = {"SUM": 0, "PROD": 1, "MAX": limits.min, "MIN": limits.max}[name]
+    value = float(first) if x.dtype.name == "float" else int(first)
+    b.call("fill", y, b.size(y), value, type=x.dtype.name)
     count = b.size(numbers)
     each = b.size(x) // max(count, 1)
     words = {
         "index_type": C_TYPES[numbers.dtype.name],
-        "op": numbers.dtype.name,
-        "sum": "y[start + k] + x[k]",
+        "op": f"{name.lower()}_{numbers.dtype.name}",
+        "sum": _SEGMENTS[name],
     }
-    segments = b.shape(y)[0]
     ones = (1,) * 5
-    settings = b.struct("", count=count, rank=1, depth=each, size=(segments, *ones), step=(each, *ones))
+    sizes, steps = (b.shape(y)[0], *ones), (each, *ones)
+    settings = b.struct("", count=count, rank=1, depth=each, x_step=each, size=sizes, step=steps)
     b.call("scatter_nd", numbers, x, y, settings, type=x.dtype.name, **words)
 
 
