@@ -26,7 +26,9 @@ def test_numbers_into_a_plane(kind: str) -> None:
     if kind == "int8":
         net.x.quantization = None
     other = np.array(7, net.x.dtype.numpy())
-    net.add("SPARSE_TO_DENSE", [np.int32([[0, 1], [2, 0], [2, 3]]), ints(3, 4), net.x, other], 3, 4, kind=kind)
+    net.add(
+        "SPARSE_TO_DENSE", [np.int32([[0, 1], [2, 0], [2, 3]]), ints(3, 4), net.x, other], 3, 4, kind=kind
+    )
     net.add("SPARSE_TO_DENSE", [ints(4, 0, 1), ints(6), net.x, other], 6, kind=kind)
     assert differences(net.content()) == []
 

@@ -9,7 +9,7 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
-from thinflow.lower.c.requantize import LIMITS, requantization
+from thinflow.lower.c.requantize import activation_limits, requantization
 from thinflow.tflite.model import Operator
 
 _BATCHES = 3
@@ -26,18 +26,26 @@ def batch_matmul_floats(b: LayerBuilder, op: Operator) -> None:
 @form("BATCH_MATMUL", types="int8")
 def batch_matmul(b: LayerBuilder, op: Operator) -> None:
     """As of floats."""
+    products(b, _sizes(b), "twice")
+
+
+def products(b: LayerBuilder, sizes: dict[str, int | tuple[int, ...]], rounding: str) -> None:
+    """Call the kernel that multiplies inputs 0 and 1 of bytes, with what `_sizes` found and a rounding.
+
+    Raises:
+        UnsupportedOp: it makes something else of them.
+    """
     x, other, y = b.input(0), b.input(1), b.output()
-    if y.dtype.name != "int8":
-        raise UnsupportedOp(f"it makes {y.dtype} of bytes")
+    if {x.dtype.name, other.dtype.name, y.dtype.name} != {"int8"}:
+        raise UnsupportedOp(f"it makes {y.dtype} of {x.dtype} and {other.dtype}")
     (a_scale, a_zero), (b_scale, b_zero), (y_scale, y_zero) = (b.scale(t) for t in (x, other, y))
-    sizes = _sizes(b)
-    rounding = "twice" if b.rounding == "litert" else "float"
+    rounding = rounding if b.rounding == "litert" else "float"
     if rounding == "float":
         factor = np.atleast_1d(a_scale * b_scale / y_scale)
     else:
         # The product in float, as the kernel prepares it.
         factor = np.atleast_1d(np.float64(a_scale * b_scale) / np.float64(y_scale))
-    output = requantization(b, rounding, factor, np.zeros(1, np.int32), LIMITS["int8"], y_zero)
+    output = requantization(b, rounding, factor, np.zeros(1, np.int32), activation_limits(b, y), y_zero)
     settings = b.struct("", **sizes, a_zero_point=a_zero, b_zero_point=b_zero, output=output)
     b.call("batch_matmul", x, other, y, settings, type="int8", rounding=rounding)
 

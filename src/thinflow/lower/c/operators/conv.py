@@ -6,6 +6,7 @@ import numpy as np
 
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
+from thinflow.lower.c.operators.batch_matmul import products
 from thinflow.lower.c.requantize import (
     activation_limits,
     byte_weights,
@@ -84,6 +85,9 @@ def depthwise_conv_2d(b: LayerBuilder, op: Operator) -> None:
 def fully_connected(b: LayerBuilder, op: Operator) -> None:
     """x [..., depth], weights [units, depth] -> y [..., units]."""
     x, y = b.input(0), b.output()
+    if not b.input(1).is_constant and b.optional(2) is None:
+        _computed(b)
+        return
     w, w_zero_point = byte_weights(b, 1)
     units, depth = w.shape
     # LiteRT's reference kernel rounds once here, other than for convolutions.
@@ -95,3 +99,14 @@ def fully_connected(b: LayerBuilder, op: Operator) -> None:
     b.macs(rows * units * depth)
     layer = b.struct("", rows=rows, depth=depth, filters=units, w_zero_point=w_zero_point, output=output)
     b.call("fully_connected", x, y, b.constant("weights", w), layer, type=x.dtype.name, rounding=rounding)
+
+
+def _computed(b: LayerBuilder) -> None:
+    """Products with weights that are computed, which are those of two matrices."""
+    units, depth = b.shape(b.input(1))
+    rows = b.size(b.input(0)) // depth
+    b.macs(rows * units * depth)
+    steps = {"a_row": depth, "a_next": 1, "b_row": 1, "b_next": depth}
+    ones, still = (1,) * 3, (0,) * 3
+    shared = {"count": ones, "a_step": still, "b_step": still}
+    products(b, {**shared, "rows": rows, "depth": depth, "columns": units, **steps}, "once")

@@ -8,10 +8,11 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
+from thinflow.lower.c.copies import copy
 from thinflow.lower.c.forms import NotHere, form
+from thinflow.lower.c.layer import Argument
 from thinflow.lower.c.windows import window
 from thinflow.tflite.model import Operator
-from thinflow.typing import Array
 
 _BLOCK = 8
 """Filters that the kernels compute at once."""
@@ -37,33 +38,64 @@ def float_limits(b: LayerBuilder) -> dict[str, float]:
     return {"min": least, "max": most}
 
 
-def _blocks(weights: Array) -> Array:
-    """[groups, filters, depth] as [groups, blocks, depth, 8], the last block filled up with zeros."""
+def _blocks(b: LayerBuilder, number: int, sizes: tuple[int, int, int]) -> Argument:
+    """Weights [groups, filters, depth] as [groups, blocks, depth, 8], the last block filled up with zeros.
+
+    Args:
+        b: of the layer.
+        number: of the input; what is computed is brought into this order while it runs.
+        sizes: groups, filters and depth.
+    """
     # Eight filters side by side: compilers add them up in one instruction where there are any for that.
-    groups, filters, depth = weights.shape
-    padded = np.zeros((groups, -(-filters // _BLOCK) * _BLOCK, depth), np.float32)
-    padded[:, :filters] = weights
-    blocks: Array = padded.reshape(groups, -1, _BLOCK, depth).swapaxes(2, 3)
-    return blocks
+    groups, filters, depth = sizes
+    blocks = -(-filters // _BLOCK)
+    w = b.input(number)
+    if w.is_constant:
+        padded = np.zeros((groups, blocks * _BLOCK, depth), np.float32)
+        padded[:, :filters] = b.array(number).reshape(sizes)
+        return b.constant("weights", padded.reshape(groups, blocks, _BLOCK, depth).swapaxes(2, 3))
+    room = b.scratch(4 * groups * blocks * depth * _BLOCK)
+    whole, rest = divmod(filters, _BLOCK)
+    if rest:
+        b.call("fill", room, groups * blocks * depth * _BLOCK, 0.0, type="float")
+    x_step, y_step = (filters * depth, _BLOCK * depth, depth, 1), (blocks * depth * 8, depth * 8, 1, _BLOCK)
+    copy(b, w, room, (groups, whole, _BLOCK, depth), x_step, y_step)
+    ends = {"x_start": whole * _BLOCK * depth, "y_start": whole * depth * _BLOCK}
+    copy(b, w, room, (groups, 1, rest, depth), x_step, y_step, **ends)
+    return room
 
 
-def _bias(b: LayerBuilder, groups: int, filters: int) -> Array:
+def _bias(b: LayerBuilder, groups: int, filters: int) -> Argument:
     """[groups, filters]: the bias, zero if absent, each group filled up to whole blocks."""
-    padded = np.zeros((groups, -(-filters // _BLOCK) * _BLOCK), np.float32)
-    if b.optional(2) is not None:
+    width = -(-filters // _BLOCK) * _BLOCK
+    given = b.optional(2)
+    if given is not None and not given.is_constant:
+        room = b.scratch(4 * groups * width)
+        b.call("fill", room, groups * width, 0.0, type="float")
+        copy(b, given, room, (groups, filters), (filters, 1), (width, 1))
+        return room
+    padded = np.zeros((groups, width), np.float32)
+    if given is not None:
         padded[:, :filters] = b.array(2).reshape(groups, filters)
-    return padded
+    return b.constant("bias", padded)
+
+
+def operand(b: LayerBuilder, number: int, name: str, size: int) -> Argument:
+    """Reals in the order of the file: a constant, or what is computed; zeros if absent."""
+    given = b.optional(number)
+    if given is not None and not given.is_constant:
+        return given
+    return b.constant(name, np.zeros(size, np.float32) if given is None else b.array(number))
 
 
 @form("CONV_2D", types="float")
 def conv_2d(b: LayerBuilder, op: Operator) -> None:
     """x [n,h,w,c], filters [k,kh,kw,c/groups] -> y [n,oh,ow,k]."""
-    x, y, w = b.input(0), b.output(), _float(b)
-    filters, height, width, depth = w.shape
+    x, y = b.input(0), b.output()
+    filters, height, width, depth = _float(b)
     groups = b.shape(x)[3] // depth
     each, patch = filters // groups, height * width * depth
-    weights = b.constant("filter", _blocks(w.reshape(groups, each, patch)))
-    bias = b.constant("bias", _bias(b, groups, each))
+    weights, bias = _blocks(b, 1, (groups, each, patch)), _bias(b, groups, each)
     b.macs(b.size(y) * patch)
     rows = b.size(y) // filters
     # One pixel of the input is its own patch.
@@ -79,35 +111,34 @@ def conv_2d(b: LayerBuilder, op: Operator) -> None:
 @form("DEPTHWISE_CONV_2D", types="float")
 def depthwise_conv_2d(b: LayerBuilder, op: Operator) -> None:
     """x [n,h,w,c], filters [1,kh,kw,c*multiplier] -> y [n,oh,ow,c*multiplier]."""
-    x, y, w = b.input(0), b.output(), _float(b)
-    _, height, width, channels = w.shape
-    bias = np.zeros(channels, np.float32) if b.optional(2) is None else b.array(2)
+    x, y = b.input(0), b.output()
+    _, height, width, channels = _float(b)
+    weights, bias = operand(b, 1, "filter", 0), operand(b, 2, "bias", channels)
     b.macs(b.size(y) * height * width)
     layer = b.struct(
         "", window=window(b, (height, width)), multiplier=channels // b.shape(x)[3], **float_limits(b)
     )
-    b.call("depthwise_conv_2d_float", x, y, b.constant("filter", w), b.constant("bias", bias), layer)
+    b.call("depthwise_conv_2d_float", x, y, weights, bias, layer)
 
 
 @form("FULLY_CONNECTED", types="float")
 def fully_connected(b: LayerBuilder, op: Operator) -> None:
     """x [..., depth], weights [units, depth] -> y [..., units]."""
-    x, y, w = b.input(0), b.output(), _float(b)
-    units, depth = w.shape
+    x, y = b.input(0), b.output()
+    units, depth = _float(b)
     rows = b.size(x) // depth
     b.macs(rows * units * depth)
-    weights = b.constant("weights", _blocks(w.reshape(1, units, depth)))
+    weights, bias = _blocks(b, 1, (1, units, depth)), _bias(b, 1, units)
     layer = b.struct("", rows=rows, depth=depth, filters=units, **float_limits(b))
-    b.call("fully_connected_float", x, y, weights, b.constant("bias", _bias(b, 1, units)), layer)
+    b.call("fully_connected_float", x, y, weights, bias, layer)
 
 
-def _float(b: LayerBuilder) -> Array:
-    """The weights of a float layer.
+def _float(b: LayerBuilder) -> tuple[int, ...]:
+    """The sizes of the weights of a float layer.
 
     Raises:
         NotHere: they are stored otherwise, so that LiteRT rounds what they are multiplied with.
     """
-    weights = b.array(1)
-    if weights.dtype != np.float32:
+    if b.input(1).dtype.name != "float":
         raise NotHere
-    return weights
+    return b.shape(b.input(1))

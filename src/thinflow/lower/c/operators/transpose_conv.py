@@ -6,9 +6,10 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
+from thinflow.lower.c.copies import copy
 from thinflow.lower.c.forms import form
-from thinflow.lower.c.layer import Struct
-from thinflow.lower.c.operators.float_layers import float_limits
+from thinflow.lower.c.layer import Argument, Struct
+from thinflow.lower.c.operators.float_layers import float_limits, operand
 from thinflow.lower.c.operators.int16_layers import wide_output
 from thinflow.lower.c.requantize import (
     activation_limits,
@@ -23,13 +24,19 @@ from thinflow.tflite.model import Operator
 @form("TRANSPOSE_CONV", types="float")
 def transpose_conv_floats(b: LayerBuilder, op: Operator) -> None:
     """Filters [k,kh,kw,c], x [n,h,w,c] -> y [n,oh,ow,k]."""
-    x, y, w = b.input(2), b.output(), b.array(1)
-    bias = np.zeros(len(w), np.float32) if b.optional(3) is None else b.array(3)
-    b.macs(b.size(x) * w.size // w.shape[3])
+    x, y, w = b.input(2), b.output(), b.input(1)
+    filters, height, width, depth = b.shape(w)
+    bias = operand(b, 3, "bias", filters)
+    b.macs(b.size(x) * b.size(w) // depth)
     settings = b.struct("", window=_window(b), **float_limits(b))
     # All filters of a tap side by side: compilers add them up in one instruction where there is one for that.
-    weights = b.constant("filter", np.moveaxis(w, 0, 3))
-    b.call("transpose_conv_float", x, y, weights, b.constant("bias", bias), settings)
+    if w.is_constant:
+        weights: Argument = b.constant("filter", np.moveaxis(b.array(1), 0, 3))
+    else:
+        weights = b.scratch(4 * b.size(w))
+        taps = height * width * depth
+        copy(b, w, weights, (taps, filters), (1, taps), (filters, 1))
+    b.call("transpose_conv_float", x, y, weights, bias, settings)
 
 
 @form("TRANSPOSE_CONV", types="int8 uint8")
