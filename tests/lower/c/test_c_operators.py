@@ -74,6 +74,16 @@ def test_elements_by_number() -> None:
     assert differences(net.content()) == []
 
 
+@pytest.mark.parametrize("kind", ["float", "int8"])
+def test_many_dimensions(kind: str) -> None:
+    net = Many(2, 3, 2, 3, 2, 3, kind=kind)
+    net.add("TRANSPOSE", [net.x, ints(1, 0, 3, 2, 5, 4)], 3, 2, 3, 2, 3, 2)
+    assert differences(net.content()) == []
+    net = Many(2, 3, 2, 3, kind=kind)
+    net.add("TILE", [net.x, ints(2, 3, 2, 2)], 4, 9, 4, 6)
+    assert differences(net.content()) == []
+
+
 ELLIPSIS = {"begin_mask": 0, "end_mask": 0, "ellipsis_mask": 1, "new_axis_mask": 0, "shrink_axis_mask": 0}
 
 
@@ -126,12 +136,16 @@ def test_convolutions_the_other_way_round(kind: str, rounding: str) -> None:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("kind", ["float", "int8"])
+@pytest.mark.parametrize("kind", ["float", "int8", "int16"])
 def test_products_of_matrices(kind: str, turned: bool) -> None:
     net = Layers(2, 3, 4, kind=kind)
     x, other = net.last, net.tensor("other", (1, 5, 4) if turned else (1, 4, 5))
     net.block.inputs.append(other)
-    net.emit("BATCH_MATMUL", [x, other], net.tensor("y", (2, 3, 5)), adj_x=False, adj_y=turned)
+    y = net.tensor("y", (2, 3, 5), 200.0 if kind == "int16" else None)
+    net.emit("BATCH_MATMUL", [x, other], y, adj_x=False, adj_y=turned)
+    for q in (t.quantization for t in (x, other, y) if kind == "int16"):
+        assert q is not None
+        q.zero_point[:] = 0
     assert differences(net.content()) == []
 
 

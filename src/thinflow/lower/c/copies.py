@@ -10,7 +10,7 @@ from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.layer import Argument
 from thinflow.tflite.model import Tensor
 
-_DIMENSIONS = 5
+_DIMENSIONS, _MOST_DIMENSIONS = 5, 8
 
 
 def row_major(shape: Sequence[int]) -> list[int]:
@@ -42,17 +42,25 @@ def copy(
     """
     size = x.dtype.itemsize
     starts = {"x_start": x_start * size, "y_start": y_start * size}
-    b.call("strided_copy", x, y, b.struct("", **copy_settings(size, count, x_step, y_step), **starts))
+    parts = copy_settings(size, count, x_step, y_step, _MOST_DIMENSIONS)
+    # Few copies go along more dimensions than a kernel has loops for; those count for themselves.
+    many = isinstance(parts["count"], tuple) and len(parts["count"]) > _DIMENSIONS
+    b.call("strided_copy_any" if many else "strided_copy", x, y, b.struct("", **parts, **starts))
 
 
 def copy_settings(
-    size: int, count: Sequence[int], x_step: Sequence[int], y_step: Sequence[int]
+    size: int,
+    count: Sequence[int],
+    x_step: Sequence[int],
+    y_step: Sequence[int],
+    most: int = _DIMENSIONS,
 ) -> dict[str, Argument]:
     """Members of the kernel's struct, but where the first elements are.
 
     Args:
         size: bytes of an element.
         count, x_step, y_step: as of `copy`.
+        most: dimensions that there may be.
 
     Raises:
         UnsupportedOp: there are too many dimensions.
@@ -71,11 +79,12 @@ def copy_settings(
             left[-1] = (left[-1][0] * n, *left[-1][1:])
         else:
             left.append((n, step, other))
-    if len(left) > _DIMENSIONS:
-        raise UnsupportedOp(f"it moves along {len(left)} dimensions, more than {_DIMENSIONS}")
+    if len(left) > most:
+        raise UnsupportedOp(f"it moves along {len(left)} dimensions, more than {most}")
     # Outer dimensions first, as the kernel has its loops.
     left = [*left[::-1]]
-    left = [(1, 0, 0)] * (_DIMENSIONS - len(left)) + left
+    room = most if len(left) > _DIMENSIONS else _DIMENSIONS
+    left = [(1, 0, 0)] * (room - len(left)) + left
     return {
         "count": tuple(n for n, _, _ in left),
         "x_step": tuple(step * size for _, step, _ in left),

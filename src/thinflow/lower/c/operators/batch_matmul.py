@@ -9,6 +9,7 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
+from thinflow.lower.c.operators.int16_layers import wide_requantization
 from thinflow.lower.c.requantize import activation_limits, requantization
 from thinflow.tflite.model import Operator
 
@@ -27,6 +28,18 @@ def batch_matmul_floats(b: LayerBuilder, op: Operator) -> None:
 def batch_matmul(b: LayerBuilder, op: Operator) -> None:
     """As of floats."""
     products(b, _sizes(b), "twice")
+
+
+@form("BATCH_MATMUL", types="int16")
+def batch_matmul_wide(b: LayerBuilder, op: Operator) -> None:
+    """As of floats, with sums of 64 bits."""
+    x, other, y = b.input(0), b.input(1), b.output()
+    if {x.dtype.name, other.dtype.name, y.dtype.name} != {"int16"}:
+        raise UnsupportedOp(f"it makes {y.dtype} of {x.dtype} and {other.dtype}")
+    factors = np.atleast_1d(np.float64(b.scale(x)[0] * b.scale(other)[0]) / np.float64(b.scale(y)[0]))
+    output = wide_requantization(b, "wide", factors, np.zeros(1, np.int64))
+    settings = b.struct("", **_sizes(b), a_zero_point=0, b_zero_point=0, output=output)
+    b.call("batch_matmul", x, other, y, settings, type="int16", rounding="wide", sum_type="int64_t")
 
 
 def products(b: LayerBuilder, sizes: dict[str, int | tuple[int, ...]], rounding: str) -> None:

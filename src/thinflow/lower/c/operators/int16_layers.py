@@ -15,6 +15,7 @@ from thinflow.lower.c.tables import entries_of_16_bits, sigmoid_entries
 from thinflow.lower.c.windows import window
 from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.tflite.model import Operator, Tensor
+from thinflow.typing import Array
 
 _LARGEST = 0x7FFF
 _ADDED_BITS = 15
@@ -88,7 +89,12 @@ def wide_output(
         bias = b.array(bias_number)
         if bias.dtype != np.int64:
             raise UnsupportedOp(f"its bias is {b.input(bias_number).dtype}; with 16 bits C has it of int64")
-    factors = sum_factors(b, x, w, y, "wide")
+    return wide_requantization(b, rounding, sum_factors(b, x, w, y, "wide"), bias)
+
+
+def wide_requantization(b: LayerBuilder, rounding: str, factors: Array, bias: Array) -> Struct:
+    """The struct `requantize_ROUNDING_t` of a layer with these factors of its sums, and a bias of 64 bits."""
+    y = b.output()
     pairs = [quantized_multiplier(float(f)) for f in factors]
     # Of a multiplier of 31 bits the upper 15, to the nearest.
     multipliers = [min((m + (1 << 15)) >> 16, _LARGEST) if rounding == "wide" else m for m, _ in pairs]
