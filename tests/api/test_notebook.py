@@ -136,6 +136,18 @@ def test_every_result_is_shown_in_a_notebook(tmp_path: Path) -> None:
     assert kinds >= {*RESULTS.split()} - {"Checkpoint"}
 
 
+def test_an_evaluation_shows_what_its_command_prints(tmp_path: Path) -> None:
+    graph = evil_graph()
+    samples = {"x": np.eye(4, dtype=np.float32)[:, None], "labels": np.array([3, 3, 3, 0])}
+    np.savez(tmp_path / "test.npz", **samples)
+    found = thinflow.evaluate(graph, tmp_path / "test.npz")
+    assert found.verdict.startswith("accuracy 25.00%: 1 of 4 samples right")
+    assert any(line.startswith("  mean recall ") for line in found.lines)
+    shown = Text(found._repr_html_()).text
+    assert all(line.strip() in shown for line in found.lines)
+    assert "against" not in shown
+
+
 def test_results_are_all_that_functions_return() -> None:
     """A new result type has to be shown, too."""
     # A view is a page in a frame: tests/explorer/test_view.py.

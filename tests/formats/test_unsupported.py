@@ -94,6 +94,12 @@ def test_files(tmp_path: Path, content: bytes, what: str, todo: str) -> None:
         (["variables"], "a SavedModel's folder without saved_model.pb", "copy the whole folder"),
         (["a.pb", "b.onnx", "notes"], "this is a folder, not a model", "it contains a.pb, b.onnx"),
         (["a.keras", "b.h5"], "this is a folder, not a model", "it contains a.keras, b.h5"),
+        (["ladder"], "an unfinished optimize left this, and no model", "the same command goes on from there"),
+        (
+            ["ladder", "report_interrupted.html"],
+            "an unfinished optimize",
+            "there; report_interrupted.html shows",
+        ),
         (["notes", "more"], "this is a folder, not a model", "name a model"),
     ],
 )

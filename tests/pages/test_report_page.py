@@ -169,6 +169,8 @@ def test_on_paper(shown: Open) -> None:
     assert not page.locator("nav").is_visible()
     assert not page.get_by_role("button", name="Save the data").is_visible()
     assert page.locator("figure").first.evaluate("f => getComputedStyle(f).breakInside") == "avoid"
+    # Browsers print no backgrounds, of which the dots of a legend are made, unless they are told to.
+    assert page.locator(".dot").first.evaluate("d => getComputedStyle(d).printColorAdjust") == "exact"
     assert page.pdf(format="A4").startswith(b"%PDF")
     shot(page, "print")
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from thinflow.bench.report import BenchmarkReport
     from thinflow.engines.session import Session
     from thinflow.ir.types import TensorSpec
-    from thinflow.optimize.evaluation.metric import Figure
     from thinflow.optimize.evaluation.report import Evaluation, Evaluations
     from thinflow.quantize.sample_files import Scaling
     from thinflow.typing import Array, Feed, FilePath, Indexed, Samples
@@ -381,13 +380,6 @@ def evaluate(
         **names,
         **opening(tags, signature, checkpoint),
     )
-
-
-def figure_text(figure: Figure) -> str:
-    """What a metric found, in words: `top 5 99.20% (98.1% to 99.7%)`."""
-    from thinflow.optimize.evaluation.metric import figure_text as text_of
-
-    return text_of(figure)
 
 
 def read_feeds(session: Session, paths: Mapping[str, str]) -> dict[str, Any]:

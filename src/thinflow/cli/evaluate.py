@@ -121,7 +121,7 @@ def run(args: Namespace) -> int:
         if alone is None:
             _print_several(found)
         else:
-            _print_one(alone)
+            print_lines(alone.lines)
         if args.wrong:
             _print_wrong(found)
         print_lines([*html_lines(args), *_csv_lines(args), f"next: {following}"])
@@ -152,14 +152,6 @@ def _fields(text: str | None) -> dict[str, str]:
             raise ParameterError(f"--fields {text} cannot be read", hint="write --fields image=jpg,label=cls")
         found[name.strip()] = field.strip()
     return found
-
-
-def _print_one(found: Any) -> None:
-    from thinflow.api import figure_text
-
-    lines = [found.verdict, *([found.taken] if found.taken else [])]
-    lines += [f"  {figure_text(f)}" for f in found.figures if figure_text(f) not in found.verdict]
-    print_lines([*lines, *found.left_out.lines()])
 
 
 def _print_several(found: Any) -> None:

@@ -178,6 +178,10 @@ def _folder_kind(names: Sequence[str]) -> tuple[str, str]:
         return "this is a folder of TensorBoard event files", f"one of them may hold the graph: {event}"
     if {"variables", "assets"} & set(names):
         return "this is a SavedModel's folder without saved_model.pb", "copy the whole folder again"
+    if "ladder" in names:
+        pages = sorted(name for name in names if Path(name).suffix == ".html")
+        seen = f"; {pages[0]} shows how far it came" if pages else ""
+        return "an unfinished optimize left this, and no model", f"the same command goes on from there{seen}"
     for kinds, what in ((_PICTURES, "picture"), (_SOUNDS, "sound"), ({".npy", ".npz"}, "array")):
         count = sum(suffixes[suffix] for suffix in kinds)
         if 2 * count > len(names):

@@ -60,7 +60,8 @@ def made_blocks(model: SmallerModel[Any]) -> Iterator[Block]:
         [t.what, round(t.sqnr_db, 2), t.gain_db, "kept" if t.kept else "", round(t.seconds, 1)]
         for t in model.way.trials
     ]
-    heads = [Column("tried"), Column("noise", "dB"), Column("gain", "dB"), Column(""), Column("seconds")]
+    figures = [Column("signal to noise", "dB"), Column("gain", "dB")]
+    heads = [Column("tried"), *figures, Column(""), Column("seconds")]
     yield Table(heads, tried, "What was tried, judged on samples that made no ranges")
     cells = [
         [

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from thinflow.ir.brief import brief_repr
+from thinflow.ir.notebook import text_html
 from thinflow.optimize.chance import wilson
 from thinflow.optimize.evaluation.metric import Figure, figure_text
 from thinflow.optimize.evaluation.metrics.classes import per_class
@@ -131,6 +132,15 @@ class Measured(Quality):
         # A detector has no right or wrong answers; its first figure is what people ask for.
         told = next((f for f in self.figures if f.value is not None), None)
         return f"{figure_text(told)} over {self.samples} samples" if told else self.sentence()
+
+    @property
+    def lines(self) -> list[str]:
+        """The verdict, and below it all that was measured."""
+        figures = [f"  {text}" for text in map(figure_text, self.figures) if text not in self.verdict]
+        return [self.verdict, *([self.taken] if self.taken else []), *figures, *self.left_out.lines()]
+
+    def _repr_html_(self) -> str:
+        return text_html("\n".join(self.lines))
 
     def figure(self, name: str) -> float | None:
         """A figure by its name: "top 5", "mAP", "word error rate"."""

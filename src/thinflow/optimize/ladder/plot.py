@@ -231,7 +231,7 @@ def _table(
         Column("time", "ms"),
         Column("beside float", "x"),
         Column("loss", "points"),
-        Column("noise", "dB"),
+        Column("signal to noise", "dB"),
         Column(""),
     ]
     rows: list[list[Cell]] = []
