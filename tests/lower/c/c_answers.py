@@ -105,7 +105,7 @@ def differences(
 
 def _difference(got: Any, wanted: Any, tolerance: float) -> str:
     """What is wrong with an array; "" if nothing is."""
-    if wanted.dtype.kind != "f":
+    if wanted.dtype.kind not in "fc":
         wrong = int((got != wanted).sum())
         return f"{wrong} of {wanted.size} differ" if wrong else ""
     largest = max(float(np.abs(wanted).max(initial=0)), 1e-6)

@@ -151,6 +151,9 @@ def _is_known(tensor: Tensor) -> bool:
 
 
 def _check_types(block: Subgraph) -> None:
+    ports = {*block.inputs, *block.outputs}
     for tensor in block.tensors():
-        if tensor.dtype.name not in C_TYPES and not tensor.is_constant:
+        # Complex numbers are pairs of floats between layers; no parameter has a type for them.
+        is_known = tensor.dtype.name in C_TYPES or (tensor.dtype.name == "complex64" and tensor not in ports)
+        if not is_known and not tensor.is_constant:
             raise UnsupportedOp(f"'{tensor.name}' is {tensor.dtype}, which C does not have")

@@ -16,17 +16,19 @@ from thinflow.lower.c.layer import Verbatim
 from thinflow.tflite.model import Operator, Tensor
 
 ANY = " ".join(C_TYPES)
+MOVED = f"{ANY} complex64"
+"""What is moved without being looked at."""
 _TOLD = 6
 """Numbers that a computed slice may begin at; as many as its kernel's struct has."""
 
 
-@form("RESHAPE", "SQUEEZE", "EXPAND_DIMS", types=ANY)
+@form("RESHAPE", "SQUEEZE", "EXPAND_DIMS", types=MOVED)
 def reshape(b: LayerBuilder, op: Operator) -> None:
     """The same elements in other sizes."""
     b.same()
 
 
-@form("CONCATENATION", "PACK", types=ANY)
+@form("CONCATENATION", "PACK", types=MOVED)
 def concatenation(b: LayerBuilder, op: Operator) -> None:
     """Inputs one behind the other along an axis, an old one or a new one."""
     y = b.output()
@@ -54,13 +56,13 @@ def split(b: LayerBuilder, op: Operator) -> None:
     _split(b, op, b.input(1), int(b.array(0).reshape(-1)[0]))
 
 
-@form("SPLIT_V", types=ANY)
+@form("SPLIT_V", types=MOVED)
 def split_v(b: LayerBuilder, op: Operator) -> None:
     """Input 0 in parts along the axis at input 2."""
     _split(b, op, b.input(0), int(b.array(2).reshape(-1)[0]))
 
 
-@form("UNPACK", types=ANY)
+@form("UNPACK", types=MOVED)
 def unpack(b: LayerBuilder, op: Operator) -> None:
     """Slices along an axis, which the outputs do not have."""
     _split(b, op, b.input(0), b.option("axis"))
@@ -79,7 +81,7 @@ def _split(b: LayerBuilder, op: Operator, x: Tensor, axis: int) -> None:
         at += sizes[axis]
 
 
-@form("TRANSPOSE", types=ANY)
+@form("TRANSPOSE", types=MOVED)
 def transpose(b: LayerBuilder, op: Operator) -> None:
     """Dimensions in another order."""
     x, y = b.input(0), b.output()
@@ -89,7 +91,7 @@ def transpose(b: LayerBuilder, op: Operator) -> None:
     copy(b, x, y, b.shape(y), [steps[n] for n in order], row_major(b.shape(y)))
 
 
-@form("SLICE", types=ANY)
+@form("SLICE", types=MOVED)
 def slice_(b: LayerBuilder, op: Operator) -> None:
     """A part that begins at constants, or where it is told while it runs."""
     x, y = b.input(0), b.output()
@@ -101,7 +103,7 @@ def slice_(b: LayerBuilder, op: Operator) -> None:
     copy(b, x, y, b.shape(y), steps, row_major(b.shape(y)), x_start=start)
 
 
-@form("STRIDED_SLICE", types=ANY)
+@form("STRIDED_SLICE", types=MOVED)
 def strided_slice(b: LayerBuilder, op: Operator) -> None:
     """x[begin:end:step, ...], constants or told while it runs; the masks are TensorFlow's."""
     x, y = b.input(0), b.output()
@@ -215,7 +217,7 @@ def pad(b: LayerBuilder, op: Operator) -> None:
     copy(b, x, y, b.shape(x), row_major(b.shape(x)), steps, y_start=start)
 
 
-@form("BROADCAST_TO", types=ANY)
+@form("BROADCAST_TO", types=MOVED)
 def broadcast_to(b: LayerBuilder, op: Operator) -> None:
     """The same elements again and again along dimensions of one."""
     x, y = b.input(0), b.output()
@@ -225,7 +227,7 @@ def broadcast_to(b: LayerBuilder, op: Operator) -> None:
     copy(b, x, y, b.shape(y), steps, row_major(b.shape(y)))
 
 
-@form("TILE", types=ANY)
+@form("TILE", types=MOVED)
 def tile(b: LayerBuilder, op: Operator) -> None:
     """The input again and again."""
     x, y = b.input(0), b.output()
@@ -253,7 +255,7 @@ def depth_to_space(b: LayerBuilder, op: Operator) -> None:
     copy(b, x, y, count, deep if is_deep else wide, wide if is_deep else deep)
 
 
-@form("GATHER", types=ANY)
+@form("GATHER", types=MOVED)
 def gather(b: LayerBuilder, op: Operator) -> None:
     """Slices of input 0 by the numbers at input 1."""
     x, indices, y = b.input(0), b.input(1), b.output()
