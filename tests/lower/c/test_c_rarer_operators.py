@@ -12,7 +12,8 @@ from tests.lower.c.c_networks import Layers
 from tests.lower.c.many import Many, ints, number
 from thinflow.engines._c_library import compiler
 from thinflow.ir.types import dtype
-from thinflow.tflite.model import Operator, Quantization, Tensor
+from thinflow.tflite.model import Operator, Program, Quantization, Tensor
+from thinflow.tflite.writer import to_bytes
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 
@@ -80,6 +81,58 @@ def test_cells_with_more(what: dict[str, bool], is_time_major: bool) -> None:
         "UNIDIRECTIONAL_SEQUENCE_LSTM", read, net.tensor("y", shape), cell_clip=0.7, proj_clip=0.4, **options
     )
     assert differences(net.content()) == []
+
+
+@pytest.mark.parametrize("is_merged", [True, False])
+@pytest.mark.parametrize("has_second", [True, False])
+@pytest.mark.parametrize("is_time_major", [True, False])
+def test_simple_cells_both_ways(is_merged: bool, has_second: bool, is_time_major: bool) -> None:
+    net = Cells(*(5, 2, 3) if is_time_major else (2, 5, 3), kind="float")
+    read: list[Tensor | None] = [net.last]
+    for units in (4, 6):
+        read += [net.reals(units, 3), net.reals(units, units), net.reals(units), net.variable(2, units)]
+    options = {"time_major": is_time_major}
+    _both_ways(net, "BIDIRECTIONAL_SEQUENCE_RNN", read, (4, 6), is_merged, has_second, **options)
+
+
+@pytest.mark.parametrize("is_merged", [True, False])
+@pytest.mark.parametrize("is_time_major", [True, False])
+def test_cells_both_ways(is_merged: bool, is_time_major: bool) -> None:
+    # With several batches of merged outputs LiteRT reads states beyond their end where batches come first.
+    batches = 2 if is_time_major or not is_merged else 1
+    net = Cells(*(5, batches, 3) if is_time_major else (batches, 5, 3), kind="float")
+    read: list[Tensor | None] = [net.last]
+    for units in (5, 5):
+        read += [net.reals(units, 3) for _ in range(4)] + [net.reals(units, units) for _ in range(4)]
+        read += [None, None, None, *[net.reals(units) for _ in range(4)], None, None]
+    read += [net.variable(batches, units) for units in (5, 5, 5, 5)]
+    options = {"time_major": is_time_major, "cell_clip": 0.7}
+    _both_ways(net, "BIDIRECTIONAL_SEQUENCE_LSTM", read, (5, 5), is_merged, is_time_major, **options)
+
+
+def _both_ways(
+    net: Cells,
+    code: str,
+    read: list[Tensor | None],
+    units: tuple[int, int],
+    is_merged: bool,
+    has_second: bool,
+    **options: Any,
+) -> None:
+    outer = tuple(net.sizes()[:2])
+    if has_second:
+        second = net.tensor("second", net.sizes())
+        net.block.inputs.append(second)
+        read.append(second)
+    else:
+        read.append(None)
+    read += [None] * (8 if "LSTM" in code else 2)
+    widths = (sum(units),) if is_merged else units
+    made = [Tensor(f"y{n}", (*outer, n), dtype("float")) for n in widths]
+    options |= {"fused_activation_function": "TANH", "merge_outputs": is_merged}
+    net.block.operators.append(Operator(code, read, made, options))
+    net.block.outputs[:] = made
+    assert differences(to_bytes(Program([net.block])), runs=4) == []
 
 
 def test_layers_of_low_rank() -> None:

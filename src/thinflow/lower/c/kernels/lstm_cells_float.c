@@ -4,6 +4,7 @@
 typedef struct {
     int32_t batches, steps, batch_step, time_step; /* elements of the input from one to the next */
     int32_t y_batch_step, y_time_step;
+    int32_t first, y_first; /* where the first step is; the last of all if time runs backwards */
     int32_t inputs, units, outputs;
     lstm_any_gate_t input, forget, cell, output; /* of the input gate no weights where it is what is not forgotten */
     const float *projection, *projection_bias;   /* [outputs, units] and [outputs], or NULL */
@@ -23,9 +24,9 @@ static void $name(const float *x, float *y, float *h, float *c, float *sums, con
     float *const out_gate = sums + 3 * s->units, *const made = sums + 4 * s->units;
     for (int32_t step = 0; step < s->steps; step++) {
         for (int32_t b = 0; b < s->batches; b++) {
-            const float *in = x + step * s->time_step + b * s->batch_step;
+            const float *in = x + s->first + step * s->time_step + b * s->batch_step;
             float *state = h + b * s->outputs, *cell = c + b * s->units;
-            float *out = y + step * s->y_time_step + b * s->y_batch_step;
+            float *out = y + s->y_first + step * s->y_time_step + b * s->y_batch_step;
             lstm_gate_sums(&s->forget, in, state, cell, forget, s->inputs, s->outputs, s->units);
             lstm_gate_sums(&s->cell, in, state, cell, fresh, s->inputs, s->outputs, s->units);
             if (s->input.weights != NULL) {

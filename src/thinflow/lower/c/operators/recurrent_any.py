@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
@@ -9,26 +11,96 @@ from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
 from thinflow.lower.c.layer import Argument, Struct, Verbatim
 from thinflow.lower.c.operators.recurrent import activated, kept, recurrent_sizes
-from thinflow.tflite.model import Operator
+from thinflow.tflite.model import Operator, Tensor
 
 _NOTHING = Verbatim("NULL")
 _GATES = ("input", "forget", "cell", "output")
-# Places of inputs as in LiteRT's definition; in each group: input, forget, cell and output gate.
-_WEIGHTS, _RECURRENT, _BIASES, _PROJECTION, _H, _CELL, _NORMS = 1, 5, 12, 16, 18, 19, 20
-_PEEPHOLES = {"input": 9, "forget": 10, "output": 11}
-_STATE = 4
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One way through the steps.
+
+    Attributes:
+        operands: number of the input behind which its operands come, as for a layer with one way.
+        state: number of the input that is its first state.
+        x: what it reads.
+        y: what it writes.
+        width: numbers of a step of y, those of another way included.
+        start: the first of them that is its own.
+        is_back: from the last step on.
+    """
+
+    operands: int
+    state: int
+    x: Tensor
+    y: Tensor
+    width: int
+    start: int = 0
+    is_back: bool = False
+
+    def sizes(self, b: LayerBuilder, op: Operator) -> tuple[dict[str, int], int]:
+        """Members of a struct, and the batches."""
+        sizes, batches = recurrent_sizes(b, op, self.width)
+        last = sizes["steps"] - 1
+        sizes |= {"first": 0, "y_first": self.start}
+        if self.is_back:
+            sizes["first"], sizes["y_first"] = (
+                last * sizes["time_step"],
+                self.start + last * sizes["y_time_step"],
+            )
+            sizes |= {name: -sizes[name] for name in ("time_step", "y_time_step")}
+        return sizes, batches
+
+
+def _both_ways(b: LayerBuilder, op: Operator, second: int, states: tuple[int, int], aux: int) -> list[_Way]:
+    """The ways of a layer with two.
+
+    Args:
+        b, op: of the layer.
+        second: number of the input before the operands of the way back.
+        states: numbers of the inputs that are first states.
+        aux: number of the input that the way back may read instead of the first; weights for it follow.
+    """
+    if any(t is not None for t in op.inputs[aux + 1 :]):
+        raise UnsupportedOp("it has weights for a second input")
+    back_x = b.optional(aux) or b.input(0)
+    widths = [b.shape(b.input(n))[-1] for n in states]
+    if op.options.get("merge_outputs"):
+        both, y = sum(widths), b.output()
+        return [
+            _Way(0, states[0], b.input(0), y, both),
+            _Way(second, states[1], back_x, y, both, widths[0], is_back=True),
+        ]
+    return [
+        _Way(0, states[0], b.input(0), b.output(), widths[0]),
+        _Way(second, states[1], back_x, b.output(1), widths[1], is_back=True),
+    ]
 
 
 @form("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", types="float")
 def rnn(b: LayerBuilder, op: Operator) -> None:
     """x [time,batch,inputs] or [batch,time,inputs], or [batch,inputs] of one step -> y of the same order."""
-    weights, recurrent, bias = (_floats(b, n) for n in (1, 2, 3))
-    units, inputs = b.shape(b.input(1))
-    sizes, batches = recurrent_sizes(b, op, units)
+    _rnn(b, op, _Way(0, 4, b.input(0), b.output(), b.shape(b.input(1))[0]))
+
+
+@form("BIDIRECTIONAL_SEQUENCE_RNN", types="float")
+def rnn_both_ways(b: LayerBuilder, op: Operator) -> None:
+    """As above, and from the last step to the first, side by side or each by itself."""
+    # LiteRT's kernel reads the second input only where time comes first.
+    is_time_major = bool(op.options.get("time_major"))
+    for way in _both_ways(b, op, 4, (4, 8), 9):
+        _rnn(b, op, way if is_time_major else replace(way, x=b.input(0)))
+
+
+def _rnn(b: LayerBuilder, op: Operator, way: _Way) -> None:
+    weights, recurrent, bias = (_floats(b, way.operands + n) for n in (1, 2, 3))
+    units, inputs = b.shape(b.input(way.operands + 1))
+    sizes, batches = way.sizes(b, op)
     b.macs(b.size(b.input(0)) // inputs * units * (inputs + units))
-    settings = b.struct("", **sizes, weights=weights, recurrent=recurrent, bias=bias)
-    h = kept(b, _STATE, "h", "float", batches * units)
-    b.call("rnn_float", b.input(0), b.output(), h, settings, **activated(op, "total"))
+    settings = b.struct("", **{**sizes, "units": units}, weights=weights, recurrent=recurrent, bias=bias)
+    h = kept(b, way.state, "h", "float", batches * units)
+    b.call("rnn_float", way.x, way.y, h, settings, **activated(op, "total"))
 
 
 @form("UNIDIRECTIONAL_SEQUENCE_LSTM", "LSTM", types="float")
@@ -38,33 +110,53 @@ def lstm(b: LayerBuilder, op: Operator) -> None:
         raise UnsupportedOp("its basic kernel, which gives its states away, has no form in C")
     if op.options.get("diagonal_recurrent_tensors"):
         raise UnsupportedOp("it has diagonals for weights")
-    units, inputs = b.shape(b.input(_WEIGHTS + 1))
     outputs = b.shape(b.input(_RECURRENT + 1))[1]
-    sizes, batches = recurrent_sizes(b, op, outputs)
-    gates = {name: _gate(b, n, name) for n, name in enumerate(_GATES)}
-    count = sum(b.optional(_WEIGHTS + n) is not None for n in range(4))
-    projection = 0 if b.optional(_PROJECTION) is None else outputs * units
+    _lstm(b, op, _Way(0, 18, b.input(0), b.output(), outputs), norms=20)
+
+
+@form("BIDIRECTIONAL_SEQUENCE_LSTM", types="float")
+def lstm_both_ways(b: LayerBuilder, op: Operator) -> None:
+    """As above, and from the last step to the first, side by side or each by itself."""
+    for way in _both_ways(b, op, 17, (35, 37), 39):
+        _lstm(b, op, way, norms=None)
+
+
+# Places of operands behind the first of a way; in each group: input, forget, cell and output gate.
+_WEIGHTS, _RECURRENT, _BIASES, _PROJECTION = 1, 5, 12, 16
+_PEEPHOLES = {"input": 9, "forget": 10, "output": 11}
+
+
+def _lstm(b: LayerBuilder, op: Operator, way: _Way, norms: int | None) -> None:
+    """One way of cells; `norms` is the number of the first input for those, if there may be any."""
+    at = way.operands
+    units, inputs = b.shape(b.input(at + _WEIGHTS + 1))
+    outputs = b.shape(b.input(at + _RECURRENT + 1))[1]
+    sizes, batches = way.sizes(b, op)
+    gates = {name: _gate(b, at, n, norms) for n, name in enumerate(_GATES)}
+    count = sum(b.optional(at + _WEIGHTS + n) is not None for n in range(4))
+    projection = 0 if b.optional(at + _PROJECTION) is None else outputs * units
     b.macs(b.size(b.input(0)) // inputs * (count * units * (inputs + outputs) + projection))
     limits = (float(np.float32(op.options.get(f"{what}_clip", 0.0))) for what in ("cell", "proj"))
     ends = {
-        "projection": _floats(b, _PROJECTION),
-        "projection_bias": _floats(b, _PROJECTION + 1),
+        "projection": _floats(b, at + _PROJECTION),
+        "projection_bias": _floats(b, at + _PROJECTION + 1),
         **dict(zip(("cell_limit", "projection_limit"), limits, strict=True)),
     }
     settings = b.struct("", **{**sizes, "units": units, "outputs": outputs}, **gates, **ends)
-    h = kept(b, _H, "h", "float", batches * outputs)
-    cell = kept(b, _CELL, "cell", "float", batches * units)
+    h = kept(b, way.state, "h", "float", batches * outputs)
+    cell = kept(b, way.state + 1, "cell", "float", batches * units)
     words = activated(op, "total")
-    b.call("lstm_cells_float", b.input(0), b.output(), h, cell, b.scratch(4 * 5 * units), settings, **words)
+    b.call("lstm_cells_float", way.x, way.y, h, cell, b.scratch(4 * 5 * units), settings, **words)
 
 
-def _gate(b: LayerBuilder, n: int, name: str) -> Struct:
+def _gate(b: LayerBuilder, at: int, n: int, norms: int | None) -> Struct:
     """The struct of a gate, without anything if it is coupled to another."""
-    is_there = b.optional(_WEIGHTS + n) is not None
-    places = {"weights": _WEIGHTS + n, "recurrent": _RECURRENT + n, "bias": _BIASES + n, "norm": _NORMS + n}
-    places |= {"peephole": _PEEPHOLES[name]} if name in _PEEPHOLES else {}
+    is_there = b.optional(at + _WEIGHTS + n) is not None
+    places = {"weights": at + _WEIGHTS + n, "recurrent": at + _RECURRENT + n, "bias": at + _BIASES + n}
+    places |= {"peephole": at + _PEEPHOLES[_GATES[n]]} if _GATES[n] in _PEEPHOLES else {}
+    places |= {} if norms is None else {"norm": norms + n}
     members = {what: _floats(b, place) if is_there else _NOTHING for what, place in places.items()}
-    return b.struct("lstm_any_gate_t", **{"peephole": _NOTHING, **members})
+    return b.struct("lstm_any_gate_t", **{"peephole": _NOTHING, "norm": _NOTHING, **members})
 
 
 def _floats(b: LayerBuilder, number: int) -> Argument:
