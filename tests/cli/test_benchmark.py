@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -236,7 +237,21 @@ def test_a_few_runs_do_not_say_how_certain_the_median_is(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["benchmark", files[1], "--runs", "3", "--no-memory", "--no-peak"]) == 0
-    assert " ± ? ms a run on 1 thread" in capsys.readouterr().out.splitlines()[0]
+    verdict = capsys.readouterr().out.splitlines()[0]
+    assert re.search(r" takes [\d.]+ ± \? (ms|µs) a run on 1 thread", verdict)
+
+
+def test_the_verdict_has_the_figures_of_the_table(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model of microseconds took `0.008 ± 0.000 ms`."""
+    assert main(["benchmark", files[1], "--seconds", "0.2", "--no-memory", "--no-peak"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    verdict = re.search(r" takes (.* ± .*) (ms|µs) a run on 1 thread", lines[0])
+    assert verdict is not None
+    titles, row = lines[2:4]
+    assert f"median {verdict[2]}" in titles
+    assert f" {verdict[1]} " in row
 
 
 def test_a_missing_file_is_told_with_what_there_is(

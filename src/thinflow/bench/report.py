@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +11,18 @@ from thinflow.bench.machine import Doing, Machine
 from thinflow.bench.memory import Memory
 from thinflow.bench.report_page import Profiled, benchmark_document
 from thinflow.bench.roofline import FLOAT, Peak
-from thinflow.bench.rows import PLACEMENT, Ratio, Row, Skipped, figures, pipes, readable
-from thinflow.bench.stats import plus_minus, ratio_of_medians
+from thinflow.bench.rows import (
+    PLACEMENT,
+    Ratio,
+    Row,
+    Skipped,
+    figures,
+    median_text,
+    pipes,
+    readable,
+    unit_of,
+)
+from thinflow.bench.stats import ratio_of_medians
 from thinflow.bench.workload import counted
 from thinflow.errors import ParameterError, closest
 from thinflow.errors.plain_text import markdown
@@ -162,8 +171,9 @@ class BenchmarkReport(Paged):
         lines = [str(r) for r in self.ratios()]
         if not lines:
             row = self.rows[0]
-            time_ms = plus_minus(row.median_ms, row.spread_ms if row.latency.has_interval else math.inf)
-            lines.append(f"{row.subject} takes {time_ms} ms a run on {row.setting}{_share(row)}")
+            unit, factor = unit_of(self)
+            time = f"{median_text(row, factor)} {unit}"
+            lines.append(f"{row.subject} takes {time} a run on {row.setting}{_share(row)}")
         return lines
 
     def slower_eight_bits(self) -> Iterator[tuple[Row, Row]]:

@@ -217,7 +217,7 @@ def readable(report: Measured, width: int | None = WIDTH) -> Table:
 
     Columns without anything in them are left out. Times are in µs where the quickest model needs that.
     """
-    unit, factor = _unit(report)
+    unit, factor = unit_of(report)
     headers = ["model", "engine", "threads", f"median {unit}", "p90", "p99", "GFLOP/s", "% peak"]
     headers += ["file MB", "RAM MB"]
     memory = _memory(report)
@@ -236,7 +236,7 @@ def readable(report: Measured, width: int | None = WIDTH) -> Table:
     return headers, cells
 
 
-def _unit(report: Measured) -> tuple[str, float]:
+def unit_of(report: Measured) -> tuple[str, float]:
     """The unit of the times, and what a millisecond is in it."""
     quickest = min(row.median_ms for row in report.rows)
     return ("µs", 1e3) if quickest < _SHORT_MS else ("ms", 1.0)
@@ -252,7 +252,7 @@ def _readable_row(
         row.subject,
         row.engine,
         "any" if row.threads is None else str(row.threads),
-        _median(row, factor),
+        median_text(row, factor),
         _three(row.latency.p90 * factor),
         _three(row.latency.p99 * factor),
         "-" if row.rate is None else _three(row.rate / 1e9),
@@ -262,7 +262,7 @@ def _readable_row(
     ]
 
 
-def _median(row: Row, factor: float) -> str:
+def median_text(row: Row, factor: float) -> str:
     """Median and how far it may be off, in as many digits as that deserves, of three at most."""
     median, spread = row.median_ms * factor, row.spread_ms * factor
     if not row.latency.has_interval:
