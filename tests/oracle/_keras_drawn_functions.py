@@ -264,3 +264,360 @@ def rearrange(d: Draw) -> Function:
 def roll(d: Draw) -> Function:
     shift, axis = d.of((2, None), (-1, 1), ((1, -2), (0, 2)))
     return Function(lambda o, x: o.roll(x, shift, axis=axis), [d.sizes(3, 2, 4)])
+
+
+# --- elements -----------------------------------------------------------------------------------------------
+
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+NUMBERS = ("float32", "float16", "int32", "int8", "uint8", "int64")
+
+
+def simple(name: str, kinds: Sequence[str], low: float = -2.0, high: float = 2.0, count: int = 1) -> None:
+    """A function of elements, of any of the types."""
+
+    @function(name)
+    def make(d: Draw) -> Function:
+        chosen = [d.of(*kinds) for _ in range(count)]
+        start = max(0.0, low) if any(kind[0] == "u" for kind in chosen) else low
+        shapes: list[tuple[int | None, ...]] = [(None, 3, 5), d.of((None, 3, 5), (5,), (3, 1))][:count]
+        return Function(lambda o, *xs: getattr(o, name)(*xs), shapes, chosen, start, high)
+
+
+for _name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+    simple(_name, INTEGERS, -100, 100, 2)
+for _name in ("bitwise_left_shift", "right_shift"):
+    simple(_name, ("int32", "uint8", "int16"), 0, 6, 2)
+simple("bitwise_invert", INTEGERS, -100, 100)
+simple("bitwise_not", INTEGERS, -100, 100)
+simple("signbit", (*NUMBERS, "bool"), -9, 9)
+simple("cbrt", NUMBERS, -9, 9)
+simple("i0", NUMBERS, -3, 3)
+simple("erfinv", ("float32",), -0.95, 0.95)
+simple("isreal", ("float32", "int32"))
+simple("real", ("float32", "float16"))
+simple("imag", ("float32",))
+simple("conj", ("float32",))
+simple("angle", ("float32", "int32"), -3, 3)
+simple("empty_like", ("float32", "int32"))
+simple("nextafter", ("float32", "int32"), -4, 4, 2)
+simple("logaddexp", NUMBERS, -4, 4, 2)
+simple("logaddexp2", NUMBERS, -4, 4, 2)
+simple("fmod", NUMBERS, 1, 9, 2)
+for _name in (
+    "add",
+    "subtract",
+    "multiply",
+    "maximum",
+    "minimum",
+    "less",
+    "equal",
+    "not_equal",
+    "power",
+    "divide",
+):
+    simple(_name, (*NUMBERS, "bool") if _name not in ("subtract", "power") else NUMBERS, 0, 4, 2)
+for _name in ("floor_divide", "mod"):
+    simple(_name, ("float32", "int32", "uint8", "int64"), 1, 9, 2)
+
+
+@function("ldexp")
+def ldexp(d: Draw) -> Function:
+    return Function(
+        lambda o, x, n: o.ldexp(x, n), [(None, 4), (4,)], [d.of("float32", "int32"), "int32"], -4, 4
+    )
+
+
+@function("fmax")
+def fmax(d: Draw) -> Function:
+    name, kind = d.of("fmax", "fmin"), d.of("float32", "int32", "float16")
+    holes = 30 if kind != "int32" else 0
+    return Function(lambda o, x, y: getattr(o, name)(x, y), [(None, 9)] * 2, [kind] * 2, holes=holes)
+
+
+@function("AllClose")
+def all_close(d: Draw) -> Function:
+    name, kind = d.of("allclose", "isclose"), d.of("float32", "int32")
+    options = {"rtol": 0.1, "atol": d.of(0.2, 3.0), "equal_nan": d.flag()}
+    holes = 20 if kind != "int32" else 0
+    return Function(
+        lambda o, x, y: getattr(o, name)(x, y * o.cast(1, kind), **options),
+        [(2, 5)] * 2,
+        [kind] * 2,
+        holes=holes,
+    )
+
+
+@function("view")
+def view(d: Draw) -> Function:
+    kinds = d.of(("float32", "int32"), ("int32", "uint8"), ("uint8", "int16"), ("int16", "float16"))
+    return Function(lambda o, x: o.view(x, dtype=kinds[1]), [(3, 4)], [kinds[0]], 0, 200)
+
+
+@function("psnr")
+def psnr(d: Draw) -> Function:
+    most = d.of(1.0, 255.0)
+    return Function(lambda o, x, y: o.psnr(x, y, most), [(2, 3, 4)] * 2)
+
+
+@function("crossentropy")
+def crossentropy(d: Draw) -> Function:
+    name, logits = d.of("binary_crossentropy", "categorical_crossentropy"), d.flag()
+    low = -3 if logits else 0.01
+    return Function(
+        lambda o, t, y: getattr(o, name)(o.sigmoid(t), y, from_logits=logits), [(None, 5)] * 2, (), low, 0.99
+    )
+
+
+# --- filled -------------------------------------------------------------------------------------------------
+
+
+@function("full")
+def full(d: Draw) -> Function:
+    shape, kind = d.sizes(2, 2, 4), d.of(None, "int32", "float16")
+    return Function(lambda o, x: o.full(shape, x, dtype=kind), [d.of((), (1,), (1, 1))])
+
+
+@function("linspace")
+def linspace(d: Draw) -> Function:
+    name = d.of("linspace", "logspace", "geomspace")
+    axis = d.of(0, -1, 1) if name != "geomspace" else 0
+    options = {"num": d.size(1, 6), "endpoint": d.flag(), "axis": axis}
+    shape = d.sizes(2, 2, 3)
+    return Function(lambda o, x, y: getattr(o, name)(x, y, **options), [shape, shape], (), 0.1, 2)
+
+
+@function("meshgrid")
+def meshgrid(d: Draw) -> Function:
+    count, indexing = d.size(2, 3), d.of("xy", "ij")
+    return Function(
+        lambda o, *xs: o.meshgrid(*xs, indexing=indexing), [(d.size(2, 4),) for _ in range(count)]
+    )
+
+
+# --- matrices -----------------------------------------------------------------------------------------------
+
+
+@function("diagonal")
+def diagonal(d: Draw) -> Function:
+    name, kind = d.of("diagonal", "trace"), d.of(*NUMBERS)
+    one, two = d.random.sample(range(-3, 0), 2)
+    options = {"offset": d.size(-1, 1), "axis1": one, "axis2": two}
+    # Of traces TensorFlow's backend takes the sizes of other axes: those of cubes are alike.
+    shape = d.sizes(3, 2, 5) if name == "diagonal" else (3, 3, 3)
+    low = 0 if kind[0] == "u" else -9
+    return Function(lambda o, x: getattr(o, name)(x, **options), [shape], [kind], low, 9)
+
+
+@function("diag")
+def diag(d: Draw) -> Function:
+    name, k = d.of("diag", "diagflat"), d.size(-1, 1)
+    shape = d.of((4,), (3, 4)) if name == "diag" else d.of((4,), (2, 2))
+    return Function(lambda o, x: getattr(o, name)(x, k=k), [shape], [d.of("float32", "int32")], -9, 9)
+
+
+@function("tensordot")
+def tensordot(d: Draw) -> Function:
+    case = d.of(
+        (2, (2, 3, 4), (3, 4, 5)),
+        (1, (None, 3, 4), (4, 2)),
+        (0, (2, 3), (2,)),
+        ([[1], [0]], (None, 4, 3), (4, 2)),
+        ([[0, 2], [1, 0]], (3, 2, 4), (4, 3, 2)),
+    )
+    return Function(
+        lambda o, x, y: o.tensordot(x, y, axes=case[0]), case[1:], [d.of("float32", "int32")] * 2, -9, 9
+    )
+
+
+@function("inner")
+def inner(d: Draw) -> Function:
+    name, shapes = d.of(
+        ("inner", ((None, 4), (3, 4))),
+        ("inner", ((), (3, 4))),
+        ("vdot", ((3, 4), (2, 6))),
+        ("dot", ((None, 3, 4), (4,))),
+        ("dot", ((3, 4), (2, 4, 5))),
+        ("dot", ((4,), (4, 2))),
+        ("dot", ((None, 3, 4), (4, 2))),
+        ("matmul", ((4,), (None, 4, 2))),
+        ("matmul", ((None, 3, 4), (4,))),
+        ("matmul", ((4,), (4,))),
+        ("matmul", ((None, 2, 4), (None, 4, 3))),
+        ("kron", ((3, 4), (2, 3))),
+        ("kron", ((3,), (2, 3))),
+        ("outer", ((3, 2), (4,))),
+    )
+    kinds = [d.of("float32", "int32", "int8") for _ in range(2)]
+    return Function(lambda o, x, y: getattr(o, name)(x, y), shapes, kinds, -5, 5)
+
+
+@function("cross")
+def cross(d: Draw) -> Function:
+    shapes, options = d.of(
+        (((None, 3), (None, 3)), {}),
+        (((None, 5, 3), (3,)), {}),
+        (((3, 4), (3, 4)), {"axis": 0}),
+        (((4, 2), (4, 2)), {}),
+        (((4, 2), (4, 3)), {}),
+        (((3, 4), (4, 3)), {"axisa": 0, "axisc": 0}),
+    )
+    return Function(lambda o, x, y: o.cross(x, y, **options), shapes)
+
+
+@function("correlate")
+def correlate(d: Draw) -> Function:
+    mode, kind = d.of("valid", "same", "full"), d.of("float32", "int32")
+    return Function(lambda o, x, y: o.correlate(x, y, mode=mode), [(9,), (d.size(2, 5),)], [kind] * 2, -9, 9)
+
+
+@function("corrcoef")
+def corrcoef(d: Draw) -> Function:
+    return Function(lambda o, x: o.corrcoef(x), [(d.size(2, 5), 6)], [d.of("float32", "int32")], -9, 9)
+
+
+def positive(o: Any, x: Any) -> Any:
+    """Matrices that are symmetric and positive definite."""
+    return o.matmul(x, o.swapaxes(x, -1, -2)) + 2 * o.eye(x.shape[-1])
+
+
+@function("solved")
+def solved(d: Draw) -> Function:
+    name = d.of(
+        "det", "inv", "cholesky", "logdet", "slogdet", "eigh", "svd", "pinv", "qr", "lu_factor", "matrix_rank"
+    )
+    lead = () if name == "lu_factor" else d.of((), (2,))
+
+    def call(o: Any, x: Any) -> Any:
+        x = x if name in ("svd", "pinv", "qr", "matrix_rank") else positive(o, x)
+        if name == "eigh":
+            return o.linalg.eigh(x)[0]
+        if name == "svd":
+            return o.linalg.svd(x, full_matrices=False)[1]
+        if name == "qr":
+            return o.abs(o.linalg.qr(x)[1])
+        if name in ("logdet", "slogdet"):
+            return getattr(o, name)(x)
+        return getattr(o.linalg, name)(x)
+
+    return Function(call, [(*lead, 3, 3)])
+
+
+@function("solve")
+def solve(d: Draw) -> Function:
+    name, is_vector = d.of("solve", "solve_triangular", "lower", "cholesky_inverse"), d.flag()
+
+    def call(o: Any, x: Any, b: Any) -> Any:
+        x = positive(o, x)
+        if name == "cholesky_inverse":
+            upper = is_vector
+            return o.linalg.cholesky_inverse(o.linalg.cholesky(x, upper=upper), upper=upper) + 0 * o.sum(b)
+        if name == "solve":
+            return o.linalg.solve(x, b)
+        return o.linalg.solve_triangular(x, b, lower=name == "lower")
+
+    return Function(call, [(2, 3, 3), (2, 3) if is_vector else (2, 3, 2)])
+
+
+@function("cdist")
+def cdist(d: Draw) -> Function:
+    return Function(lambda o, x, y: o.cdist(x, y), [(None, 3, 4), (5, 4)])
+
+
+# --- over axes ----------------------------------------------------------------------------------------------
+
+
+def over_axes(d: Draw, name: str, kinds: Sequence[str], holes: int = 0, **more: Any) -> Function:
+    shape, kind = d.sizes(3, 2, 5), d.of(*kinds)
+    options: dict[str, Any] = {"axis": axes_of(d, 3), "keepdims": d.flag(), **more}
+    low = 0 if kind[0] == "u" else -9
+    holes = holes if kind[0] == "f" else 0
+    return Function(lambda o, x: getattr(o, name)(x, **options), [shape], [kind], low, 9, holes)
+
+
+def reduction(name: str, kinds: Sequence[str], holes: int = 0) -> None:
+    function(name)(lambda d: over_axes(d, name, kinds, holes))
+
+
+for _name in ("sum", "mean", "max", "min", "prod", "std", "var", "all", "any", "logsumexp", "median"):
+    reduction(_name, (*NUMBERS, "bool") if _name not in ("logsumexp", "median") else NUMBERS[:2])
+for _name in ("nanmax", "nanmin", "nansum", "nanmean", "nanprod", "nanvar", "nanstd"):
+    reduction(_name, ("float32", "int32", "uint8"), 40)
+
+
+@function("nanargmax")
+def nanargmax(d: Draw) -> Function:
+    name, holes = d.of("nanargmax", "nanargmin", "argmax", "argmin"), d.of(20, 70)
+    options = {"axis": d.of(None, 0, -1), "keepdims": d.flag()}
+    kind = d.of("float32", "int32")
+    holes = 0 if kind == "int32" or name[0] == "a" else holes
+    return Function(lambda o, x: getattr(o, name)(x, **options), [(3, 4)], [kind], -9, 9, holes)
+
+
+@function("quantile")
+def quantile(d: Draw) -> Function:
+    name, q = d.of("quantile", "percentile"), d.of(0.3, [0.25, 0.75, 0.1], 1.0)
+    method = "linear" if name == "quantile" else d.of("linear", "lower", "higher", "nearest", "midpoint")
+    options = {"axis": axes_of(d, 3), "method": method, "keepdims": d.flag()}
+    q = q if name == "quantile" else (np.multiply(q, 100).tolist())
+    kind, holes = d.of("float32", "int32"), d.of(0, 5)
+    holes = 0 if kind == "int32" else holes
+    return Function(lambda o, x: getattr(o, name)(x, q, **options), [d.sizes(3, 2, 5)], [kind], -9, 9, holes)
+
+
+@function("norm")
+def norm(d: Draw) -> Function:
+    order, axis = d.of(
+        (None, -1), (2, 1), (1, -1), (3, 0), (0, -1), (float("inf"), 1), (float("-inf"), 0),
+        ("fro", (0, 2)), (1, (1, 2)), (-1, (2, 1)), (float("inf"), (0, 1)),
+    )  # fmt: skip
+    keeps = d.flag()
+    return Function(lambda o, x: o.norm(x, ord=order, axis=axis, keepdims=keeps), [d.sizes(3, 2, 4)])
+
+
+@function("trapezoid")
+def trapezoid(d: Draw) -> Function:
+    axis, options = d.of(-1, 1), d.of({}, {"dx": 0.3}, {"x": [0.0, 0.5, 2.0, 3.0]})
+    return Function(
+        lambda o, y: o.trapezoid(y, axis=axis, **options), [(None, 4, 4)], [d.of("float32", "int32")]
+    )
+
+
+@function("vander")
+def vander(d: Draw) -> Function:
+    options = {"N": d.of(None, 3, 5), "increasing": d.flag()}
+    return Function(lambda o, x: o.vander(x, **options), [(4,)], [d.of("float32", "int32")], -3, 3)
+
+
+@function("cumulated")
+def cumulated(d: Draw) -> Function:
+    name, axis = d.of("cumsum", "cumprod", "nancumsum", "nancumprod"), d.of(None, 0, -1)
+    kind = d.of("float32", "int32", "int8", "bool")
+    holes = 20 if kind == "float32" and name[0] == "n" else 0
+    return Function(lambda o, x: getattr(o, name)(x, axis=axis), [(3, 4)], [kind], -3, 3, holes)
+
+
+# --- Fourier transforms -------------------------------------------------------------------------------------
+
+
+@function("fft")
+def fft(d: Draw) -> Function:
+    name = d.of("fft", "fft2", "ifft2", "irfft")
+    shape = d.of((None, 4, 8), (2, 3, 5)) if name != "irfft" else (None, 5)
+    return Function(lambda o, x, y: getattr(o, name)((x, y)), [shape, shape])
+
+
+@function("rfft")
+def rfft(d: Draw) -> Function:
+    length = d.of(None, 6, 10)
+    return Function(lambda o, x: o.rfft(x, fft_length=length), [(None, 8)])
+
+
+@function("extract_sequences")
+def extract_sequences(d: Draw) -> Function:
+    length, step = d.size(2, 4), d.size(1, 3)
+    return Function(lambda o, x: o.extract_sequences(x, length, step), [(None, 11)])
+
+
+@function("polar")
+def polar(d: Draw) -> Function:
+    return Function(lambda o, x, y: o.view_as_real(o.polar(x, y)), [(3, 4)] * 2)

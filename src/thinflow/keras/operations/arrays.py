@@ -7,13 +7,16 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from thinflow.ir.graph import Value
-from thinflow.ir.types import FLOAT, INT32, dtype
+from thinflow.ir.types import BOOL, FLOAT, INT32, DType, dtype
+from thinflow.keras import activations
 from thinflow.keras.call import Call
 from thinflow.keras.config import Literal
 from thinflow.keras.layers.core import gathered
 from thinflow.keras.layers.reshaping import repeated
-from thinflow.keras.operations.elementwise import first, tensor
+from thinflow.keras.operations.elementwise import common, first, tensor
 from thinflow.keras.registry import Result, operation
 
 
@@ -348,7 +351,10 @@ def shape_list(c: Call) -> Result:
     return [c.literal(c.dim(x, axis)) for axis in range(c.rank(x))]
 
 
-@operation("Cumsum", "math.cumsum", "cumsum", "Cumprod", "math.cumprod", ignores=("exclusive", "reverse"))
+@operation(
+    *("Cumsum", "math.cumsum", "cumsum", "Cumprod", "math.cumprod", "Nancumsum", "Nancumprod"),
+    ignores=("exclusive", "reverse"),
+)
 def cumsum(c: Call) -> Result:
     x = first(c)
     flags: dict[str, Any] = {key: bool(c.kwargs.get(key)) for key in ("exclusive", "reverse")}
@@ -359,6 +365,10 @@ def cumsum(c: Call) -> Result:
         raise c.refuse(f"its axis is {str(axis)[:40]}")
     name = c.layer.options.get("dtype")
     x = c.cast(x, dtype(name)) if isinstance(name, str) and c.layer.is_operation else x
+    if c.layer.kind.startswith("Nan") and c.type_of(x).is_floating:
+        neutral = c.const(1.0 if c.layer.kind == "Nancumprod" else 0.0, like=x)
+        x = activations.where(c, c.emit("IsNan", x), neutral, x)
+    x = c.cast(x, INT32) if c.type_of(x) is BOOL else x
     op = "Cumprod" if "umprod" in str(c.layer.options.get("function", c.layer.kind)) else "Cumsum"
     return c.emit(op, x, c.const(c.axis(axis, c.rank(x)), "axis"), Tidx=INT32, **flags)
 
@@ -371,6 +381,75 @@ def zeros_like(c: Call) -> Result:
 @operation("OnesLike", "ones_like", ignores=("optimize",))
 def ones_like(c: Call) -> Result:
     return c.emit("OnesLike", first(c))
+
+
+# --- filled -------------------------------------------------------------------------------------------------
+
+
+def _element(c: Call, default: DType) -> DType:
+    """The type that is named for the result."""
+    name = c.layer.options.get("dtype")
+    c.read.add("dtype")
+    return dtype(name) if isinstance(name, str) else default
+
+
+@operation("Full")
+def full(c: Call) -> Result:
+    value = c.cast(tensor(c, "fill_value", 0), _element(c, FLOAT))
+    return c.emit("BroadcastTo", value, c.const(numbers(c, "shape", 9) or [], "shape"), Tidx=INT32)
+
+
+@operation("Linspace", "Logspace", "Geomspace")
+def evenly_spaced(c: Call) -> Result:
+    """So many numbers from one to another; their powers (Logspace), or with even ratios (Geomspace)."""
+    given = [c.argument("start", 0), c.argument("stop", 1)]
+    like = next((v for v in given if isinstance(v, Value)), None)
+    start, stop = (c.literal(v, like) for v in given)
+    both = common(c.type_of(start), c.type_of(stop))
+    element = _element(c, both if both.is_floating else FLOAT)
+    if not element.is_floating:
+        raise c.refuse(f"its numbers are of the type {element.name}")
+    start, stop = c.cast(start, element), c.cast(stop, element)
+    sign = c.emit("Sign", start)
+    if c.layer.kind == "Geomspace":
+        start, stop = (c.emit("Log", c.emit("Abs", v)) for v in (start, stop))
+    count, with_end = number(c, "num", 9, 50), c.flag("endpoint", True)
+    step = c.emit("Mul", c.emit("Sub", stop, start), 1 / max(count - with_end, 1))
+    rank = max(c.rank(start), c.rank(stop))
+    axis = c.axis(number(c, "axis", 9, 0), rank + 1)
+    shape = [count if n == axis else 1 for n in range(rank + 1)]
+    places = c.const(np.arange(count, dtype=element.numpy()).reshape(shape), "places")
+
+    def along(v: Value) -> Value:
+        """With the new axis, of size 1."""
+        v = c.reshape(v, [1] * rank) if rank and not c.rank(v) else v
+        return c.expand(v, axis)
+
+    if rank and {c.rank(start), c.rank(stop)} not in ({rank}, {0, rank}):
+        raise c.refuse("its ends have different numbers of axes")
+    y = c.emit("AddV2", along(start), c.emit("Mul", along(step), places))
+    if c.layer.kind == "Logspace":
+        y = c.emit("Pow", c.const(c.number("base", 10.0), like=y), y)
+    if c.layer.kind == "Geomspace":
+        y = c.emit("Mul", c.emit("Exp", y), along(sign))
+    return [y, step] if c.flag("retstep") else y
+
+
+@operation("Meshgrid")
+def meshgrid(c: Call) -> Result:
+    """Each vector along an axis of its own."""
+    xs = [c.reshape(c.literal(x), (None,)) for x in c.args]
+    order = list(range(len(xs)))
+    if c.choice("indexing", "xy", "ij") == "xy" and len(xs) > 1:
+        order[:2] = [1, 0]
+    sizes = c.sizes_vector([c.dim(xs[n], 0) for n in order])
+    shaped = [c.reshape(x, [None if k == n else 1 for k in order]) for n, x in enumerate(xs)]
+    return [c.emit("BroadcastTo", x, sizes, Tidx=INT32) for x in shaped]
+
+
+@operation("Ndim")
+def dimensions(c: Call) -> Result:
+    return c.const(c.rank(first(c)))
 
 
 # --- slices -------------------------------------------------------------------------------------------------

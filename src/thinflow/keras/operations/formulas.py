@@ -9,7 +9,7 @@ from thinflow.ir.types import BOOL, INT32, dtype
 from thinflow.keras import activations
 from thinflow.keras.call import Call
 from thinflow.keras.operations.arrays import number, numbers
-from thinflow.keras.operations.elementwise import first, floats, operands
+from thinflow.keras.operations.elementwise import first, floats, operands, tensor
 from thinflow.keras.registry import Result, Rule, operation
 
 
@@ -66,6 +66,25 @@ def trunc(c: Call) -> Result:
         return x
     below = c.emit("Less", x, 0.0)
     return activations.where(c, below, c.emit("Ceil", x), c.emit("Floor", x))
+
+
+@operation("Cbrt")
+def cube_root(c: Call) -> Result:
+    x = first(c)
+    x = c.cast(x, dtype("double")) if c.type_of(x).name == "int64" else floats(c, x)
+    return c.emit("Mul", c.emit("Sign", x), c.emit("Pow", c.emit("Abs", x), 1 / 3))
+
+
+def _special(op: str) -> Rule:
+    def rule(c: Call) -> Value:
+        x = first(c)
+        return c.emit(op, c.cast(x, dtype("double")) if c.type_of(x).name == "int64" else floats(c, x))
+
+    return rule
+
+
+operation("I0")(_special("BesselI0"))
+operation("Erfinv")(_special("Erfinv"))
 
 
 @operation("Sinc")
@@ -141,12 +160,51 @@ def hypot(c: Call) -> Result:
     return c.emit("Mul", high, c.emit("Sqrt", c.emit("AddV2", c.emit("Square", ratio), 1.0)))
 
 
-@operation("Logaddexp")
-def logaddexp(c: Call) -> Result:
-    """log(exp(x) + exp(y))."""
-    x, y = _both(c)
-    gap = c.emit("Abs", c.emit("Sub", x, y))
-    return c.emit("AddV2", c.emit("Maximum", x, y), c.emit("Log1p", c.emit("Exp", c.emit("Neg", gap))))
+def _logaddexp(base: float) -> Rule:
+    def rule(c: Call) -> Value:
+        """log(base^x + base^y) to the base."""
+        x, y = _both(c)
+        gap = c.emit("Sub", x, y)
+        small = c.emit("Exp", c.emit("Mul", c.emit("Abs", gap), -math.log(base)))
+        rest = c.emit("Mul", c.emit("Log1p", small), 1 / math.log(base))
+        found = c.emit("AddV2", c.emit("Maximum", x, y), rest)
+        # Equal infinities have no difference.
+        return activations.where(c, c.emit("IsNan", gap), c.emit("AddV2", x, y), found)
+
+    return rule
+
+
+operation("Logaddexp")(_logaddexp(math.e))
+operation("Logaddexp2")(_logaddexp(2.0))
+
+
+def _extreme(op: str) -> Rule:
+    def rule(c: Call) -> Value:
+        """The larger or smaller one; the other one where one is no number."""
+        x, y = operands(c)
+        found = c.emit(op, x, y)
+        if not c.type_of(x).is_floating:
+            return found
+        found = activations.where(c, c.emit("IsNan", x), y, found)
+        return activations.where(c, c.emit("IsNan", y), x, found)
+
+    return rule
+
+
+operation("Fmax")(_extreme("Maximum"))
+operation("Fmin")(_extreme("Minimum"))
+
+
+@operation("Fmod")
+def fmod(c: Call) -> Result:
+    """What is left of a division, with the sign of what is divided."""
+    x, y = operands(c)
+    given = c.type_of(x)
+    if given.kind in "bu":
+        # Without a sign nothing is to be done but to have a type that the op takes.
+        x, y = (c.cast(v, INT32) for v in (x, y))
+    rest = c.emit("FloorMod", c.emit("Abs", x), c.emit("Abs", y))
+    return c.cast(c.emit("Mul", c.emit("Sign", x), rest), INT32 if given is BOOL else given)
 
 
 @operation("Heaviside")
@@ -157,22 +215,28 @@ def heaviside(c: Call) -> Result:
     return activations.where(c, c.emit("Equal", x, 0.0), middle, step)
 
 
-@operation("Isclose")
+@operation("Isclose", "AllClose")
 def isclose(c: Call) -> Result:
     """|x - y| <= atol + rtol |y|; infinities are close to themselves."""
-    if c.flag("equal_nan"):
-        raise c.refuse("nothing is equal to no number")
-    x, y = _both(c)
+    x, y = operands(c)
     tolerances = [
-        c.argument(name, place, default) for name, place, default in (("rtol", 2, 1e-5), ("atol", 3, 1e-8))
+        c.argument(name, place, c.get(name, default))
+        for name, place, default in (("rtol", 2, 1e-5), ("atol", 3, 1e-8))
     ]
     if any(isinstance(n, bool) or not isinstance(n, int | float) for n in tolerances):
         raise c.refuse("its tolerance is no number")
-    relative, absolute = (c.const(float(n), like=x) for n in tolerances if isinstance(n, int | float))
-    gap = c.emit("Abs", c.emit("Sub", x, y))
-    allowed = c.emit("AddV2", absolute, c.emit("Mul", relative, c.emit("Abs", y)))
-    near = c.emit("LogicalAnd", c.emit("LessEqual", gap, allowed), c.emit("IsFinite", y), T=None)
-    return c.emit("LogicalOr", near, c.emit("Equal", x, y), T=None)
+    takes_all, equals_nan = c.layer.kind == "AllClose", c.flag("equal_nan")
+    near = c.emit("Equal", x, y)
+    if c.type_of(x).is_floating:
+        relative, absolute = (c.const(float(n), like=x) for n in tolerances if isinstance(n, int | float))
+        gap = c.emit("Abs", c.emit("Sub", x, y))
+        allowed = c.emit("AddV2", absolute, c.emit("Mul", relative, c.emit("Abs", y)))
+        close = c.emit("LogicalAnd", c.emit("LessEqual", gap, allowed), c.emit("IsFinite", y), T=None)
+        near = c.emit("LogicalOr", close, near, T=None)
+        if equals_nan:
+            both = c.emit("LogicalAnd", c.emit("IsNan", x), c.emit("IsNan", y), T=None)
+            near = c.emit("LogicalOr", near, both, T=None)
+    return c.reduce("All", near, range(c.rank(near))) if takes_all else near
 
 
 @operation("Outer")
@@ -240,13 +304,76 @@ def average(c: Call) -> Result:
 
 @operation("Norm", "linalg.norm")
 def norm(c: Call) -> Result:
-    """The euclidean norm over the axes, of a vector or of all elements."""
+    """The norm of vectors along an axis, or of matrices along two."""
     order = c.argument("ord", 1, c.get("ord"))
     x = floats(c, first(c))
     given = numbers(c, "axis", 2)
     axes = list(range(c.rank(x))) if given is None else [c.axis(n, c.rank(x)) for n in given]
-    is_euclidean = order is None or order == "euclidean" or (order == 2 and len(axes) == 1)
-    if not is_euclidean and not (order == "fro" and len(axes) == 2):
-        raise c.refuse(f"its order is {str(order)[:40]}")
     keeps = bool(c.argument("keepdims", 3, c.get("keepdims")))
-    return c.emit("Sqrt", c.reduce("Sum", c.emit("Square", x), axes, keeps))
+    is_euclidean = order is None or order == "euclidean" or (order == 2 and len(axes) == 1)
+    if is_euclidean or (order == "fro" and len(axes) == 2):
+        return c.emit("Sqrt", c.reduce("Sum", c.emit("Square", x), axes, keeps))
+    if not isinstance(order, int | float) or isinstance(order, bool) or c.generation < 3:
+        raise c.refuse(f"its order is {str(order)[:40]}")
+    size = c.emit("Abs", x)
+    if len(axes) == 1 and order == 0:
+        return c.reduce("Sum", c.cast(c.emit("NotEqual", x, 0.0), c.type_of(x)), axes, keeps)
+    if len(axes) == 1 and math.isinf(order):
+        return c.reduce("Max" if order > 0 else "Min", size, axes, keeps)
+    if len(axes) == 1:
+        total = c.reduce("Sum", c.emit("Pow", size, float(order)), axes, keeps)
+        return c.emit("Pow", total, 1.0 / order)
+    if len(axes) != 2 or (abs(order) != 1 and not math.isinf(order)):
+        raise c.refuse(f"its order is {str(order)[:40]} for {len(axes)} axes")
+    # The extreme of the sums of columns (1), or of rows (inf).
+    summed, kept = axes if abs(order) == 1 else axes[::-1]
+    sums = c.reduce("Max" if order > 0 else "Min", c.reduce("Sum", size, [summed], True), [kept], True)
+    return sums if keeps else c.emit("Squeeze", sums, squeeze_dims=tuple(axes))
+
+
+# --- how far off --------------------------------------------------------------------------------------------
+
+
+@operation("PSNR")
+def signal_to_noise(c: Call) -> Result:
+    """20 log10(largest) - 10 log10(mean((x - y)^2))."""
+    x, y = operands(c)
+    error = c.reduce("Mean", c.emit("SquaredDifference", x, y), range(c.rank(x)))
+    most = 20 * math.log10(c.number("max_val"))
+    return c.emit("Sub", c.const(most, like=x), c.emit("Mul", c.emit("Log", error), 10 / math.log(10)))
+
+
+def _pair(c: Call) -> tuple[Value, Value]:
+    """What should have come, and what came, in its type."""
+    output = tensor(c, "output", 1)
+    return c.cast(tensor(c, "target", 0, output), c.type_of(output)), output
+
+
+def _inside(c: Call, x: Value) -> Value:
+    """Without the ends, which have no logarithm."""
+    return c.emit("Minimum", c.emit("Maximum", x, 1e-7), 1.0 - 1e-7)
+
+
+@operation("BinaryCrossentropy")
+def binary_crossentropy(c: Call) -> Result:
+    target, y = _pair(c)
+    if c.flag("from_logits"):
+        # log(1 + e^y) - y target, of the larger side
+        above = c.emit("Sub", c.emit("Maximum", y, 0.0), c.emit("Mul", y, target))
+        return c.emit("AddV2", above, c.emit("Log1p", c.emit("Exp", c.emit("Neg", c.emit("Abs", y)))))
+    y = _inside(c, y)
+    one = c.const(1.0, like=y)
+    yes = c.emit("Mul", target, c.emit("Log", y))
+    no = c.emit("Mul", c.emit("Sub", one, target), c.emit("Log", c.emit("Sub", one, y)))
+    return c.emit("Neg", c.emit("AddV2", yes, no))
+
+
+@operation("CategoricalCrossentropy")
+def categorical_crossentropy(c: Call) -> Result:
+    target, y = _pair(c)
+    axis = c.axis(c.integer("axis", -1), c.rank(y))
+    if c.flag("from_logits"):
+        logs = activations.log_softmax(c, y, axis)
+    else:
+        logs = c.emit("Log", _inside(c, c.emit("RealDiv", y, c.reduce("Sum", y, [axis], True))))
+    return c.emit("Neg", c.reduce("Sum", c.emit("Mul", target, logs), [axis]))

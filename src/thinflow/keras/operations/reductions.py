@@ -13,27 +13,40 @@ from thinflow.keras.operations.elementwise import first
 from thinflow.keras.registry import Result, Rule, operation
 
 
-def _places(c: Call, x: Value) -> tuple[list[int], bool]:
+def places(c: Call, x: Value, place: int = 1) -> tuple[list[int], bool]:
     """The axes, all where none are named, and whether they stay with size 1."""
-    axes = numbers(c, "axis", 1)
+    axes = numbers(c, "axis", place)
     rank = c.rank(x)
-    keeps = bool(c.argument("keepdims", 2, c.get("keepdims")))
+    keeps = bool(c.argument("keepdims", place + 1, c.get("keepdims")))
     return list(range(rank)) if axes is None else [c.axis(n, rank) for n in axes], keeps
 
 
-def _reduction(op: str, floats: bool = False) -> Rule:
+def widened(c: Call, x: Value) -> Value:
+    """Small whole numbers in 32 bits, in which Keras 3 adds them up."""
+    small = {"b": INT32, "i": INT32, "u": dtype("uint32")}.get(c.type_of(x).kind)
+    return x if small is None or c.type_of(x).itemsize >= 4 else c.cast(x, small)
+
+
+def _reduction(op: str, is_real: bool = False) -> Rule:
     def rule(c: Call) -> Value:
-        x = first(c)
-        if c.type_of(x) is BOOL and op not in ("All", "Any"):
-            x = c.cast(x, INT32)
-        if floats and not c.type_of(x).is_floating:
+        x, initial = first(c), c.get("initial")
+        of_truth = {"All": "All", "Any": "Any"}
+        if c.type_of(x) is BOOL and c.generation >= 3:
+            of_truth |= {"Max": "Any", "Min": "All"}
+        if is_real and not c.type_of(x).is_floating:
             if c.generation < 3:
                 raise c.refuse("it takes the mean of whole numbers as a whole number")
             x = c.cast(x, FLOAT)
-        if c.get("initial") is not None:
+        axes, keeps = places(c, x)
+        if op in of_truth and initial is None:
+            return c.reduce(of_truth[op], c.cast(x, BOOL), axes, keeps)
+        x = widened(c, x) if op in ("Sum", "Prod") and c.generation >= 3 else x
+        y = c.reduce(op, x, axes, keeps)
+        if initial is None:
+            return y
+        if op not in ("Max", "Min") or c.type_of(x) is BOOL:
             raise c.refuse("it begins with a number of its own")
-        axes, keeps = _places(c, x)
-        return c.reduce(op, c.cast(x, BOOL) if op in ("All", "Any") else x, axes, keeps)
+        return c.emit(f"{op}imum", y, c.literal(initial, y))
 
     return rule
 
@@ -47,13 +60,15 @@ for _op, _names in {
     "Any": ("Any", "math.reduce_any", "reduce_any"),
 }.items():
     operation(*_names, ignores=("dtype",))(_reduction(_op))
-operation("Mean", "math.reduce_mean", "reduce_mean")(_reduction("Mean", floats=True))
+operation("Mean", "math.reduce_mean", "reduce_mean")(_reduction("Mean", is_real=True))
 
 
 @operation("Var", "math.reduce_variance")
 def variance(c: Call) -> Result:
     x = first(c)
-    axes, keeps = _places(c, x)
+    if not c.type_of(x).is_floating and c.generation >= 3:
+        x = c.cast(x, FLOAT)
+    axes, keeps = places(c, x)
     found = moments(c, x, axes)[1]
     return found if keeps else c.emit("Squeeze", found, squeeze_dims=tuple(axes))
 
@@ -68,7 +83,7 @@ def deviation(c: Call) -> Result:
 @operation("Logsumexp", "math.reduce_logsumexp", "reduce_logsumexp")
 def logsumexp(c: Call) -> Result:
     x = first(c)
-    axes, keeps = _places(c, x)
+    axes, keeps = places(c, x)
     top = c.reduce("Max", x, axes, True)
     total = c.reduce("Sum", c.emit("Exp", c.emit("Sub", x, top)), axes, True)
     y = c.emit("AddV2", c.emit("Log", total), top)
