@@ -83,6 +83,33 @@ def test_cells_with_more(what: dict[str, bool], is_time_major: bool) -> None:
     assert differences(net.content()) == []
 
 
+@pytest.mark.parametrize("is_even", [True, False])
+@pytest.mark.parametrize(
+    "what", [{}, {"peepholes": True}, {"coupled": True}], ids=lambda what: "_".join(what)
+)
+def test_cells_with_weights_of_eight_bits(what: dict[str, bool], is_even: bool) -> None:
+    net, first = Cells(2, 6, 3, kind="float"), 1 if "coupled" in what else 0
+
+    def each(*shape: int, kind: str = "int8", start: int = first) -> list[Tensor | None]:
+        made: list[Tensor | None] = [None] * start
+        for n in range(start, 4):
+            if kind == "float":
+                made.append(net.reals(*shape))
+                continue
+            name = f"w{n}_{net.rng.integers(1 << 30)}"
+            numbers = net.rng.integers(-127, 128, shape).astype(np.int8)
+            made.append(net.constant(name, numbers, net.rng.uniform(0.003, 0.01)))
+        return made
+
+    read: list[Tensor | None] = [net.last, *each(5, 3), *each(5, 5)]
+    peepholes = each(5) if "peepholes" in what else [None] * 4
+    read += [peepholes[0], peepholes[1], peepholes[3]]
+    read += [*each(5, kind="float"), None, None, net.variable(2, 5), net.variable(2, 5)]
+    options = {"asymmetric_quantize_inputs": not is_even, "fused_activation_function": "TANH"}
+    net.emit("UNIDIRECTIONAL_SEQUENCE_LSTM", read, net.tensor("y", (2, 6, 5)), cell_clip=0.9, **options)
+    assert differences(net.content(), runs=5) == []
+
+
 @pytest.mark.parametrize("is_merged", [True, False])
 @pytest.mark.parametrize("has_second", [True, False])
 @pytest.mark.parametrize("is_time_major", [True, False])

@@ -129,6 +129,9 @@ _PEEPHOLES = {"input": 9, "forget": 10, "output": 11}
 def _lstm(b: LayerBuilder, op: Operator, way: _Way, norms: int | None) -> None:
     """One way of cells; `norms` is the number of the first input for those, if there may be any."""
     at = way.operands
+    if b.input(at + _WEIGHTS + 1).dtype.name == "int8":
+        _lstm_hybrid(b, op, way, norms)
+        return
     units, inputs = b.shape(b.input(at + _WEIGHTS + 1))
     outputs = b.shape(b.input(at + _RECURRENT + 1))[1]
     sizes, batches = way.sizes(b, op)
@@ -157,6 +160,54 @@ def _gate(b: LayerBuilder, at: int, n: int, norms: int | None) -> Struct:
     places |= {} if norms is None else {"norm": norms + n}
     members = {what: _floats(b, place) if is_there else _NOTHING for what, place in places.items()}
     return b.struct("lstm_any_gate_t", **{"peephole": _NOTHING, "norm": _NOTHING, **members})
+
+
+def _lstm_hybrid(b: LayerBuilder, op: Operator, way: _Way, norms: int | None) -> None:
+    """One way of cells whose weights have eight bits; inputs and states are rounded while it runs."""
+    if b.rounding != "litert":
+        raise UnsupportedOp("LiteRT's other kernels round it otherwise; --rounding litert has a form in C")
+    at = way.operands
+    has_norms = norms is not None and any(b.optional(norms + n) is not None for n in range(4))
+    if has_norms or b.optional(at + _PROJECTION) is not None:
+        raise UnsupportedOp("it has weights of eight bits, and a projection or norms")
+    units, inputs = b.shape(b.input(at + _WEIGHTS + 1))
+    sizes, batches = way.sizes(b, op)
+    count = sum(b.optional(at + _WEIGHTS + n) is not None for n in range(4))
+    b.macs(b.size(b.input(0)) // inputs * count * units * (inputs + units))
+    settings = b.struct(
+        "",
+        **{**sizes, "units": units},
+        symmetric=int(not op.options.get("asymmetric_quantize_inputs")),
+        **{name: _hybrid_gate(b, at, n) for n, name in enumerate(_GATES)},
+        cell_limit=float(np.float32(op.options.get("cell_clip", 0.0))),
+    )
+    h = kept(b, way.state, "h", "float", batches * units)
+    cell = kept(b, way.state + 1, "cell", "float", batches * units)
+    memory = b.scratch(16 * units), b.scratch(inputs + units)
+    b.call("lstm_cells_hybrid", way.x, way.y, h, cell, *memory, settings, **activated(op, "total"))
+
+
+def _hybrid_gate(b: LayerBuilder, at: int, n: int) -> Struct:
+    """The struct of a gate of bytes, without anything if it is coupled to another."""
+    is_there = b.optional(at + _WEIGHTS + n) is not None
+    members: dict[str, Argument] = {"bias": _NOTHING, "peephole": _NOTHING}
+    for name, place in (("weights", at + _WEIGHTS + n), ("recurrent", at + _RECURRENT + n)):
+        if not is_there:
+            members |= {name: _NOTHING, f"{name}_sums": _NOTHING, f"{name}_scale": 0.0}
+            continue
+        array = b.array(place)
+        if array.dtype != np.int8:
+            raise UnsupportedOp(f"its weights are {b.input(place).dtype} and others int8")
+        members[name] = b.constant(f"operand_{place}", array)
+        members[f"{name}_sums"] = b.constant(f"sums_{place}", array.astype(np.int32).sum(1), "int32")
+        members[f"{name}_scale"] = float(b.scale(b.input(place))[0])
+    if is_there and b.optional(at + _BIASES + n) is not None:
+        members["bias"] = _floats(b, at + _BIASES + n)
+    peephole = at + _PEEPHOLES.get(_GATES[n], -at - 1)
+    if is_there and peephole >= 0 and b.optional(peephole) is not None:
+        reals = b.array(peephole).astype(np.float32) * b.scale(b.input(peephole))[0]
+        members["peephole"] = b.constant("peephole", reals, "float32")
+    return b.struct("lstm_hybrid_gate_t", **members)
 
 
 def _floats(b: LayerBuilder, number: int) -> Argument:
