@@ -82,3 +82,10 @@ def test_slices_that_begin_at_what_is_computed() -> None:
     masks = {**ALL, "shrink_axis_mask": 1, "begin_mask": 4}
     net.add("STRIDED_SLICE", [net.x, at3, end3, ints(1, 1, 2)], 2, 2, **masks)
     assert differences(net.content(), runs=9) == []
+
+
+def test_rows_of_bytes_as_reals() -> None:
+    net = Many(7, kind="int32")
+    numbers = np.arange(-100, 100).reshape(100, 2).astype(np.int8)
+    net.add("EMBEDDING_LOOKUP", [net.x, net.constant("rows", numbers, 0.03)], 7, 2, kind="float")
+    assert differences(net.content()) == []

@@ -110,3 +110,45 @@ def test_slopes_of_16_bits() -> None:
     slopes = net.constant("slopes", np.int8([[[-100, -3, 0, 5, 127]]]), 0.01)
     net.both("PRELU", slopes, 0.00021)
     assert differences(net.content()) == []
+
+
+@pytest.mark.parametrize("kinds", ["int8 int16", "uint8 int16", "int32 int8", "int32 int16", "int16 int32"])
+def test_other_numbers_of_bits(kinds: str) -> None:
+    kind, made = kinds.split()
+    net = Scaled(3, 500, kind=kind, scale=0.03, zero=5 if kind in ("int8", "uint8") else 0)
+    y = net.add("QUANTIZE", [net.x], 3, 500, kind=made)
+    net.rescale(y, 0.0004, 0)
+    assert differences(net.content()) == []
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("depth", [1, 7, 300])
+def test_softmax_from_8_to_16_bits(kind: str, depth: int) -> None:
+    net = Scaled(40, depth, kind=kind, scale=0.05)
+    y = net.add("SOFTMAX", [net.x], 40, depth, kind="int16", beta=1.0)
+    net.rescale(y, 1 / 65536, -32768)
+    assert differences(net.content()) == []
+
+
+def test_bytes_side_by_side_at_one_scale() -> None:
+    net = Scaled(2, 300, kind="uint8", scale=0.05, zero=12)
+    others = [net.rescale(net.value(f"other_{n}", (2, 300)), 0.02 * n, 100 + n) for n in (1, 2)]
+    y = net.add("CONCATENATION", [net.x, *others, net.x], 2, 1200, axis=1)
+    net.rescale(y, 0.05, 12)
+    assert differences(net.content()) == []
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16"])
+def test_quotients_of_numbers_without_a_scale(kind: str) -> None:
+    net = Many(2, 300, kind=kind)
+    net.x.quantization = None
+    divisors = np.resize([3, -7, 1, -1, 100], 300).astype(kind)
+    for code in ("FLOOR_DIV", "FLOOR_MOD"):
+        net.add(code, [net.x, net.constant(code, divisors)], 2, 300, kind=kind)
+    assert differences(net.content()) == []
+
+
+def test_powers_of_whole_numbers() -> None:
+    net = Many(2, 300, kind="int32")
+    net.add("POW", [net.x, net.constant("by", np.resize([0, 1, 2, 3, 4], 300).astype(np.int32))], 2, 300)
+    assert differences(net.content()) == []

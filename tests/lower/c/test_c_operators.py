@@ -102,7 +102,7 @@ PICTURES = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["float", "int8"])
+@pytest.mark.parametrize("kind", ["float", "int8", "uint8"])
 def test_pictures(kind: str) -> None:
     net = Many(1, 4, 5, 3, kind=kind)
     for options in PICTURES:

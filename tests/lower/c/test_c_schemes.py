@@ -14,6 +14,7 @@ from tests.lower.c.c_networks import Layers
 from thinflow.api import convert_verified
 from thinflow.engines._c_library import compiler
 from thinflow.errors import UnsupportedOp
+from thinflow.ir.types import dtype
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.options import Options
 from thinflow.tflite.model import Operator, Tensor
@@ -153,3 +154,18 @@ def test_powers_of_two_are_refused_by_name() -> None:
     net.emit("ADD", [x, x], net.tensor("y", (1, 8), 2**-11))
     with pytest.raises(UnsupportedOp, match="powers of two"):
         network(read_program(net.content()), Options())
+
+
+@pytest.mark.parametrize("rounding", ["litert", "xnnpack"])
+def test_biases_of_32_bits(rounding: str) -> None:
+    net = Wide(1, 9, 7, 3)
+    net.conv(6, 3, 2, **RELU)
+    net.dense(9)
+    for operator in net.block.operators:
+        bias = operator.inputs[2]
+        assert bias is not None
+        assert bias.quantization is not None
+        narrow = bias.array().astype(np.int32)
+        operator.inputs[2] = net.constant("narrow", narrow, bias.quantization.scale)
+        operator.options["quantized_bias_type"] = dtype("int32")
+    assert differences(net.content(), rounding) == []

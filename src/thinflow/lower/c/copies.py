@@ -20,13 +20,14 @@ def row_major(shape: Sequence[int]) -> list[int]:
 
 def copy(
     b: LayerBuilder,
-    x: Tensor,
+    x: Argument,
     y: Argument,
     count: Sequence[int],
     x_step: Sequence[int],
     y_step: Sequence[int],
     x_start: int = 0,
     y_start: int = 0,
+    size: int = 0,
 ) -> None:
     """Call a kernel that copies elements of x to y.
 
@@ -36,11 +37,12 @@ def copy(
         count: elements along each dimension.
         x_step, y_step: elements from one to the next along each.
         x_start, y_start: where the first are.
+        size: bytes of an element; by default of those of x, which has to be a tensor then.
 
     Raises:
         UnsupportedOp: there are too many dimensions, after those that belong together are one.
     """
-    size = x.dtype.itemsize
+    size = size or (x.dtype.itemsize if isinstance(x, Tensor) else 0)
     starts = {"x_start": x_start * size, "y_start": y_start * size}
     parts = copy_settings(size, count, x_step, y_step, _MOST_DIMENSIONS)
     # Few copies go along more dimensions than a kernel has loops for; those count for themselves.

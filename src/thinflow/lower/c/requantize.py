@@ -12,6 +12,7 @@ from thinflow.tflite.model import Tensor
 from thinflow.typing import Array
 
 LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
+LIMITS["int32"] = (-(1 << 31), (1 << 31) - 1)
 
 
 def byte_weights(b: LayerBuilder, number: int) -> tuple[Array, int]:

@@ -1,11 +1,11 @@
 #include "patch.c"
 #include "product_wide.c"
-#include "requantize_wide.c"
+#include "requantize_$rounding.c"
 
 typedef struct {
     window_t window;
     int32_t filter_channels; /* fewer than those of the input if there are groups of filters */
-    requantize_wide_t output;
+    requantize_${rounding}_t output;
 } ${name}_t;
 
 /* A patch of the input at a time, then its product with the filters of each group. */
@@ -22,7 +22,7 @@ static void $name(const int16_t *x, int16_t *y, const int8_t *w, int16_t *patch,
                     patch_$type(x, patch, window, out_y, out_x, g * s->filter_channels, s->filter_channels, 0);
                     for (int32_t f = g * filters; f < (g + 1) * filters; f++) {
                         const int64_t sum = s->output.bias[f] + product_wide(patch, w + f * depth, depth);
-                        *y++ = (int16_t)requantize_wide(sum, &s->output, f);
+                        *y++ = (int16_t)requantize_$rounding(${narrow}sum, &s->output, f);
                     }
                 }
             }

@@ -5,19 +5,20 @@ typedef struct {
 } ${name}_t;
 
 /* Pictures of another size: each pixel between four. */
-static void $name(const float *x, float *y, const ${name}_t *s)
+static void $name(const ${c_type} *x, ${c_type} *y, const ${name}_t *s)
 {
     const int32_t row = s->in_width * s->channels;
     for (int32_t b = 0; b < s->batches; b++, x += s->in_height * row) {
         for (int32_t i = 0; i < s->out_height; i++) {
-            const float *above = x + s->y_lower[i] * row, *below = x + s->y_upper[i] * row;
+            const ${c_type} *above = x + s->y_lower[i] * row, *below = x + s->y_upper[i] * row;
             const float down = s->y_part[i], up = 1 - down;
             for (int32_t j = 0; j < s->out_width; j++) {
                 const int32_t left = s->x_lower[j] * s->channels, right = s->x_upper[j] * s->channels;
                 const float east = s->x_part[j], west = 1 - east;
                 for (int32_t c = 0; c < s->channels; c++) {
-                    *y++ = above[left + c] * up * west + below[left + c] * down * west + above[right + c] * up * east +
-                           below[right + c] * down * east;
+                    const float found = (float)above[left + c] * up * west + (float)below[left + c] * down * west +
+                                        (float)above[right + c] * up * east + (float)below[right + c] * down * east;
+                    *y++ = (${c_type})(found + $half);
                 }
             }
         }

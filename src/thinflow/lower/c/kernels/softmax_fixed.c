@@ -1,7 +1,7 @@
 #include "reciprocal.c"
 
 /* Softmax of bytes in fixed point, row by row. `exponentials` has exp(-difference) in 31 bits, 0 for what is too small. */
-static void $name(const ${c_type} *x, ${c_type} *y, const int32_t *exponentials, int32_t rows, int32_t depth)
+static void $name(const ${c_type} *x, ${y_type} *y, const int32_t *exponentials, int32_t rows, int32_t depth)
 {
     for (int32_t row = 0; row < rows; row++, x += depth, y += depth) {
         int32_t largest = x[0], sum = 0;
@@ -20,11 +20,11 @@ static void $name(const ${c_type} *x, ${c_type} *y, const int32_t *exponentials,
         scale = reciprocal((int32_t)(shifted - (1u << 31)));
         for (int32_t i = 0; i < depth; i++) {
             const int32_t e = exponentials[largest - x[i]];
-            const int32_t shift = 12 - leading + 31 - 8;
+            const int32_t shift = 12 - leading + 31 - $bits;
             const int32_t product = doubled_high(scale, e);
             const int32_t mask = (int32_t)((1u << shift) - 1u);
             const int32_t value = (product >> shift) + ((product & mask) > (mask >> 1)) + (${least});
-            y[i] = (${c_type})(value > ${least} + 255 ? ${least} + 255 : value);
+            y[i] = (${y_type})(value > $most ? $most : value);
         }
     }
 }

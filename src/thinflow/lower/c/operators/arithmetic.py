@@ -14,7 +14,8 @@ from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
 from thinflow.lower.c.layer import Struct
 from thinflow.lower.c.operators.float_layers import float_limits
-from thinflow.lower.c.requantize import activation_limits, requantization
+from thinflow.lower.c.operators.int16_layers import rescale
+from thinflow.lower.c.requantize import LIMITS, activation_limits, requantization
 from thinflow.lower.c.tables import unary_table
 from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.tflite.model import Operator
@@ -287,10 +288,11 @@ def quantize(b: LayerBuilder, op: Operator) -> None:
 
 @form("QUANTIZE", types="int8 uint8")
 def requantize(b: LayerBuilder, op: Operator) -> None:
-    """Bytes at another scale, or of the other sign."""
-    if b.output().dtype.itemsize != 1:
-        raise UnsupportedOp(f"it makes {b.output().dtype} of bytes")
-    looked_up(b, op)
+    """Bytes at another scale, of the other sign, or in 16 bits."""
+    if b.output().dtype.itemsize == 1:
+        looked_up(b, op)
+        return
+    rescale(b, LIMITS[b.output().dtype.name])
 
 
 @form("DEQUANTIZE", types="int8 uint8 int16")

@@ -12,7 +12,7 @@ from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.convert import C_TYPES
 from thinflow.lower.c.copies import copy, copy_settings, row_major
 from thinflow.lower.c.forms import form
-from thinflow.lower.c.layer import Verbatim
+from thinflow.lower.c.layer import Argument, Verbatim
 from thinflow.tflite.model import Operator, Tensor
 
 ANY = " ".join(C_TYPES)
@@ -32,7 +32,9 @@ def reshape(b: LayerBuilder, op: Operator) -> None:
 def concatenation(b: LayerBuilder, op: Operator) -> None:
     """Inputs one behind the other along an axis, an old one or a new one."""
     y = b.output()
-    require_one_scale(b, [t for t in op.reads()], y)
+    is_scaled = y.dtype.name == "uint8" and op.code == "CONCATENATION"
+    if not is_scaled:
+        require_one_scale(b, [t for t in op.reads()], y)
     shape = b.shape(y)
     is_new = op.code == "PACK"
     axis = b.option("axis") % len(shape)
@@ -43,11 +45,29 @@ def concatenation(b: LayerBuilder, op: Operator) -> None:
         sizes = b.shape(x)
         if is_new:
             sizes = (*sizes[:axis], 1, *sizes[axis:])
-        copy(b, x, y, sizes, row_major(sizes), row_major(shape), y_start=at * math.prod(shape[axis + 1 :]))
+        read = _rescaled(b, x, y) if is_scaled else x
+        start = at * math.prod(shape[axis + 1 :])
+        copy(b, read, y, sizes, row_major(sizes), row_major(shape), y_start=start, size=x.dtype.itemsize)
         at += sizes[axis]
     activation = op.options.get("fused_activation_function", "NONE")
     if activation != "NONE":
         raise UnsupportedOp(f"the activation {activation} behind it has no form in C")
+
+
+def _rescaled(b: LayerBuilder, x: Tensor, y: Tensor) -> Argument:
+    """Bytes without a sign at the scale of an output, as LiteRT's kernel brings them there, in float."""
+    if any(t.quantization is None or not len(t.quantization.scale) for t in (x, y)) or b.scale(x) == b.scale(
+        y
+    ):
+        return x
+    (x_scale, x_zero), (y_scale, y_zero) = b.scale(x), b.scale(y)
+    scale = x_scale * (np.float32(1) / y_scale)
+    reals = np.arange(256, dtype=np.float32) * scale + np.float32(-x_zero) * scale
+    # Halves away from zero.
+    rounded = np.sign(reals) * np.floor(np.abs(reals) + np.float32(0.5)) + y_zero
+    table, room = b.constant("table", rounded.clip(0, 255).astype(np.uint8)), b.scratch(b.size(x))
+    b.call("lookup", x, room, table, b.size(x))
+    return room
 
 
 @form("SPLIT", types="int32")

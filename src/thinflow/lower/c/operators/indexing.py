@@ -10,7 +10,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.copies import copy, row_major
 from thinflow.lower.c.forms import form
-from thinflow.lower.c.layer import Verbatim
+from thinflow.lower.c.layer import Argument, Verbatim
 from thinflow.lower.c.operators.array import ANY, require_one_scale
 from thinflow.lower.c.settle import C_TYPES
 from thinflow.tflite.model import Operator, Tensor
@@ -203,12 +203,16 @@ def one_hot(b: LayerBuilder, op: Operator) -> None:
 def embedding_lookup(b: LayerBuilder, op: Operator) -> None:
     """Rows of input 1 by the numbers at input 0."""
     places, x, y = b.input(0), b.input(1), b.output()
-    if x.dtype != y.dtype:
+    is_byte = x.dtype.name == "int8" and y.dtype.name == "float"
+    if x.dtype != y.dtype and not is_byte:
         raise UnsupportedOp(f"it makes {y.dtype} of {x.dtype}")
     rows = b.shape(x)[0]
     bytes_each = b.size(x) // rows * x.dtype.itemsize
     settings = b.struct("", batches=1, outer=1, slices=rows, count=b.size(places), run_bytes=bytes_each)
-    b.call("gather", x, places, y, settings, type=places.dtype.name)
+    found: Argument = b.scratch(b.size(y)) if is_byte else y
+    b.call("gather", x, places, found, settings, type=places.dtype.name)
+    if is_byte:
+        b.call("dequantize", found, y, b.size(y), float(b.scale(x)[0]), 0, type="int8")
 
 
 @form("REVERSE_V2", types=ANY)

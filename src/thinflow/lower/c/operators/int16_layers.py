@@ -28,14 +28,12 @@ def conv_2d(b: LayerBuilder, op: Operator) -> None:
     filters, height, width, depth = b.shape(b.input(1))
     patch = height * width * depth
     b.macs(b.size(b.output()) * patch)
-    settings = b.struct(
-        "",
-        window=window(b, (height, width)),
-        filter_channels=depth,
-        output=wide_output(b, b.input(0), filters, 2),
-    )
-    weights = b.constant("filter", b.array(1))
-    b.call("conv_2d_wide", b.input(0), b.output(), weights, b.scratch(2 * patch), settings, type="int16")
+    # LiteRT's other kernel for biases of 32 bits rounds once.
+    output, words = _output(b, filters, "wide", "twice" if b.rounding == "litert" else "once")
+    at = window(b, (height, width))
+    settings = b.struct("", window=at, filter_channels=depth, output=output)
+    weights, patches = b.constant("filter", b.array(1)), b.scratch(2 * patch)
+    b.call("conv_2d_wide", b.input(0), b.output(), weights, patches, settings, type="int16", **words)
 
 
 @form("DEPTHWISE_CONV_2D", types="int16")
@@ -61,9 +59,20 @@ def fully_connected(b: LayerBuilder, op: Operator) -> None:
     rows = b.size(x) // depth
     b.macs(rows * units * depth)
     # LiteRT keeps all of the multiplier here, other than for convolutions.
-    output = wide_output(b, x, units, 2, rounding="long")
+    output, words = _output(b, units, "long", "once")
     settings = b.struct("", rows=rows, depth=depth, filters=units, output=output)
-    b.call("fully_connected_wide", x, y, b.constant("weights", w), settings)
+    b.call("fully_connected_wide", x, y, b.constant("weights", w), settings, **words)
+
+
+def _output(b: LayerBuilder, channels: int, wide: str, narrow: str) -> tuple[Struct, dict[str, str]]:
+    """The struct of a layer that rounds in one way, or in another if its bias has 32 bits; and words."""
+    bias = b.optional(2)
+    if bias is None or bias.dtype.name != "int32":
+        return wide_output(b, b.input(0), channels, 2, rounding=wide), {"rounding": wide, "narrow": ""}
+    y = b.output()
+    factors = sum_factors(b, b.input(0), b.input(1), y, "wide")
+    rounded = requantization(b, narrow, factors, b.array(2), activation_limits(b, y), b.scale(y)[1])
+    return rounded, {"rounding": narrow, "narrow": "(int32_t)"}
 
 
 def wide_output(
@@ -228,9 +237,9 @@ def _sloped(b: LayerBuilder, above: tuple[int, int], below: tuple[int, int]) -> 
     b.call("slopes_int16", b.input(0), b.output(), settings)
 
 
-@form("QUANTIZE", types="int16")
+@form("QUANTIZE", types="int16 int32")
 def requantize(b: LayerBuilder, op: Operator) -> None:
-    """Numbers of 16 bits at another scale, or as bytes."""
+    """Numbers of 16 or 32 bits at another scale, or as fewer of them."""
     rescale(b, LIMITS[b.output().dtype.name])
 
 

@@ -65,6 +65,20 @@ def bits(b: LayerBuilder, op: Operator) -> None:
     combined_integers(b, op)
 
 
+@form("FLOOR_DIV", "FLOOR_MOD", types="int8 int16")
+def quotients(b: LayerBuilder, op: Operator) -> None:
+    """Quotients and remainders of numbers without a scale."""
+    if any(t.quantization is not None and len(t.quantization.scale) for t in op.reads()):
+        raise UnsupportedOp("LiteRT's kernel for it ignores the scale")
+    combined_integers(b, op)
+
+
+@form("POW", types="int32")
+def powers(b: LayerBuilder, op: Operator) -> None:
+    """Whole numbers to the power of others, by way of real ones."""
+    b.call("power_int32", b.input(0), b.input(1), b.output(), broadcast(b))
+
+
 @form(*_ONE, types="int32 int64")
 def mapped_integers(b: LayerBuilder, op: Operator) -> None:
     """A function of each."""

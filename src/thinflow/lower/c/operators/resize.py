@@ -18,24 +18,33 @@ _HALF, _ONE = 1 << 9, 1 << 10
 """Places between pixels have 10 bits behind the point."""
 
 
-@form("RESIZE_BILINEAR", types="float")
+@form("RESIZE_BILINEAR", types="float uint8")
 def resize_bilinear_floats(b: LayerBuilder, op: Operator) -> None:
-    """x [n,h,w,c] -> y [n,oh,ow,c]."""
+    """x [n,h,w,c] -> y [n,oh,ow,c]; LiteRT computes bytes without a sign as floats, too."""
+    x, y = b.input(0), b.output()
+    _require_reference(b)
+    require_one_scale(b, [x], y)
     tables: dict[str, Constant] = {}
     for name, axis in (("y", 1), ("x", 2)):
         size, places = _places(b, axis)
         lower = np.maximum(np.floor(places), 0).astype(np.int32)
         upper = np.minimum(np.ceil(places), size - 1).astype(np.int32)
         tables |= _tables(b, name, lower, upper, (places - lower).astype(np.float32))
-    b.call("resize_bilinear_float", b.input(0), b.output(), b.struct("", **_sizes(b), **tables))
+    words = {"type": x.dtype.name, "half": "0.0f" if x.dtype.name == "float" else "0.5f"}
+    b.call("resize_bilinear_float", x, y, b.struct("", **_sizes(b), **tables), **words)
 
 
-@form("RESIZE_BILINEAR", types="int8 uint8 int16")
+def _require_reference(b: LayerBuilder) -> None:
+    """Refuse bytes in XNNPACK's way."""
+    if b.rounding != "litert" and b.input(0).dtype.itemsize == 1:
+        raise UnsupportedOp("XNNPACK's way of it has no form in C; --rounding litert has one")
+
+
+@form("RESIZE_BILINEAR", types="int8 int16")
 def resize_bilinear(b: LayerBuilder, op: Operator) -> None:
     """As of floats, in fixed point."""
     x, y = b.input(0), b.output()
-    if b.rounding != "litert" and x.dtype.name != "int16":
-        raise UnsupportedOp("XNNPACK's way of it has no form in C; --rounding litert has one")
+    _require_reference(b)
     require_one_scale(b, [x], y)
     tables: dict[str, Constant] = {}
     for name, axis in (("y", 1), ("x", 2)):

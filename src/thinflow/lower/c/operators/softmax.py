@@ -11,6 +11,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
 from thinflow.lower.c.requantize import LIMITS
+from thinflow.lower.c.settle import C_TYPES
 from thinflow.lower.c.tables import exponentials, softmax_exponentials
 from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.tflite.model import Operator
@@ -31,12 +32,20 @@ def softmax_float(b: LayerBuilder, op: Operator) -> None:
 def softmax_bytes(b: LayerBuilder, op: Operator) -> None:
     """Over the last dimension: in fixed point as the reference kernel, else with a table of floats."""
     x, y = b.input(0), b.output()
-    if x.dtype != y.dtype:
-        raise UnsupportedOp(f"it makes {y.dtype} of {x.dtype}")
     depth, (scale, _) = b.shape(x)[-1], b.scale(x)
-    b.in_place()
-    words = {"type": x.dtype.name, "least": f"({LIMITS[x.dtype.name][0]})"}
+    least, most = LIMITS[y.dtype.name]
+    words = {"type": x.dtype.name, "least": f"({least})"}
+    if x.dtype == y.dtype:
+        b.in_place()
+    elif b.rounding != "litert" or y.dtype.name != "int16":
+        raise UnsupportedOp(f"it makes {y.dtype} of {x.dtype}")
     if b.rounding == "litert":
+        words |= {
+            "op": y.dtype.name,
+            "y_type": C_TYPES[y.dtype.name],
+            "bits": str((most - least).bit_length()),
+        }
+        words["most"] = str(most)
         table = b.constant("exponentials", softmax_exponentials(float(scale), _beta(op)))
         b.call("softmax_fixed", x, y, table, b.size(x) // depth, depth, **words)
         return
