@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,27 +27,60 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_versions_are_compared() -> None:
     here = versions_here()
-    differ("tcp://a:1", here, here)
+    differ("worker", "tcp://a:1", here, here)
     with pytest.raises(EngineUnavailable, match=r"tcp://a:1: the worker has other versions: thinflow 0\.0"):
-        differ("tcp://a:1", here, here | {"thinflow": "0.0"})
+        differ("worker", "tcp://a:1", here, here | {"thinflow": "0.0"})
 
 
 def test_an_extra_that_is_missing_there_is_told() -> None:
     here = versions_here() | {"pyarrow": "installed"}
     with pytest.raises(EngineUnavailable, match="pyarrow missing, and here installed"):
-        differ("tcp://a:1", here, here | {"pyarrow": "missing"})
+        differ("worker", "tcp://a:1", here, here | {"pyarrow": "missing"})
     # What is missing here was not asked for, and may be there.
-    differ("tcp://a:1", here | {"pyarrow": "missing"}, here)
+    differ("worker", "tcp://a:1", here | {"pyarrow": "missing"}, here)
 
 
-def test_a_worker_without_the_package_is_told() -> None:
-    class Client:
-        def run(self, function: object, on_error: str) -> dict[str, object]:
-            return {"tcp://a:1": versions_here(), "tcp://b:1": ModuleNotFoundError("No module named 'x'")}
+class Client:
+    """A scheduler of some versions, or without the package, and two workers of which one has no package."""
 
-    with pytest.raises(EngineUnavailable, match="tcp://b:1: the worker cannot run thinflow") as error:
-        require_same_versions(Client())
-    assert error.value.hint.startswith("pip install 'thinflow[cluster]==")
+    def __init__(self, scheduler: dict[str, str] | None) -> None:
+        self.scheduler, self._there = SimpleNamespace(address="tcp://s:1"), scheduler
+
+    def run_on_scheduler(self, function: object) -> dict[str, str]:
+        if self._there is None:
+            raise ModuleNotFoundError("No module named 'thinflow'")
+        return self._there
+
+    def run(self, function: object, on_error: str) -> dict[str, object]:
+        return {"tcp://a:1": versions_here(), "tcp://b:1": ModuleNotFoundError("No module named 'x'")}
+
+
+def test_a_machine_without_the_package_is_told() -> None:
+    # A scheduler runs no models: it may lack what they need.
+    there = versions_here() | {"ai-edge-litert": "missing", "pyarrow": "missing"}
+    for client, told in (
+        (Client(there), "tcp://b:1: the worker cannot run thinflow"),
+        (Client(None), "tcp://s:1: the scheduler cannot run thinflow"),
+    ):
+        with pytest.raises(EngineUnavailable, match=told) as error:
+            require_same_versions(client)
+        assert error.value.hint.startswith("pip install 'thinflow[cluster]==")
+    with pytest.raises(EngineUnavailable, match=r"tcp://s:1: the scheduler has other versions: numpy 1\.0"):
+        require_same_versions(Client(there | {"numpy": "1.0"}))
+
+
+def test_a_scheduler_of_another_dask_is_told(
+    files: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+
+    def connect(self: object, address: str, **options: object) -> None:
+        raise TypeError("Scheduler.identity() got an unexpected keyword argument 'n_workers'")
+
+    monkeypatch.setattr(distributed.Client, "__init__", connect)
+    with pytest.raises(EngineUnavailable, match="the scheduler does not answer as Dask .* does") as error:
+        thinflow.evaluate(*files, cluster="tcp://a:1")
+    assert "pip install 'distributed==" in error.value.hint
 
 
 def test_dask_is_missing(files: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:

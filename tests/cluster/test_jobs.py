@@ -16,7 +16,10 @@ import thinflow
 from tests.optimize.evaluation.digit_files import digits, tfrecord_bytes
 from tests.survey.collections import a_collection
 from thinflow import zoo
+from thinflow.cli import main
 from thinflow.cluster import store as stores
+from thinflow.cluster import tasks
+from thinflow.cluster.connecting import versions_here
 from thinflow.cluster.workers import held
 from thinflow.datasets import places
 from thinflow.errors import EngineUnavailable, FeedError, FormatError, WriteError
@@ -267,6 +270,40 @@ def test_a_client_that_is_closed(model: Path, tmp_path: Path) -> None:
         client.close()
     with pytest.raises(EngineUnavailable, match="the client of Dask is closed"):
         thinflow.evaluate(model, tmp_path / "a.tfrecord", cluster=client)
+
+
+def test_a_worker_of_another_version_that_comes_later(
+    client: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(tfrecord_bytes(*digits(30)))
+    monkeypatch.setattr(tasks, "versions_here", lambda: versions_here() | {"numpy": "9.9"})
+    with pytest.raises(EngineUnavailable, match=r"the worker has other versions: numpy .*, and here 9\.9"):
+        thinflow.evaluate(model, tmp_path / "a.tfrecord", cluster=client)
+
+
+def test_nobody_waits_for_workers_for_ever(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(tfrecord_bytes(*digits(30)))
+    monkeypatch.setattr(tasks, "_ALONE_SECONDS", 0.5)
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        pytest.raises(EngineUnavailable, match="all workers are lost") as error,
+    ):
+        thinflow.evaluate(model, tmp_path / "a.tfrecord", cluster=client)
+    assert "start others, and run it again" in error.value.hint
+
+
+def test_an_error_on_a_local_worker_is_told_once(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(tfrecord_bytes(*digits(30))[:-3])
+    words = ["evaluate", str(model), "--data", str(tmp_path / "a.tfrecord")]
+    assert main([*words, "--strict", "--cluster", "local:1"]) == 1
+    told = capfd.readouterr().err.strip().splitlines()
+    assert len(told) == 2
+    assert "too early" in told[0]
 
 
 def test_models_of_the_last_job_are_let_go() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import platform
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
@@ -23,6 +25,8 @@ _WORKERS_SECONDS = 60
 _COMPARED = ("numpy", "distributed", "ai-edge-litert", "onnxruntime")
 # These read the same from one version to the next, but have to be there: the extra may be forgotten.
 _NEEDED = ("fsspec", "pyarrow")
+# Of these a scheduler needs the same, which reads what tasks are; it computes nothing.
+_READ = ("thinflow", "Python", "numpy", "distributed")
 
 
 def dask() -> Any:
@@ -66,12 +70,22 @@ def connected(cluster: Any) -> Iterator[Any]:
     # Made before it connects: where nobody answers, its thread would be left over.
     client = distributed.Client.__new__(distributed.Client)
     try:
-        # Not the default of this process, which may have one of its own.
-        client.__init__(address, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as e:
+        with warnings.catch_warnings():
+            # Which versions matter is known here, and compared before any work.
+            warnings.simplefilter("ignore", distributed.versions.VersionMismatchWarning)
+            # Not the default of this process, which may have one of its own.
+            client.__init__(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    # A scheduler of another version may fail in any way.
+    except Exception as e:
         # `close` does nothing for a client that failed. A process with a thread more can fork no longer.
         with suppress(Exception):
             client._loop_runner.stop()
+        if not isinstance(e, OSError | ValueError):
+            raise EngineUnavailable(
+                f"the scheduler does not answer as Dask {distributed.__version__} does: {e}",
+                address,
+                hint=f"install the same there: pip install 'distributed=={distributed.__version__}'",
+            ) from e
         raise EngineUnavailable(
             "no scheduler answers there",
             address,
@@ -108,7 +122,8 @@ def _local(distributed: Any, workers: int | None) -> Iterator[Any]:
             threads_per_worker=1,
             # Any free port: a second run beside this one has its own.
             dashboard_address="127.0.0.1:0",
-            silence_logs=logging.ERROR,
+            # What goes wrong in a task comes back as its error.
+            silence_logs=logging.CRITICAL,
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -116,6 +131,7 @@ def _local(distributed: Any, workers: int | None) -> Iterator[Any]:
         yield client
 
 
+@cache
 def versions_here() -> dict[str, str]:
     """What has to be the same on all machines, by its name; runs on workers, too."""
     found = {"thinflow": __version__, "Python": ".".join(platform.python_version_tuple()[:2])}
@@ -132,26 +148,44 @@ def _there(package: str) -> str:
 
 
 def require_same_versions(client: Any) -> None:
-    """Refuse workers that would compute something else.
+    """Refuse workers that would compute something else, and a scheduler that cannot read what they are sent.
 
     Raises:
-        EngineUnavailable: names the worker, and what differs.
+        EngineUnavailable: names the machine, and what differs.
     """
     here = versions_here()
+    try:
+        there = client.run_on_scheduler(versions_here)
+    except Exception as e:
+        raise _without_thinflow("scheduler", client.scheduler.address, e) from e
+    differ("scheduler", client.scheduler.address, {name: here[name] for name in _READ}, there)
     # A worker without thinflow answers with the error of its import.
     # On every worker: one of forty may have been forgotten.
     for address, there in client.run(versions_here, on_error="return").items():
         if isinstance(there, BaseException):
-            raise EngineUnavailable(
-                f"the worker cannot run thinflow: {type(there).__name__}: {there}",
-                address,
-                hint=f"pip install 'thinflow[cluster]=={__version__}' there",
-            )
-        differ(address, here, there)
+            raise _without_thinflow("worker", address, there)
+        differ("worker", address, here, there)
 
 
-def differ(address: str, here: Mapping[str, str], there: Mapping[str, str]) -> None:
-    """Refuse a worker whose versions are others.
+def require_versions(here: Mapping[str, str]) -> None:
+    """On a worker, which may have come after all were compared: see `differ`.
+
+    Args:
+        here: versions of who asks.
+    """
+    differ("worker", dask().get_worker().address, here, versions_here())
+
+
+def _without_thinflow(what: str, address: str, error: BaseException) -> EngineUnavailable:
+    return EngineUnavailable(
+        f"the {what} cannot run thinflow: {error}",
+        address,
+        hint=f"pip install 'thinflow[cluster]=={__version__}' there",
+    )
+
+
+def differ(what: str, address: str, here: Mapping[str, str], there: Mapping[str, str]) -> None:
+    """Refuse a machine whose versions are others.
 
     Raises:
         EngineUnavailable: names what differs.
@@ -164,7 +198,7 @@ def differ(address: str, here: Mapping[str, str], there: Mapping[str, str]) -> N
     ]
     if odd:
         raise EngineUnavailable(
-            f"the worker has other versions: {'; '.join(odd)}",
+            f"the {what} has other versions: {'; '.join(odd)}",
             address,
             hint="install the same on all machines",
         )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from thinflow.cluster.connecting import dask
+from thinflow.cluster.connecting import dask, require_versions, versions_here
 from thinflow.cluster.store import Store
 from thinflow.errors import EngineUnavailable, WriteError
 from thinflow.ir.brief import brief_repr
@@ -23,7 +23,10 @@ _POLL_SECONDS = 1.0
 _AHEAD = 3
 # A task that takes so many times as long as others, and at least so long, is run a second time elsewhere.
 _SLOW, _SLOW_SECONDS = 5.0, 20.0
+# Without any worker for so long, nobody is taken to start one.
+_ALONE_SECONDS = 300.0
 _RESUME = "run it again with the same --store: what is done is not done again"
+_ANEW = "run it again; with a --store, what is done is not done again"
 
 
 class Job(Protocol):
@@ -66,12 +69,17 @@ class Task:
     is_lasting: bool = True
 
 
-def run_task(job: Job, task: Task, store: Store | None) -> bytes:
+def run_task(job: Job, task: Task, store: Store | None, versions: Mapping[str, str]) -> bytes:
     """The result of a task on a worker; nothing of it if it is in the store now.
 
     Args:
         store: that the worker reaches, too; None: the result is sent back.
+        versions: of who asks.
+
+    Raises:
+        EngineUnavailable: the worker has other versions.
     """
+    require_versions(versions)
     # A twin, or the same task on a worker that was taken for lost, may have been faster.
     if store is not None and task.is_lasting and _stored(store, task.key, job) is not None:
         return b""
@@ -123,16 +131,22 @@ class TaskRun:
         """Number and result of each of these tasks, in the order in which they are done.
 
         Raises:
-            EngineUnavailable: the scheduler is lost.
+            EngineUnavailable: the scheduler is lost, or all workers are.
             ThinflowError: as a worker raised it.
         """
         queue, handed = enumerate(tasks), dict[int, _Handed]()
-        is_empty = False
+        is_empty, seen = False, time.monotonic()
+        resume = _RESUME if self.store.is_lasting else _ANEW
         try:
             shared = self._sent()
             while True:
                 # Asked again each time: workers come and go.
-                room = _AHEAD * max(1, self._threads()) - len(handed)
+                threads = self._threads()
+                if threads:
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > _ALONE_SECONDS:
+                    raise EngineUnavailable("all workers are lost", hint=f"start others, and {resume}")
+                room = _AHEAD * max(1, threads) - len(handed)
                 while room > 0 and not is_empty:
                     number, task = next(queue, (None, None))
                     is_empty = number is None or task is None
@@ -146,7 +160,7 @@ class TaskRun:
                 if is_empty:
                     self._help(handed, shared)
         except (dask().CancelledError, OSError) as e:
-            raise EngineUnavailable(f"the scheduler is lost: {e or type(e).__name__}", hint=_RESUME) from e
+            raise EngineUnavailable(f"the scheduler is lost: {e or type(e).__name__}", hint=resume) from e
         # Otherwise the workers would go on with tasks that nobody waits for.
         finally:
             self.client.cancel([future for one in handed.values() for future in one.futures])
@@ -169,7 +183,7 @@ class TaskRun:
             # Samples from Python are in the task itself.
             warnings.simplefilter("ignore", UserWarning)
             key = f"{self.job.name}-{task.key}-{id(self)}{again}"
-            return self.client.submit(run_task, shared, task, store, key=key)
+            return self.client.submit(run_task, shared, task, store, versions_here(), key=key)
 
     def _done(self, handed: Mapping[int, _Handed]) -> list[int]:
         """Tasks that have ended, after waiting for one."""

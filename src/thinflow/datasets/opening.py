@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from thinflow.datasets import places
 from thinflow.datasets.shard import SHARD_SAMPLES, Damaged, Record, Shard
 from thinflow.datasets.source import Source, sources
-from thinflow.errors import FeedError, ParameterError
+from thinflow.errors import FeedError, FormatError, ParameterError
 
 # The magic of a tar archive stands at byte 257, behind the header of its first member.
 _HEAD_BYTES = 512
@@ -34,7 +34,13 @@ class Dataset:
     def shards(self) -> Iterator[Shard]:
         """Its shards in order; the same ones each time, as long as the files stay what they are."""
         for file in self.files:
-            yield from self.source.shards(file, self.shard_samples)
+            try:
+                yield from list(self.source.shards(file, self.shard_samples))
+            except (FeedError, FormatError):
+                # Of several, whoever reads the shard finds the damage, and names it.
+                if len(self.files) == 1:
+                    raise
+                yield Shard(self.source.name, (file,), (places.version_of(file),))
 
     def records(self, shard: Shard) -> Iterator[Record | Damaged]:
         """The samples of a shard, in order."""
@@ -52,7 +58,7 @@ def open_dataset(path: str, shard_samples: int = SHARD_SAMPLES) -> Dataset:
         raise ParameterError(f"a shard of {shard_samples} samples is not possible", hint="give 1 or more")
     files = places.expanded(path)
     if len(files) == 1 and not places.exists(files[0]):
-        raise FeedError("there is no such file or folder", files[0])
+        raise FeedError("there is no such file or folder", files[0], "check the path")
     if len(files) == 1 and places.is_folder(files[0]):
         # Data files of one kind in a folder are that data set; any other folder is one of samples.
         inside, _ = places.listing(files[0])

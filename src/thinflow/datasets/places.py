@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import glob
+import logging
 import os
 import re
 import shutil
@@ -26,8 +27,11 @@ _PACKAGES = {
     "az": "adlfs",
     "abfs": "adlfs",
     "hf": "huggingface_hub",
+    "http": "aiohttp requests",
+    "https": "aiohttp requests",
 }
 """What fsspec needs for a scheme."""
+_DENIED = ("redential", "orbidden", "nauthorized")
 _BRACES = re.compile(r"\{([^{}]+)\}")
 _MOST_NAMES = 1_000_000
 
@@ -44,13 +48,30 @@ def _filesystem(scheme: str) -> Any:
         import fsspec
     except ImportError as e:
         raise FeedError(f"reading {scheme}:// needs fsspec", hint="pip install 'thinflow[data]'") from e
+    for package in _PACKAGES.get(scheme, "").split():
+        # What it logs comes back as an error; where nobody set up logging, it would be printed as well.
+        logging.getLogger(package).addHandler(logging.NullHandler())
     try:
         return fsspec.filesystem(scheme)
     except ValueError as e:
+        if scheme in fsspec.available_protocols():
+            raise FeedError(f"{scheme}:// cannot be read: {e}", hint=_credentials(scheme)) from e
         raise FeedError(f"nothing here reads {scheme}://", hint="give s3, gs, az, hf, https or a path") from e
     except ImportError as e:
         package = _PACKAGES.get(scheme, "the package that it names")
         raise FeedError(f"{scheme}:// cannot be read: {e}", hint=f"pip install {package}") from e
+
+
+def _cause(error: Exception) -> BaseException:
+    """Why a file is not there: over HTTP, fsspec says so also where a server does not answer, or refuses."""
+    cause = error.__cause__
+    if cause is None or not isinstance(error, FileNotFoundError) or isinstance(cause, FileNotFoundError):
+        return error
+    return error if getattr(cause, "status", None) == 404 else cause
+
+
+def _credentials(scheme: str) -> str:
+    return f"log in to {scheme}://, or set its credentials as fsspec reads them"
 
 
 @contextmanager
@@ -66,14 +87,15 @@ def reaching(url: str) -> Iterator[Any]:
         yield filesystem
     except FeedError:
         raise
-    except FileNotFoundError as e:
-        raise FeedError("there is no such file or folder", url) from e
     # Each store has errors of its own, most of which derive from nothing but Exception.
     except Exception as e:
-        told = f"{type(e).__name__}: {e}" if str(e) else type(e).__name__
-        denied = isinstance(e, PermissionError) or "redential" in told or "orbidden" in told
+        cause = _cause(e)
+        if isinstance(cause, FileNotFoundError):
+            raise FeedError("there is no such file or folder", url, "check the address") from e
+        told = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+        denied = isinstance(e, PermissionError) or any(w in told for w in _DENIED)
         hint = (
-            f"log in to {scheme}://, or set its credentials as fsspec reads them"
+            _credentials(scheme)
             if denied
             else "is the address right, and does this machine reach it? Then run it again"
         )
@@ -145,8 +167,10 @@ def exists(path: str) -> bool:
         try:
             # Not `exists`, for which nothing is there whatever goes wrong, missing credentials among it.
             filesystem.info(path)
-        except FileNotFoundError:
-            return False
+        except FileNotFoundError as error:
+            if _cause(error) is error:
+                return False
+            raise
         return True
 
 

@@ -15,7 +15,7 @@ from tests.optimize.evaluation.digit_files import digits, tfrecord_bytes, write_
 from thinflow import zoo
 from thinflow.datasets import places
 from thinflow.datasets.opening import open_dataset
-from thinflow.errors import FeedError, FormatError, ParameterError
+from thinflow.errors import EngineUnavailable, FeedError, FormatError, ParameterError
 from thinflow.ir.types import FLOAT, TensorSpec
 from thinflow.quantize.fitting import fitted_sample
 
@@ -223,6 +223,42 @@ def test_a_shard_that_is_cut_short_is_named_and_the_rest_goes_on(tmp_path: Path,
         thinflow.evaluate(folder / "digits.tflite", tmp_path / "a.tfrecord")
 
 
+@pytest.mark.parametrize("suffix", ["tfrecord", "tar", "npz", "csv", "parquet"])
+def test_one_damaged_file_of_several_is_named_and_the_rest_goes_on(
+    suffix: str, tmp_path: Path, folder: Path, files: dict[str, str]
+) -> None:
+    names = {"tfrecord": "plain.tfrecord", "tar": "data.tar", "npz": "packed.npz", "csv": "numbers.csv"}
+    if suffix == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        images, labels = digits(COUNT)
+        table = pyarrow.table({"image": images.reshape(COUNT, -1).tolist(), "label": labels})
+        parquet.write_table(table, tmp_path / "0.parquet")
+        content = (tmp_path / "0.parquet").read_bytes()
+    else:
+        content = Path(files[names[suffix]]).read_bytes()
+    odd = b"\xff\xfe" * 300 if suffix == "csv" else content[: len(content) // 2 + 7]
+    for name, written in (("0", content), ("1", odd), ("2", content)):
+        (tmp_path / f"{name}.{suffix}").write_bytes(written)
+    found = thinflow.evaluate(folder / "digits.tflite", str(tmp_path / f"*.{suffix}"))
+    assert found.samples == 2 * COUNT
+    assert [Path(place).name for place in found.left_out.shards] == [f"1.{suffix}"]
+    with pytest.raises((FeedError, FormatError), match=rf"1\.{suffix}"):
+        thinflow.evaluate(folder / "digits.tflite", str(tmp_path / f"*.{suffix}"), strict=True)
+
+
+def test_a_tar_that_ends_between_members_is_told(tmp_path: Path, folder: Path, files: dict[str, str]) -> None:
+    whole = Path(files["data.tar"]).read_bytes()
+    # Of each sample a header and a block of the array, a header and a block of the label.
+    for members, left in ((10, 4), (11, 5)):
+        (tmp_path / "cut.tar").write_bytes(whole[: members * 1024])
+        found = thinflow.evaluate(folder / "digits.tflite", tmp_path / "cut.tar")
+        # Of the last sample a member may be missing.
+        assert (found.samples, found.left_out.samples) == (left, 1)
+        assert "without a mark of its end" in found.left_out.first[0][1]
+
+
 @pytest.mark.parametrize("suffix", ["tfrecord", "tar", "npz", "csv", "npy"])
 @pytest.mark.parametrize("content", [b"\0" * 600, b"\x1f\x8b" + b"x" * 600, b"a,b\n\xff\xfe", b""])
 def test_damaged_files_are_told_by_name(suffix: str, content: bytes, tmp_path: Path, folder: Path) -> None:
@@ -300,6 +336,34 @@ def test_urls_need_fsspec(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     places._filesystem.cache_clear()
 
 
+def test_what_goes_wrong_at_a_url_is_told() -> None:
+    pytest.importorskip("fsspec")
+    # As fsspec tells over HTTP, whatever it was.
+    down = FileNotFoundError("http://a/b")
+    down.__cause__ = ConnectionError("refused")
+    for error, told in (
+        (down, r"memory://a: it cannot be read: ConnectionError: refused\nhint: is the address right"),
+        (FileNotFoundError("a"), r"there is no such file or folder\nhint: check the address"),
+        (RuntimeError("401, message='Unauthorized'"), r"Unauthorized'\nhint: log in to memory://"),
+        (PermissionError("no"), "hint: log in to memory://"),
+    ):
+        with pytest.raises(FeedError, match=told), places.reaching("memory://a"):
+            raise error
+
+
+def test_a_store_that_needs_credentials_to_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec = pytest.importorskip("fsspec")
+
+    def filesystem(scheme: str) -> None:
+        raise ValueError("Must provide either a connection_string or account_name with credentials!!")
+
+    monkeypatch.setattr(fsspec, "filesystem", filesystem)
+    places._filesystem.cache_clear()
+    with pytest.raises(FeedError, match=r"az:// cannot be read: Must provide .*\nhint: log in to az://"):
+        places.exists("az://a/b")
+    places._filesystem.cache_clear()
+
+
 def test_urls(folder: Path, files: dict[str, str], expected: Any) -> None:
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
@@ -364,7 +428,7 @@ def test_parquet_needs_pyarrow(tmp_path: Path, folder: Path, monkeypatch: pytest
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    with pytest.raises(FeedError, match=r"needs pyarrow\nhint: pip install 'thinflow\[data\]'"):
+    with pytest.raises(EngineUnavailable, match=r"needs pyarrow\nhint: pip install 'thinflow\[data\]'"):
         thinflow.evaluate(folder / "digits.tflite", tmp_path / "a.parquet")
 
 

@@ -23,12 +23,7 @@ def shards(path: str, samples: int) -> Iterator[Shard]:
     """So many rows each; more where rows are packed."""
     version = places.version_of(path)
     stored, is_packed = _members(path, version)
-    counts = {name: len(one) for name, one in stored.items()}
-    if len(set(counts.values())) > 1:
-        raise FeedError(f"the arrays have different numbers of samples: {counts}", path)
-    count = next(iter(counts.values()), 0)
-    if not count:
-        raise FeedError("there are no samples", path)
+    count = len(next(iter(stored.values())))
     # Whole shards: how many there are must not depend on how many workers there will be.
     step = max(samples, -(-count // _MOST_PACKED)) if is_packed else samples
     for start in range(0, count, step):
@@ -45,7 +40,7 @@ def records(shard: Shard) -> Iterator[Record | Damaged]:
     (path,) = shard.files
     places.require_unchanged(path, shard.versions[0])
     stored, _ = _members(path, shard.versions[0])
-    stop = shard.start if shard.stop is None else shard.stop
+    stop = len(next(iter(stored.values()))) if shard.stop is None else shard.stop
     rows = [one.rows(shard.start, stop) for one in stored.values()]
     try:
         for number, row in enumerate(zip(*rows, strict=True), shard.start):
@@ -56,7 +51,11 @@ def records(shard: Shard) -> Iterator[Record | Damaged]:
 
 
 def _members(path: str, version: str) -> tuple[dict[str, Stored], bool]:
-    """Arrays by name, and whether they are packed."""
+    """Arrays by name, with as many samples each, and whether they are packed.
+
+    Raises:
+        FeedError: the file is damaged, or no such arrays are in it.
+    """
     file = places.local_file(path, version)
     if places.suffix_of(path) != ".npz":
         return {"npy": Stored(file, None)}, False
@@ -64,9 +63,15 @@ def _members(path: str, version: str) -> tuple[dict[str, Stored], bool]:
         with zipfile.ZipFile(file) as archive:
             inside = [i for i in archive.infolist() if i.filename.endswith(".npy")]
     except UNREADABLE as e:
-        raise FeedError(f"the file cannot be read: {e}", path) from e
-    is_packed = any(i.compress_type != zipfile.ZIP_STORED for i in inside)
-    return {i.filename.removesuffix(".npy"): Stored(file, i.filename) for i in inside}, is_packed
+        raise FeedError(f"the file cannot be read: {e}", path, hint="fetch it again") from e
+    stored = {i.filename.removesuffix(".npy"): Stored(file, i.filename) for i in inside}
+    counts = {name: len(one) for name, one in stored.items()}
+    if len(set(counts.values())) > 1:
+        hint = "give as many for each, and a label for each sample"
+        raise FeedError(f"the arrays have different numbers of samples: {counts}", path, hint)
+    if not stored:
+        raise FeedError("there are no samples", path, hint="give at least one array")
+    return stored, any(i.compress_type != zipfile.ZIP_STORED for i in inside)
 
 
 SOURCE = Source("arrays", ".npy and .npz", _claims, shards, records, rank=4)

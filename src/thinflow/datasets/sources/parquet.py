@@ -10,7 +10,7 @@ import numpy as np
 from thinflow.datasets import places
 from thinflow.datasets.shard import Damaged, Record, Shard
 from thinflow.datasets.source import Source
-from thinflow.errors import FeedError, FormatError
+from thinflow.errors import EngineUnavailable, FormatError
 
 # Rows that are held at a time: of pictures, some megabytes.
 _BATCH = 64
@@ -21,7 +21,7 @@ def _pyarrow(path: str) -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as e:
-        raise FeedError("reading Parquet needs pyarrow", path, "pip install 'thinflow[data]'") from e
+        raise EngineUnavailable("reading Parquet needs pyarrow", path, "pip install 'thinflow[data]'") from e
     return pyarrow, pyarrow.parquet
 
 
@@ -55,6 +55,7 @@ def records(shard: Shard) -> Iterator[Record | Damaged]:
 
     Raises:
         FormatError: the file is damaged.
+        EngineUnavailable: pyarrow is not installed.
     """
     (path,) = shard.files
     arrow, parquet = _pyarrow(path)

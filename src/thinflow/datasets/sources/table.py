@@ -76,13 +76,15 @@ def records(shard: Shard) -> Iterator[Record | Damaged]:
     """The rows, each with the content of the file that it names.
 
     Raises:
-        FormatError: the table is damaged, or has changed.
+        FormatError, FeedError: the table is damaged, empty, or has changed.
     """
     (path,) = shard.files
     places.require_unchanged(path, shard.versions[0])
     with places.opened(path) as file:
         rows = _rows(file, path)
-        first = next(rows)
+        first = next(rows, None)
+        if first is None:
+            raise FeedError("there are no samples", path, hint="give a row for each")
         header = _header(first, path)
         if header is None:
             header = [""] * len(first)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tarfile
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any, cast
 
 from thinflow.datasets import places
 from thinflow.datasets.shard import Damaged, Record, Shard
@@ -41,8 +41,9 @@ def records(shard: Shard) -> Iterator[Record | Damaged]:
     places.require_unchanged(path, shard.versions[0])
     key, fields = "", dict[str, Any]()
     with places.opened(path) as file:
+        stream = _Stream(file)
         try:
-            for name, content in _members(file):
+            for name, content in _members(stream):
                 folder, _, last = name.rpartition("/")
                 # Up to the first dot, as WebDataset has it: a.seg.png is the field seg.png of the sample a.
                 stem, _, suffix = last.partition(".")
@@ -56,14 +57,39 @@ def records(shard: Shard) -> Iterator[Record | Damaged]:
             raise FormatError(
                 f"the tar file is damaged: {error}", f"{path}, behind '{key}'", "fetch it again"
             ) from error
-    if fields:
+    if fields and stream.is_cut:
+        # A member of the last sample may be missing.
+        yield Damaged(f"{path}, {key}", "the tar file ends behind it, without a mark of its end")
+    elif fields:
         yield Record(fields, f"{path}, {key}")
 
 
-def _members(file: Any) -> Iterator[tuple[str, bytes]]:
+class _Stream:
+    """The bytes of a tar file, as `tarfile` reads them.
+
+    Attributes:
+        is_cut: whether they ended where a member or the mark of the end was to come.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._head, self._size = file, b"", 0
+        self.is_cut = False
+
+    def read(self, size: int) -> bytes:
+        chunk = self._file.read(size)
+        self._head = self._head or chunk[: _MAGIC.stop]
+        self._size += len(chunk)
+        return chunk
+
+    def end(self, offset: int) -> None:
+        """Nothing more comes, behind so many bytes of members; what is packed says by itself if it is cut."""
+        self.is_cut = self._head[_MAGIC] == b"ustar" and offset >= self._size
+
+
+def _members(file: _Stream) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file in a tar; nothing is unpacked to disk."""
     # As a stream: no seeking back, so that it works through a network and in a pipe.
-    with tarfile.open(fileobj=file, mode="r|*") as archive:
+    with tarfile.open(fileobj=cast("IO[bytes]", file), mode="r|*") as archive:
         for member in archive:
             # macOS puts "._name" beside a file, and folders are no samples.
             if not member.isfile() or places.name_of(member.name).startswith("."):
@@ -75,6 +101,7 @@ def _members(file: Any) -> Iterator[tuple[str, bytes]]:
             if len(content) != member.size:
                 raise tarfile.ReadError(f"the file ends inside '{member.name}'")
             yield member.name, content
+        file.end(archive.offset)
 
 
 SOURCE = Source("webdataset", "WebDataset tars", _claims, shards, records, rank=3)

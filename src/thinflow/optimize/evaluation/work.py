@@ -244,6 +244,7 @@ class _ShardRun:
 
     def _lose(self, place: str, error: ThinflowError) -> None:
         if self.strict:
+            error.hint = error.hint or "mend it, or leave out strict to go on without it"
             raise error if error.where else error.at(place)
         # Counted and named: an accuracy over what is left says how much that is.
         self.found.damaged_count += 1
