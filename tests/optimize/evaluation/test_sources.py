@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 from contextlib import suppress
 from pathlib import Path
@@ -238,7 +239,7 @@ def test_one_damaged_file_of_several_is_named_and_the_rest_goes_on(
         content = (tmp_path / "0.parquet").read_bytes()
     else:
         content = Path(files[names[suffix]]).read_bytes()
-    odd = b"\xff\xfe" * 300 if suffix == "csv" else content[: len(content) // 2 + 7]
+    odd = b"\xff\xfe" * 300 if suffix == "csv" else content[: len(content) // 2048 * 1024 + 700]
     for name, written in (("0", content), ("1", odd), ("2", content)):
         (tmp_path / f"{name}.{suffix}").write_bytes(written)
     found = thinflow.evaluate(folder / "digits.tflite", str(tmp_path / f"*.{suffix}"))
@@ -251,12 +252,21 @@ def test_one_damaged_file_of_several_is_named_and_the_rest_goes_on(
 def test_a_tar_that_ends_between_members_is_told(tmp_path: Path, folder: Path, files: dict[str, str]) -> None:
     whole = Path(files["data.tar"]).read_bytes()
     # Of each sample a header and a block of the array, a header and a block of the label.
-    for members, left in ((10, 4), (11, 5)):
-        (tmp_path / "cut.tar").write_bytes(whole[: members * 1024])
+    for cut, left in (
+        (whole[:10240], 4),
+        (whole[:11264], 5),
+        (whole[:10247], 4),
+        (gzip.compress(whole[:10240]), 4),
+    ):
+        (tmp_path / "cut.tar").write_bytes(cut)
         found = thinflow.evaluate(folder / "digits.tflite", tmp_path / "cut.tar")
         # Of the last sample a member may be missing.
         assert (found.samples, found.left_out.samples) == (left, 1)
         assert "without a mark of its end" in found.left_out.first[0][1]
+    # A damaged head in the middle is no end either.
+    (tmp_path / "cut.tar").write_bytes(whole[:10240] + b"odd" + whole[10243:])
+    with pytest.raises(FeedError, match="the tar file is damaged: bad checksum"):
+        thinflow.evaluate(folder / "digits.tflite", tmp_path / "cut.tar")
 
 
 @pytest.mark.parametrize("suffix", ["tfrecord", "tar", "npz", "csv", "npy"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tarfile
 import zlib
 from collections.abc import Iterator
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from thinflow.datasets import places
 from thinflow.datasets.shard import Damaged, Record, Shard
@@ -41,9 +41,8 @@ def records(shard: Shard) -> Iterator[Record | Damaged]:
     places.require_unchanged(path, shard.versions[0])
     key, fields = "", dict[str, Any]()
     with places.opened(path) as file:
-        stream = _Stream(file)
         try:
-            for name, content in _members(stream):
+            for name, content in _members(file):
                 folder, _, last = name.rpartition("/")
                 # Up to the first dot, as WebDataset has it: a.seg.png is the field seg.png of the sample a.
                 stem, _, suffix = last.partition(".")
@@ -53,43 +52,43 @@ def records(shard: Shard) -> Iterator[Record | Damaged]:
                     fields = {}
                 key = found
                 fields[suffix.lower()] = content
+        except _Cut as error:
+            if not fields:
+                raise FormatError("the tar file is empty", path, "fetch it again") from error
+            # A member of the last sample may be missing.
+            yield Damaged(f"{path}, {key}", "the tar file ends behind it, without a mark of its end")
+            return
         except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
             raise FormatError(
                 f"the tar file is damaged: {error}", f"{path}, behind '{key}'", "fetch it again"
             ) from error
-    if fields and stream.is_cut:
-        # A member of the last sample may be missing.
-        yield Damaged(f"{path}, {key}", "the tar file ends behind it, without a mark of its end")
-    elif fields:
+    if fields:
         yield Record(fields, f"{path}, {key}")
 
 
-class _Stream:
-    """The bytes of a tar file, as `tarfile` reads them.
-
-    Attributes:
-        is_cut: whether they ended where a member or the mark of the end was to come.
-    """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._head, self._size = file, b"", 0
-        self.is_cut = False
-
-    def read(self, size: int) -> bytes:
-        chunk = self._file.read(size)
-        self._head = self._head or chunk[: _MAGIC.stop]
-        self._size += len(chunk)
-        return chunk
-
-    def end(self, offset: int) -> None:
-        """Nothing more comes, behind so many bytes of members; what is packed says by itself if it is cut."""
-        self.is_cut = self._head[_MAGIC] == b"ustar" and offset >= self._size
+class _Cut(tarfile.ReadError):
+    """The file ends where a member or the mark of the end was to come."""
 
 
-def _members(file: _Stream) -> Iterator[tuple[str, bytes]]:
+class _Member(tarfile.TarInfo):
+    """A member; `tarfile` itself takes a file that breaks off before one, or a damaged head, for the end."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if len(buf) < tarfile.BLOCKSIZE:
+                raise _Cut("the file ends without a mark of its end") from error
+            if any(buf):
+                raise tarfile.ReadError(str(error)) from error
+            raise
+
+
+def _members(file: IO[bytes]) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file in a tar; nothing is unpacked to disk."""
     # As a stream: no seeking back, so that it works through a network and in a pipe.
-    with tarfile.open(fileobj=cast("IO[bytes]", file), mode="r|*") as archive:
+    with tarfile.open(fileobj=file, mode="r|*", tarinfo=_Member) as archive:
         for member in archive:
             # macOS puts "._name" beside a file, and folders are no samples.
             if not member.isfile() or places.name_of(member.name).startswith("."):
@@ -101,7 +100,6 @@ def _members(file: _Stream) -> Iterator[tuple[str, bytes]]:
             if len(content) != member.size:
                 raise tarfile.ReadError(f"the file ends inside '{member.name}'")
             yield member.name, content
-        file.end(archive.offset)
 
 
 SOURCE = Source("webdataset", "WebDataset tars", _claims, shards, records, rank=3)
