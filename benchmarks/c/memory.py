@@ -9,7 +9,6 @@ counted in QEMU, answers compared with LiteRT's reference kernels, on samples of
 from __future__ import annotations
 
 import argparse
-import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +16,7 @@ from pathlib import Path
 from benchmarks.c.boards import BOARDS, Run, missing, run_on
 from benchmarks.c.table import references, samples
 from benchmarks.ptq.cases import shared
-from thinflow.errors import ParameterError
-from thinflow.lower.c.convert import Network, network
+from thinflow.lower.c.convert import Network, TooLittleMemory, network
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.write import Writer
 from thinflow.tflite.reader import read_program
@@ -48,18 +46,13 @@ def networks(content: bytes, cpu: str, parts: list[float]) -> Iterator[Network]:
     """A network with whole layers, then in less and less memory."""
     whole = network(read_program(content), Options(cpu=cpu))
     yield whole
-    outside = whole.ram_bytes - whole.plan.arena_bytes
     for part in parts:
-        ram = outside + round(part * whole.plan.arena_bytes)
+        ram = whole.outside_bytes + round(part * whole.plan.arena_bytes)
         try:
             yield network(read_program(content), Options(cpu=cpu, ram=ram))
-        except ParameterError as error:
-            if part:
-                continue
-            least = re.search(r"the least is ([\d,]+)", error.problem)
-            assert least is not None
-            ram = int(least[1].replace(",", ""))
-            yield network(read_program(content), Options(cpu=cpu, ram=ram))
+        except TooLittleMemory as error:
+            if not part:
+                yield error.least
 
 
 def measured(made: Network, cpu: str, feeds: Array) -> Run:

@@ -27,7 +27,17 @@ WORK = {
 """Public function -> where the work is done that it hands its arguments to, or the class of its options."""
 ELSEWHERE = {
     "optimize": {"opening", "workers"},
-    "quantize": {"test", "labels", "sensitivity", "external_data", "names", "save_recipe", "html", "workers"},
+    "quantize": {
+        "test",
+        "labels",
+        "sensitivity",
+        "external_data",
+        "names",
+        "save_recipe",
+        "html",
+        "workers",
+        "of_c",
+    },
 }
 """Public function -> options that are those of a command, or hold several arguments."""
 

@@ -81,3 +81,24 @@ def test_in_so_much_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "'much' is no size" in capsys.readouterr().err
     assert main(["convert", str(source), str(tmp_path / "net.onnx"), "--ram", "8KB"]) == 1
     assert "a limit of memory goes with .c files only" in capsys.readouterr().err
+
+
+@needs_compiler
+def test_quantize_takes_what_convert_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = Layers(1, 24, 24, 2, kind="float")
+    net.conv(16)
+    net.depthwise(step=2)
+    net.mean()
+    source, target = tmp_path / "net.tflite", tmp_path / "small.c"
+    source.write_bytes(net.content())
+    command = ["quantize", str(source), str(target), "--effort", "none", "--samples", "2"]
+    assert main([*command, "--cpu", "cortex-m4", "--ram", "12KB"]) == 0
+    told = capsys.readouterr().out
+    assert "in bands of rows every bit is as with whole layers, in portable C" in told
+    assert re.search(r"\d of \d layers run a few rows at a time", told)
+    assert "smlad" in target.read_text()
+    assert main([*command, "--cpu", "cortex-m5"]) == 1
+    assert "there is no processor 'cortex-m5'" in capsys.readouterr().err
+    command[2] = str(tmp_path / "small.tflite")
+    assert main([*command, "--ram", "12KB"]) == 1
+    assert "a limit of memory goes with .c files only" in capsys.readouterr().err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from thinflow.api.files import require_writable, runtime_format, save
@@ -21,7 +20,7 @@ from thinflow.typing import Progress, Shapes
 
 if TYPE_CHECKING:
     from thinflow.load.layouts import Layouts
-    from thinflow.lower.c.options import Options
+    from thinflow.optimize.c_options import COptions
     from thinflow.optimize.conversion import Conversion
     from thinflow.typing import FilePath
 
@@ -40,6 +39,13 @@ def convert(
     state: str | None = None,
     input_layout: Layouts | None = None,
     output_layout: Layouts | None = None,
+    rounding: str | None = None,
+    cpu: str | None = None,
+    sound: str | None = None,
+    sample_rate: int | None = None,
+    layout: str | None = None,
+    stream: bool = False,
+    ram: float | str | None = None,
 ) -> int:
     """Write a model in the format of the target's suffix; returns the bytes written.
 
@@ -56,13 +62,19 @@ def convert(
         tags, signature, checkpoint: as for `load`.
         state: as for `convert_verified`.
         input_layout, output_layout: as for `load`.
+        rounding, cpu, sound, sample_rate, layout, stream, ram: for .c, as for `convert_verified`.
 
     Raises:
+        ParameterError: there is no such format or choice, or no way to take so little memory.
         WriteError: it cannot be written.
         UnsupportedOp: a node cannot be expressed in the format.
         VerificationError: it gives other answers; nothing is written.
         EngineCrashed: running it crashed or took too long; nothing is written.
     """
+    from thinflow.optimize.c_options import COptions
+
+    asked = (rounding, cpu, sound, sample_rate, layout, stream, ram)
+    COptions(*asked).require_c(path)
     kept = state_for(state, os.fspath(path))
     if not _is_run(path) and not os.fspath(path).endswith(".c"):
         # The same nodes in other letters.
@@ -88,6 +100,13 @@ def convert(
             state=state,
             input_layout=input_layout,
             output_layout=output_layout,
+            rounding=rounding,
+            cpu=cpu,
+            sound=sound,
+            sample_rate=sample_rate,
+            layout=layout,
+            stream=stream,
+            ram=ram,
         )
     # `convert` promises all or nothing, so a part is to its caller an op that cannot be expressed.
     except PartialModel as error:
@@ -186,8 +205,8 @@ def convert_verified(
     from thinflow.analysis.training_mode import switch_notes
     from thinflow.engines._child import checked_timeout
     from thinflow.load.frozen import opening_notes, source_notes
-    from thinflow.lower.c.options import Options
     from thinflow.lower.targets import target_for
+    from thinflow.optimize.c_options import COptions
     from thinflow.optimize.conversion import Conversion, Converter
     from thinflow.optimize.kept_grids import KeptConverter, bits_of
     from thinflow.optimize.litert import LiteRTMaker
@@ -203,21 +222,13 @@ def convert_verified(
     seconds = checked_timeout(timeout)
     options = opening(tags, signature, checkpoint, input_layout, output_layout)
     names = {"inputs": inputs, "outputs": outputs, "state": state_for(state, target)} | options
-    of_c = {"a rounding": rounding, "a processor": cpu, "a kind of sound": sound, "a layout": layout}
-    of_c["a stream"] = "stream" if stream else None
-    of_c["a sample rate"] = None if sample_rate is None else str(sample_rate)
-    of_c["a limit of memory"] = None if ram is None else str(ram)
-    given = [what for what, choice in of_c.items() if choice is not None]
-    if given and not target.endswith(".c"):
-        what = f"{given[0]} goes"
-        raise ParameterError(f"{what} with .c files only", hint="end the output's name in .c")
+    of_c = COptions(rounding, cpu, sound, sample_rate, layout, stream, ram)
+    of_c.require_c(target)
     nothing_asked = not any((shapes, inputs, outputs, options, opset, external_data, state))
     if nothing_asked and (copied := _copied(source, target)) is not None:
         return Conversion(target, copied, "a copy of the file, byte for byte")
     if target.endswith(".c"):
-        chosen = Options(rounding or "litert", cpu or "generic", sound or "float", layout or "files", stream)
-        chosen = _within(chosen, ram)
-        return _converted_to_c(source, target, shapes, names, chosen, sample_rate, verify)
+        return _converted_to_c(source, target, shapes, names, of_c, verify)
     if not _is_run(target):
         graph = load(source, shapes=shapes, **names)
         if verify:
@@ -241,59 +252,26 @@ def convert_verified(
     return made
 
 
-def _within(options: Options, ram: float | str | None) -> Options:
-    """The options, with so much memory for all, the stack among it.
-
-    Raises:
-        ParameterError: it is no amount of memory.
-    """
-    from thinflow.fit.footprint import stack_bytes
-    from thinflow.optimize.ladder.budget import budget_of
-
-    limit = budget_of(max_ram=ram).ram_bytes
-    return options if limit is None else replace(options, ram=int(limit), stack=stack_bytes(options.cpu))
-
-
 def _converted_to_c(
     source: Source,
     path: str,
     shapes: Shapes | None,
     names: dict[str, Any],
-    options: Options,
-    sample_rate: int | None,
+    asked: COptions,
     verify: bool,
 ) -> Conversion:
-    """The conversion of a model to C: of a .tflite file operator by operator, unless another part is named.
-
-    A file of floats goes by TensorFlow's ops if C has no form of what it holds: constants are folded there.
-    """
-    from thinflow.load.frozen import source_notes
-    from thinflow.load.sources import open_model
-    from thinflow.lower.c.target import program_of
+    """The conversion of a model to C."""
     from thinflow.optimize.c_conversion import convert_to_c
+    from thinflow.optimize.c_source import c_source
     from thinflow.optimize.conversion import Conversion
-    from thinflow.optimize.float_graph import float_graph
-    from thinflow.optimize.sound_input import loaded_for_device, rate_notes
 
-    graph = source if isinstance(source, Graph) else open_model(source)
-    kinds = ("inputs", "outputs", "signature")
-    if graph.vocabulary == "tflite" and not shapes and not any(names.get(kind) for kind in kinds):
-        try:
-            program = program_of(graph, sample_rate)
-            notes = rate_notes(graph, program, sample_rate)
-            found = convert_to_c(program, path, options, verify=verify)
-            return Conversion(path, found.size_bytes, found.proof, [*found.notes, *notes])
-        except UnsupportedOp:
-            # With its integers said as floats it would be another model, and not exact.
-            if any(t.quantization is not None for t in program_of(graph).subgraphs[0].outputs):
-                raise
-    graph, settings, told = loaded_for_device(source, shapes, names, sample_rate)
-    require_outputs(graph)
-    # What only training needs goes first, as on the way to every runtime.
-    ready = float_graph(graph, verify=False, runtime="litert").graph
-    found = convert_to_c(program_of(ready, sample_rate), path, options, verify=verify)
-    notes = [*found.notes, *told, *source_notes(graph), *settings]
-    return Conversion(path, found.size_bytes, found.proof, notes)
+    options = asked.chosen()
+    way, found = c_source(
+        *(source, shapes, names, asked.sample_rate),
+        lambda it: convert_to_c(it.program(), path, options, verify=verify),
+        verify=verify,
+    )
+    return Conversion(path, found.size_bytes, found.proof, [*found.notes, *way.notes])
 
 
 def state_for(state: str | None, path: str) -> str:

@@ -14,6 +14,7 @@ from thinflow.typing import Shapes
 
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
+    from thinflow.optimize.c_options import COptions
     from thinflow.typing import FilePath
 
 
@@ -49,7 +50,19 @@ def require_writable(path: str | os.PathLike[str]) -> None:
         )
 
 
-def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str | None = None) -> int:
+def save(
+    graph: Graph | Saveable,
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    rounding: str | None = None,
+    cpu: str | None = None,
+    sound: str | None = None,
+    sample_rate: int | None = None,
+    layout: str | None = None,
+    stream: bool = False,
+    ram: float | str | None = None,
+) -> int:
     """Write a graph; the format goes by the suffix. Returns the bytes written.
 
     A file for a runtime, such as .tflite or .onnx, is made from the graph as it is, node by node, and not
@@ -61,12 +74,22 @@ def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str |
         path: where to: .pb or .pbtxt (also .gz), .tflite or .onnx; a GraphDef if the name has no suffix.
             Written aside and renamed, so it may be the source.
         format: "graphdef", "pbtxt", "tflite" or "onnx", overriding the suffix.
+        rounding, cpu, sound, sample_rate, layout, stream, ram: for .c, as for `convert`.
 
     Raises:
-        ParameterError: the suffix names no format that is written.
+        ParameterError: the suffix names no format that is written; or there is no such choice, or no way to
+            take so little memory.
         WriteError: it cannot be written; what stood there is untouched.
         UnsupportedOp: a node cannot be expressed in the format.
     """
+    of_c = (rounding, cpu, sound, sample_rate, layout, ram)
+    if stream or any(choice is not None for choice in of_c):
+        from thinflow.optimize.c_options import COptions
+
+        asked = COptions(*of_c[:-1], stream, ram)
+        if format != "c":
+            asked.require_c(path)
+        return _save_c(graph, path, asked)
     if not isinstance(graph, Graph):
         return graph.save(path)
     from thinflow.lower.targets import target_for
@@ -90,6 +113,26 @@ def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str |
     from thinflow.formats import save as save_file
 
     return save_file(graph, path, format=format)
+
+
+def _save_c(graph: Graph | Saveable, path: str | os.PathLike[str], asked: COptions) -> int:
+    """Write C with what is asked of it, see `save`."""
+    from thinflow.formats.foreign import is_as_read
+    from thinflow.ir.vocabulary import LITERT
+    from thinflow.load.graphs import load
+    from thinflow.lower.c.target import program_of
+    from thinflow.optimize.c_conversion import convert_to_c
+    from thinflow.optimize.quantized import QuantizedModel
+
+    if isinstance(graph, QuantizedModel):
+        return graph.save_c(path, asked).size_bytes
+    if not isinstance(graph, Graph):
+        raise ParameterError("this model is not written as C", hint="a quantized .tflite model is")
+    if graph.vocabulary and not (graph.vocabulary == LITERT.name and is_as_read(graph)):
+        graph = load(graph)
+    require_outputs(graph)
+    program = program_of(graph, asked.sample_rate)
+    return convert_to_c(program, path, asked.chosen(), verify=False).size_bytes
 
 
 def is_sound(graph: Graph) -> bool:

@@ -363,7 +363,7 @@ def quantize_to_file(
     """Write a smaller .tflite or .onnx; its size, its quality beside the graph, and warnings.
 
     Cluster and store: as for `quantize`. Options: those of `thinflow.optimize.quantize_job.QuantizeOptions`,
-    and how to open the model.
+    those of C as for `convert`, and how to open the model.
 
     Raises:
         ParameterError: options of the one format with a file of the other.
@@ -371,14 +371,17 @@ def quantize_to_file(
     from dataclasses import fields
 
     from thinflow.cluster.workers import workers_of
+    from thinflow.optimize.c_options import COptions
     from thinflow.optimize.quantize_job import QuantizeOptions
     from thinflow.optimize.quantize_job import quantize_to_file as run_job
 
+    of_c = COptions(**{f.name: options.pop(f.name) for f in fields(COptions) if f.name in options})
+    of_c.require_c(path)
     # What is no option of quantization says how to open the model.
     own = {f.name for f in fields(QuantizeOptions)}
     names = {name: options.pop(name) for name in [*options] if name not in own}
     with workers_of(cluster, store) as workers:
-        chosen = QuantizeOptions(calibration=calibration, workers=workers, names=names, **options)
+        chosen = QuantizeOptions(calibration=calibration, workers=workers, names=names, of_c=of_c, **options)
         return run_job(source, path, chosen)
 
 

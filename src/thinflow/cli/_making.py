@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._options import add_scaling
@@ -74,7 +74,7 @@ def add_onnx(p: ArgumentParser) -> None:
 
 
 def add_c(p: ArgumentParser) -> None:
-    """`--rounding`, `--cpu`, `--sound`, `--sample-rate`, `--layout`."""
+    """`--rounding`, `--cpu`, `--sound`, `--sample-rate`, `--layout`, `--stream`, `--ram`."""
     p.add_argument(
         "--rounding",
         metavar="ROUNDING",
@@ -91,13 +91,26 @@ def add_c(p: ArgumentParser) -> None:
         metavar="C_LAYOUT",
         help=f"for .c: how its files are arranged: {', '.join(C_LAYOUTS)} (default {C_LAYOUTS[0]})",
     )
+    add_stream(p)
+    p.add_argument(
+        "--ram",
+        metavar="BYTES",
+        help="64KB or 64KiB: memory that may be taken, the stack included; for .c: layers run a few rows at a"
+        " time where that is too little for them whole (default: all whole, the fastest)",
+    )
+
+
+def c_options(args: Namespace) -> dict[str, Any]:
+    """What `add_c` parsed, by the names of `thinflow.convert`."""
+    names = ("rounding", "cpu", "sound", "sample_rate", "layout", "stream", "ram")
+    return {name: getattr(args, name) for name in names}
 
 
 def add_sound(p: ArgumentParser) -> None:
     """`--sound`, `--sample-rate`."""
     p.add_argument(
         "--sound",
-        metavar="KIND",
+        metavar="SOUND",
         help="for .c: samples of sound as float or int16, or fixed: int16 with features made in fixed point;"
         f" where the model makes a spectrogram of them (default {SOUNDS[0]})",
     )
@@ -115,16 +128,6 @@ def add_stream(p: ArgumentParser) -> None:
         "--stream",
         action="store_true",
         help="for .c: a network over time hears only what is new in a run, and keeps what it computed before",
-    )
-
-
-def add_ram(p: ArgumentParser) -> None:
-    """`--ram`."""
-    p.add_argument(
-        "--ram",
-        metavar="BYTES",
-        help="64KB or 64KiB: memory that may be taken, the stack included; for .c: layers run a few rows at a"
-        " time where that is too little for them whole (default: all whole, the fastest)",
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 ENGINES = ("auto", "litert", "onnxruntime", "c", "reference")
 ROUNDINGS = ("litert", "xnnpack")
-SOUNDS = ("float", "int16")
+SOUNDS = ("float", "int16", "fixed")
 CPUS = (
     "generic",
     "cortex-m0",
@@ -65,6 +65,7 @@ VALUES: Mapping[str, Callable[[], list[str]]] = {
     "ENGINE": lambda: list(ENGINES),
     "SCHEME": lambda: list(SCHEMES),
     "ROUNDING": lambda: list(ROUNDINGS),
+    "SOUND": lambda: list(SOUNDS),
     "CPU": lambda: list(CPUS),
     "C_LAYOUT": lambda: list(C_LAYOUTS),
     "EFFORT": lambda: list(EFFORTS),

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._console import print_lines
-from thinflow.cli._making import add_c, add_onnx, add_ram, add_stream, add_verify
+from thinflow.cli._making import add_c, add_onnx, add_verify, c_options
 from thinflow.cli._options import (
     add_interface,
     add_json,
@@ -39,8 +39,6 @@ def add_arguments(p: ArgumentParser) -> None:
     add_verify(p)
     add_onnx(p)
     add_c(p)
-    add_stream(p)
-    add_ram(p)
     p.add_argument(
         "--why",
         action="store_true",
@@ -65,16 +63,10 @@ def run(args: Namespace) -> int:
         verify=args.verify,
         opset=args.opset,
         external_data=args.external_data,
-        rounding=args.rounding,
-        cpu=args.cpu,
-        sound=args.sound,
-        sample_rate=args.sample_rate,
-        layout=args.layout,
-        stream=args.stream,
-        ram=args.ram,
         timeout=args.timeout,
         strict=args.strict,
         progress=progress(),
+        **c_options(args),
         **interface(args),
     )
     if args.json:

@@ -7,7 +7,7 @@ import shlex
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from typing import Any
 
-from thinflow.cli._making import add_onnx, add_samples, add_scheme
+from thinflow.cli._making import add_c, add_onnx, add_samples, add_scheme, c_options
 from thinflow.cli._options import (
     add_cluster,
     add_effort,
@@ -30,6 +30,7 @@ EXAMPLES = """
   thinflow quantize model.pb model_dyn.tflite --scheme dynamic      # a quarter of it, needs no samples
   thinflow quantize model.pb model_16x8.tflite --scheme int16x8 --calibration samples/
   thinflow quantize model.pb model_int8.onnx --calibration samples/ # for ONNX Runtime
+  thinflow quantize model.pb model.c --calibration samples/ --cpu cortex-m4 --ram 64KB   # plain C
   thinflow quantize model.pb best.tflite --calibration samples/ --effort best --test test/
   thinflow quantize model.pb best.tflite --calibration samples/ --save-recipe best.toml
   thinflow quantize model.pb out.tflite --calibration samples/ --cluster local:4   # ranges, on four processes
@@ -56,6 +57,7 @@ def add_arguments(p: ArgumentParser) -> None:
     add_samples(p)
     _add_choices(p)
     _add_onnx(p)
+    add_c(p)
     add_cluster(p, "look at the samples")
     add_interface(p)
     add_layouts(p)
@@ -154,6 +156,7 @@ def run(args: Namespace) -> int:
         html=args.html,
         progress=progress(),
         **for_onnx,
+        **c_options(args),
         **interface(args),
     )
     if args.json:
@@ -178,7 +181,7 @@ def _lines(args: Namespace, report: dict[str, Any]) -> list[str]:
     lines += [f"  {line}" for line in (*report["origin"], f"samples: {report['samples']}")]
     if report["tested_on"] != report["samples"]:
         lines.append(f"  judged on: {report['tested_on']}")
-    lines += [f"  {line}" for line in report["judged"]]
+    lines += [f"  {line}" for line in (*report["judged"], *report["c"])]
     lines += [f"  {line}" for line in trial_lines(report["trials"])]
     lines.append(f"  computed: {report['arithmetic']['sentence']}")
     if report["noise_by_layer"]["sentence"]:

@@ -101,20 +101,14 @@ def footprint(network: Network, *, compile: bool = True) -> Footprint:
     cpu = network.options.cpu
     found = compiled(Writer(network, "network").files(), "network", cpu) if compile else None
     size = found or _estimated(network, cpu)
-    outside = {b.owner for b in network.plan.buffers.values() if b.owner is not None}
-    ports = sum(t.size_bytes or 0 for t in outside if not t.is_constant)
-    states = [state for layer in network.layers for state in layer.states()]
-    lasting = sum(s.size_bytes for s in dict.fromkeys(states))
-    arena = network.plan.arena_bytes
-    layers = tuple(_layers(network, lasting))
     return Footprint(
         size.flash_bytes,
         network.weights_bytes,
-        arena + ports + lasting,
-        arena,
+        network.ram_bytes,
+        network.plan.arena_bytes,
         size.stack_bytes,
         found is not None,
-        layers,
+        tuple(_layers(network)),
     )
 
 
@@ -129,13 +123,13 @@ def _estimated(network: Network, cpu: str) -> Compiled:
     return Compiled(network.weights_bytes + size, stack_bytes(cpu))
 
 
-def _layers(network: Network, lasting: int) -> Iterator[LayerFit]:
+def _layers(network: Network) -> Iterator[LayerFit]:
     """The layers; of one that runs on some rows at a time all parts together."""
     parts: dict[Operator, list[LayerFit]] = {}
     for number, layer in enumerate(network.layers):
         # Braces around layers take nothing themselves.
         if layer.calls or not layer.brace:
-            parts.setdefault(layer.whole, []).append(_layer(network, number, layer, lasting))
+            parts.setdefault(layer.whole, []).append(_layer(network, number, layer))
     for found in parts.values():
         counts = [one.instructions for one in found]
         yield replace(
@@ -148,7 +142,7 @@ def _layers(network: Network, lasting: int) -> Iterator[LayerFit]:
         )
 
 
-def _layer(network: Network, number: int, layer: Layer, lasting: int) -> LayerFit:
+def _layer(network: Network, number: int, layer: Layer) -> LayerFit:
     operator = layer.whole
     y = next(iter((*operator.outputs, *operator.reads())))
     cpu = network.options.cpu
@@ -163,7 +157,7 @@ def _layer(network: Network, number: int, layer: Layer, lasting: int) -> LayerFi
         tuple(n or 1 for n in y.shape or ()),
         layer.macs * layer.count,
         weights,
-        alive + lasting,
+        alive + network.state_bytes,
         cost.instructions * layer.count if cpu in KERNELS_OF else None,
         cost.is_counted,
     )

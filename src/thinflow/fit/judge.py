@@ -11,7 +11,7 @@ from thinflow.fit.footprint import Footprint, footprint
 from thinflow.fit.instructions import Costs
 from thinflow.fit.latency import clock_mhz, latency, pace_of
 from thinflow.fit.report import ChipFit, Fit
-from thinflow.lower.c.convert import Network
+from thinflow.lower.c.convert import Network, TooLittleMemory
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.processors import PROCESSORS
 
@@ -93,7 +93,7 @@ def judge(make: Maker, place: Place, *, model: str = "", compile: bool = True) -
         place.ram_bytes,
         place.flash_bytes,
         whole=fitting.whole,
-        notes=(fitting.why_not,) if fitting.why_not else (),
+        notes=() if fitting.refusal is None else (fitting.refusal.problem,),
     )
     return replace(found, chips=_on_chips(make, place.cpu, it))
 
@@ -106,13 +106,13 @@ class Fitted:
         network: with whole layers if it fits so, or does not fit at all; else with layers in bands.
         footprint: of it.
         whole: what it would take with whole layers, if its layers are in bands.
-        why_not: what the least is, if nothing fits; "" otherwise.
+        refusal: what the least is, if nothing fits.
     """
 
     network: Network
     footprint: Footprint
     whole: Footprint | None = None
-    why_not: str = ""
+    refusal: TooLittleMemory | None = None
 
 
 def fitted(make: Maker, cpu: str, ram: float | None, *, compile: bool = True) -> Fitted:
@@ -128,19 +128,21 @@ def fitted(make: Maker, cpu: str, ram: float | None, *, compile: bool = True) ->
     it = footprint(network, compile=compile)
     if ram is None or it.ram_bytes + it.stack_bytes <= ram:
         return Fitted(network, it)
-    stack, why = it.stack_bytes, ""
-    # Loops around layers may take a little more of the stack than was left for it.
-    for _ in range(2):
+    stack = it.stack_bytes
+    # Loops around layers may take a little more of the stack than was left for it: it is left the next time.
+    while True:
+        refusal = None
         try:
             parts = make(Options(cpu=cpu, ram=int(ram), stack=stack))
-        except ParameterError as error:
-            why = error.problem
-            break
+        except TooLittleMemory as error:
+            parts, refusal = error.least, error
         found = footprint(parts, compile=compile)
         if found.ram_bytes + found.stack_bytes <= ram:
             return Fitted(parts, found, it)
+        # The least that is told is to be enough, with the stack that it takes.
+        if refusal is not None and found.stack_bytes <= stack:
+            return Fitted(network, it, refusal=refusal)
         stack = found.stack_bytes
-    return Fitted(network, it, why_not=why)
 
 
 def _kind(network: Network) -> str:

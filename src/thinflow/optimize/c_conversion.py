@@ -13,6 +13,7 @@ import numpy as np
 from thinflow.engines._c_library import Library, compiler
 from thinflow.engines._c_processor import processors_here
 from thinflow.errors import VerificationError
+from thinflow.fit.judge import fitted
 from thinflow.lower.c.convert import Network, network
 from thinflow.lower.c.layouts import arranged
 from thinflow.lower.c.litert import kernel_sets
@@ -121,9 +122,25 @@ class _Networks:
         from thinflow.tflite.writer import to_bytes
 
         self.content = to_bytes(program)
-        self.made = network(program, options)
-        self.scheduled = replace(options, ram=None, bands=self.made.bands)
+        self.made = network(program, options) if options.ram is None else self._within(options)
+        self.scheduled = replace(options, ram=None, stack=0, bands=self.made.bands)
         self._known = {self.scheduled: self.made}
+
+    def _within(self, asked: Options) -> Network:
+        """The network in the memory that it may take, the stack that its compiler tells among it.
+
+        Raises:
+            TooLittleMemory: there is no schedule in so little.
+        """
+
+        def make(options: Options) -> Network:
+            within = replace(asked, ram=options.ram, stack=options.stack)
+            return network(read_program(self.content), within)
+
+        found = fitted(make, asked.cpu, asked.ram)
+        if found.refusal is not None:
+            raise found.refusal
+        return found.network
 
     def of(self, options: Options) -> Network:
         """The network with these options."""

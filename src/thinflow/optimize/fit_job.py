@@ -7,21 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.errors import ThinflowError
 from thinflow.fit.footprint import Footprint, footprint
 from thinflow.fit.judge import Place, judge
 from thinflow.fit.micro import MicroFit, micro_fit
 from thinflow.fit.report import Fit, Remedy
-from thinflow.ir.graph import Graph
-from thinflow.load.graphs import Source, require_outputs
-from thinflow.load.sources import open_model
+from thinflow.load.graphs import Source
 from thinflow.lower.c.convert import Network, network
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.sound import know_rate
-from thinflow.lower.c.target import program_of
-from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.c_source import c_source
 from thinflow.optimize.quantize_job import QuantizeOptions, quantize
-from thinflow.optimize.sound_input import loaded_for_device, rate_notes
 from thinflow.quantize.recipe import Recipe
 from thinflow.tflite.model import Program
 from thinflow.tflite.reader import read_program
@@ -78,7 +74,7 @@ def _silent(_done: int, _total: int, _label: str) -> None:
 
 
 class OpenedForC:
-    """A model as what becomes C: a .tflite operator by operator, others by TensorFlow's ops.
+    """A model as what becomes C, and how it was opened.
 
     Args:
         source: path or Graph.
@@ -93,37 +89,11 @@ class OpenedForC:
         self, source: Source, shapes: Shapes | None, names: dict[str, Any], options: FitOptions
     ) -> None:
         self.source, self.shapes, self.names, self.options = source, shapes, names, options
-        graph = source if isinstance(source, Graph) else open_model(source)
-        self.path = os.fspath(graph.path or "")
-        self._graph = graph
-        self.notes: list[str] = []
-        self.is_file_itself = graph.vocabulary == "tflite" and not shapes and not any(names.values())
-        if self.is_file_itself and not self._is_refused():
-            self.notes = rate_notes(graph, self.program(), options.sample_rate)
-            return
-        self.is_file_itself = False
         given = {"state": "freeze", **names}
-        loaded, _, self.notes = loaded_for_device(source, shapes, given, options.sample_rate)
-        require_outputs(loaded)
-        self._graph = float_graph(loaded, verify=False, runtime="litert").graph
-
-    def _is_refused(self) -> bool:
-        """Whether C has no form of a .tflite file of floats, which may have one by way of other ops.
-
-        Raises:
-            UnsupportedOp: it is of integers, which would be another model as floats.
-        """
-        try:
-            self.whole(Options())
-        except UnsupportedOp:
-            if any(t.quantization is not None for t in self.program().subgraphs[0].outputs):
-                raise
-            return True
-        return False
-
-    def program(self) -> Program:
-        """The program, anew."""
-        return program_of(self._graph, self.options.sample_rate)
+        self.way, _ = c_source(
+            *(source, shapes, given, options.sample_rate), lambda it: network(it.program(), Options())
+        )
+        self.path, self.notes = self.way.path, self.way.notes
 
     def make(self, options: Options) -> Network:
         """The network, with sound and as a stream as was asked for."""
@@ -131,21 +101,21 @@ class OpenedForC:
 
     def whole(self, options: Options) -> Network:
         """The network that hears all of its window in each run."""
-        return network(self.program(), options)
+        return network(self.way.program(), options)
 
     def micro(self, cpu: str) -> MicroFit:
         """What TFLite Micro would take."""
         # By this rounding no channels are folded, which it does not either.
         plain = self.whole(Options(rounding="xnnpack"))
         macs = {layer.operator: layer.macs for layer in plain.layers}
-        path = self.path if self.is_file_itself else ""
-        size = os.path.getsize(path) if os.path.isfile(path) else len(to_bytes(self.program()))
+        path = self.path if self.way.is_file_itself else ""
+        size = os.path.getsize(path) if os.path.isfile(path) else len(to_bytes(self.way.program()))
         return micro_fit(Program([plain.block]), size, macs, cpu)
 
     def picture(self) -> tuple[str, tuple[int, ...]] | None:
         """Name and shape of the one input that is a picture; None if there is none."""
-        inputs = self._graph.inputs
-        if len(inputs) != 1 or self._graph.vocabulary == "tflite":
+        inputs = self.way.graph.inputs
+        if len(inputs) != 1 or self.way.is_file_itself:
             return None
         shape = tuple(n or 1 for n in inputs[0].spec.shape or ())
         is_picture = len(shape) == 4 and min(shape[1:3]) > _LEAST_SIDE

@@ -14,6 +14,8 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.load.frozen import opening_notes, source_notes
 from thinflow.load.graphs import load_for_inference
+from thinflow.optimize.c_conversion import CFiles
+from thinflow.optimize.c_options import COptions
 from thinflow.optimize.coverage import whole
 from thinflow.optimize.examination import attach, examine
 from thinflow.optimize.float_graph import float_graph, reopened
@@ -65,6 +67,7 @@ class QuantizeOptions(SampleOptions):
         strict: refuse to make a part.
         html: a file for a page to look at.
         progress: called with (done, total, label).
+        of_c: what is asked of a .c file.
         names: how to open the model, as for `load`.
     """
 
@@ -80,6 +83,7 @@ class QuantizeOptions(SampleOptions):
     strict: bool = False
     html: FilePath | None = None
     progress: Progress | None = None
+    of_c: COptions = field(default_factory=COptions)
     names: Mapping[str, Any] = field(default_factory=dict)
 
     def chosen(self) -> Recipe:
@@ -263,6 +267,7 @@ def _quantize_to_file(
 ) -> dict[str, Any]:
     """The account of the file that a maker made; see `quantize_to_file`."""
     options.chosen()
+    options.of_c.chosen()
     if options.html is not None:
         require_pages()
     inputs = _opened(source, maker.order, options)
@@ -280,7 +285,11 @@ def _quantize_to_file(
     if is_graph:
         made.coverage = whole(made.core)
     where = made.coverage.path(path)
-    if isinstance(made, QuantizedModel) and not path.endswith(".tflite"):
+    of_c: CFiles | None = None
+    if isinstance(made, QuantizedModel) and path.endswith(".c"):
+        of_c = made.save_c(where, options.of_c)
+        size = of_c.size_bytes
+    elif isinstance(made, QuantizedModel) and not path.endswith(".tflite"):
         # Run beside LiteRT on its way to the disk, and no file of LiteRT's to open.
         size = made.save(where)
     else:
@@ -289,6 +298,7 @@ def _quantize_to_file(
         **_account(inputs, made, quality, options.chosen(), path, size),
         "trials": [asdict(trial) for trial in made.way.trials],
         "sensitivity": [asdict(loss) for loss in losses],
+        "c": [] if of_c is None else [of_c.proof, *of_c.notes],
     }
     if options.html is not None:
         shown = _shown(inputs, quality, options)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from thinflow.compare.differences import difference
 from thinflow.engines._child import run_file
@@ -36,6 +36,10 @@ from thinflow.tflite.described import described
 from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
+
+if TYPE_CHECKING:
+    from thinflow.optimize.c_conversion import CFiles
+    from thinflow.optimize.c_options import COptions
 
 P = TypeVar("P", Program, OnnxProgram)
 
@@ -171,13 +175,22 @@ class QuantizedModel(SmallerModel[Program]):
             raise WriteError("this is a LiteRT model", name, hint="name it .tflite, .c or .pb")
         require_name(self.coverage, path)
         if name.endswith(".c"):
-            # Imported late: it needs engines that others do not.
-            from thinflow.lower.c.options import Options
-            from thinflow.optimize.c_conversion import convert_to_c
-            from thinflow.tflite.reader import read_program
-
-            return convert_to_c(read_program(self.content), path, Options()).size_bytes
+            return self.save_c(path).size_bytes
         return write_file(path, [self.content])
+
+    def save_c(self, path: str | os.PathLike[str], asked: COptions | None = None) -> CFiles:
+        """Write a .c with what is asked of it; see `save`."""
+        # Imported late: it needs engines that others do not.
+        from thinflow.lower.c.sound import know_rate
+        from thinflow.optimize.c_conversion import convert_to_c
+        from thinflow.optimize.c_options import COptions
+        from thinflow.tflite.reader import read_program
+
+        require_name(self.coverage, path)
+        asked = asked or COptions()
+        program = read_program(self.content)
+        know_rate(program, asked.sample_rate)
+        return convert_to_c(program, path, asked.chosen())
 
 
 @brief_repr

@@ -15,6 +15,8 @@ from thinflow.api import convert_verified
 from thinflow.engines._c_library import compiler
 from thinflow.errors import ParameterError
 from thinflow.lower.c.layouts import FOLDERS, LAYOUTS
+from thinflow.lower.c.options import ROUNDINGS, SOUNDS
+from thinflow.lower.c.processors import PROCESSORS
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 ARM = shutil.which("arm-none-eabi-gcc")
@@ -117,10 +119,13 @@ def test_layouts_that_do_not_exist(source: Path, tmp_path: Path) -> None:
         convert_verified(source, tmp_path / "net.onnx", layout="arduino")
 
 
-def test_flags_are_those_of_the_layouts() -> None:
-    from thinflow.cli._values import C_LAYOUTS
+def test_words_of_flags_are_those_of_the_library() -> None:
+    from thinflow.cli import _values
 
-    assert list(C_LAYOUTS) == list(LAYOUTS)
+    assert list(_values.C_LAYOUTS) == list(LAYOUTS)
+    assert list(_values.CPUS) == list(PROCESSORS)
+    assert _values.ROUNDINGS == ROUNDINGS
+    assert _values.SOUNDS == SOUNDS
 
 
 def test_two_compilers_have_nothing_to_say(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from thinflow.lower.c.streaming import stream
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 
-__all__ = ["C_TYPES", "Network", "layer_of", "network", "refused_nodes"]
+__all__ = ["C_TYPES", "Network", "TooLittleMemory", "layer_of", "network", "refused_nodes"]
 
 _SHOWN = 12
 _SHOWN_LIMITS = 3
@@ -56,10 +56,18 @@ class Network:
     @property
     def ram_bytes(self) -> int:
         """Bytes of arena, inputs, outputs and state."""
+        return self.plan.arena_bytes + self.outside_bytes
+
+    @property
+    def outside_bytes(self) -> int:
+        """Bytes of what is not in the arena: inputs, outputs and state."""
         ports = {*self.block.inputs, *self.block.outputs}
-        states = {s: None for layer in self.layers for s in layer.states()}
-        outside = sum(t.size_bytes or 0 for t in ports if not t.is_constant)
-        return self.plan.arena_bytes + outside + sum(s.size_bytes for s in states)
+        return sum(t.size_bytes or 0 for t in ports if not t.is_constant) + self.state_bytes
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes that last from run to run."""
+        return sum(s.size_bytes for s in {s: None for layer in self.layers for s in layer.states()})
 
     @property
     def weights_bytes(self) -> int:
@@ -72,6 +80,27 @@ class Network:
         return sum({(array.dtype.str, array.tobytes()): array.nbytes for array in arrays}.values())
 
 
+class TooLittleMemory(ParameterError):
+    """There is no schedule in the memory that is given.
+
+    Attributes:
+        least: the network that takes the least.
+        needed_bytes: what it takes, the stack that was asked for included.
+    """
+
+    def __init__(self, least: Network, ram: int) -> None:
+        cpu, arena, stack = least.options.cpu, least.plan.arena_bytes, least.options.stack
+        self.least = least
+        self.needed_bytes = least.ram_bytes + stack
+        more = f" and stack {stack:,}" if stack else ""
+        super().__init__(
+            f"{ram:,} bytes of memory are too few for {cpu}: the least is {self.needed_bytes:,}, arena"
+            f" {arena:,}, inputs, outputs and state {least.outside_bytes:,}{more}; most is taken at"
+            f" {_limits(least)}",
+            hint=f"give {self.needed_bytes:,} bytes or more; smaller pictures or fewer channels take less",
+        )
+
+
 def network(program: Program, options: Options) -> Network:
     """The network that a program is.
 
@@ -81,7 +110,7 @@ def network(program: Program, options: Options) -> Network:
 
     Raises:
         UnsupportedOp: operators without a form, all of them; or sizes that are open.
-        ParameterError: there is no schedule in the memory that is given.
+        TooLittleMemory: there is no schedule in the memory that is given.
     """
     block = flattened(program)
     settle(block)
@@ -115,9 +144,8 @@ def _scheduled(whole: Network, ram: int) -> tuple[Bands, ...]:
     """The cheapest schedule in so much memory.
 
     Raises:
-        ParameterError: there is none.
+        TooLittleMemory: there is none.
     """
-    outside = whole.ram_bytes - whole.plan.arena_bytes
     scheduler = Scheduler(
         whole.block,
         whole.layers,
@@ -125,21 +153,14 @@ def _scheduled(whole: Network, ram: int) -> tuple[Bands, ...]:
         lambda operator: layer_of(operator, whole.options),
         lambda bands: in_bands(whole, bands).plan.arena_bytes,
     )
-    limit = ram - outside - whole.options.stack
+    limit = ram - whole.outside_bytes - whole.options.stack
     found = scheduler.within(limit)
     if found is not None:
         return found
     least, least_bytes = scheduler.least()
     if least_bytes <= limit:
         return least
-    made = in_bands(whole, least) if least else whole
-    needed = least_bytes + outside + whole.options.stack
-    stack = f" and stack {whole.options.stack:,}" if whole.options.stack else ""
-    raise ParameterError(
-        f"{ram:,} bytes of memory are too few for {whole.options.cpu}: the least is {needed:,}, arena"
-        f" {least_bytes:,}, inputs, outputs and state {outside:,}{stack}; most is taken at {_limits(made)}",
-        hint=f"give {needed:,} bytes or more; smaller pictures or fewer channels take less",
-    )
+    raise TooLittleMemory(in_bands(whole, least) if least else whole, ram)
 
 
 def _limits(made: Network) -> str:

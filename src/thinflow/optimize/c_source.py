@@ -1,0 +1,122 @@
+"""The way of a model into C: of a .tflite file operator by operator, of others by TensorFlow's ops.
+
+What was read from another quantized file, such as an .onnx, becomes a .tflite of the same scales on the way.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Graph
+from thinflow.ir.vocabulary import LITERT
+from thinflow.load.frozen import source_notes
+from thinflow.load.graphs import Source, require_outputs
+from thinflow.load.sources import open_model
+from thinflow.lower.c.sound import know_rate
+from thinflow.lower.c.target import program_of
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.kept_grids import KeptConverter, bits_of
+from thinflow.optimize.litert import LiteRTMaker
+from thinflow.optimize.sound_input import loaded_for_device, rate_notes
+from thinflow.tflite.model import Program
+from thinflow.tflite.reader import read_program
+from thinflow.typing import Shapes
+
+_PARTS = ("inputs", "outputs", "signature")
+"""Names of a part of a file that is not the file itself."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class CSource:
+    """A model as what becomes C.
+
+    Attributes:
+        graph: of LiteRT's operators if it is a .tflite file itself, else of TensorFlow's.
+        sample_rate: hertz, where the model takes it as an input.
+        notes: what to tell of how it was opened.
+        path: of its file; "" for none.
+        content: of a .tflite file with the scales of another quantized one.
+    """
+
+    graph: Graph
+    sample_rate: int | None
+    notes: tuple[str, ...]
+    path: str
+    content: bytes = b""
+
+    @property
+    def is_file_itself(self) -> bool:
+        return self.graph.vocabulary == LITERT.name
+
+    def program(self) -> Program:
+        """The program, anew: what becomes C is changed on the way."""
+        if not self.content:
+            return program_of(self.graph, self.sample_rate)
+        program = read_program(self.content)
+        know_rate(program, self.sample_rate)
+        return program
+
+
+def c_source(
+    source: Source,
+    shapes: Shapes | None,
+    names: dict[str, Any],
+    sample_rate: int | None,
+    make: Callable[[CSource], T],
+    *,
+    verify: bool = False,
+) -> tuple[CSource, T]:
+    """The model by the way that C takes it, and what is made of it.
+
+    A .tflite file of floats goes by TensorFlow's ops if C has no form of what it holds: constants are folded
+    there.
+
+    Args:
+        source: path or Graph.
+        shapes, names: how to open it, as for `load`.
+        sample_rate: hertz, where the model takes it as an input.
+        make: makes it.
+        verify: whether a .tflite that is made on the way is run beside the model.
+
+    Raises:
+        PartialModel: LiteRT can hold only a part of a quantized file.
+        UnsupportedOp: C has no form of some operators, either way.
+    """
+    graph = source if isinstance(source, Graph) else open_model(source)
+    path = str(graph.path or "")
+    if graph.vocabulary == LITERT.name and not shapes and not any(names.get(part) for part in _PARTS):
+        program = program_of(graph, sample_rate)
+        notes = rate_notes(graph, program, sample_rate)
+        way = CSource(graph, sample_rate, tuple(notes), path)
+        try:
+            return way, make(way)
+        except UnsupportedOp:
+            # With its integers said as floats it would be another model, and not exact.
+            if any(t.quantization is not None for t in program.subgraphs[0].outputs):
+                raise
+    loaded, settings, told = loaded_for_device(source, shapes, names, sample_rate)
+    require_outputs(loaded)
+    told = [*told, *source_notes(loaded), *settings]
+    if bits_of(loaded, LiteRTMaker()) is not None:
+        content, notes = _kept(loaded, verify)
+        way = CSource(loaded, sample_rate, (*told, *notes), path, content)
+        return way, make(way)
+    # What only training needs goes first, as on the way to every runtime.
+    ready = float_graph(loaded, verify=False, runtime="litert").graph
+    way = CSource(ready, sample_rate, tuple(told), path)
+    return way, make(way)
+
+
+def _kept(graph: Graph, verify: bool) -> tuple[bytes, list[str]]:
+    """A .tflite file of a graph with the scales that it was read with, and what to tell of it."""
+    with tempfile.TemporaryDirectory(prefix="thinflow-c-") as folder:
+        path = Path(folder, "model.tflite")
+        made = KeptConverter(LiteRTMaker(), graph, str(path), strict=True, verify=verify).convert()
+        return path.read_bytes(), [f"in its own scales: {made.proof}" if verify else "in its own scales"]
