@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from thinflow.typing import FilePath, Samples
 
 
+_THERE_AND_BACK = "goes through TensorFlow's ops and back, and writes nothing if that takes more operators"
 _FOREIGN = (
     "only its own runtime knows its ops, which transforms leave alone; export it without what was found"
 )
@@ -77,6 +78,7 @@ def lint(
     from thinflow.lint.fix import steps_of
     from thinflow.lint.look import look, path_of
     from thinflow.lint.selection import selected
+    from thinflow.lower.targets import target_for
 
     if fix is not None:
         check_lint_target(path_of(source), fix)
@@ -94,6 +96,9 @@ def lint(
         context.check_samples()
     report = look(context, rules, progress=progress, model=path_of(source))
     report.settings = chosen.path
+    own = f"OUT.{context.file.vocabulary}"
+    if fix is None and report.fixable and target_for(own) is not None:
+        report.notes.append(f"--fix {own} {_THERE_AND_BACK}")
     if fix is not None and (tried := steps_of(report.fixable)):
         context, report = _fixed(context, report, fix, rules, samples, seed=seed, progress=progress)
         report.findings = [f.beyond_mending() if steps_of([f]) <= tried else f for f in report.findings]
