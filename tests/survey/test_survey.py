@@ -222,6 +222,24 @@ def test_the_reference_models(shared: Path) -> None:
     assert others <= {".npz", ".md", ".json", ".txt", ".jpg"}
     assert sum(kind == "savedmodel" for kind in formats.values()) == 4
     assert sum(kind == "metagraph" for kind in formats.values()) == 3
+    # When, and by what: in words of their own where they name no program.
+    makers = {Path(entry.name).name: entry.maker for entry in report.models}
+    assert makers["carnd_keras1.h5"] == "Keras 1.2.1"
+    assert makers["mnist_cntk.onnx"] == "CNTK 2.5.1"
+    assert makers["micro_speech_quantized.tflite"] == "TOCO Converted, for runtimes from 1.5.0"
+    assert makers["graph.pb"] == "TensorFlow of GraphDef version 2474"
+
+
+def test_what_an_app_decodes_is_nothing_that_lacks(shared: Path, tmp_path: Path) -> None:
+    """As `convert` writes it: samples of sound go in, and the bytes of a file stay outside."""
+    (tmp_path / "kws.pb").write_bytes((shared / "models" / "kws_DS_CNN_S.pb").read_bytes())
+    (entry,) = thinflow.survey(tmp_path, run=False, lint=False).entries
+    assert {name: outcome.works for name, outcome in entry.converts.items()} == {
+        "c": True,
+        "onnx": True,
+        "tflite": True,
+    }
+    assert all(outcome.size_bytes for outcome in entry.converts.values())
 
 
 def test_an_archive_of_nothing_ends_nothing(tmp_path: Path) -> None:

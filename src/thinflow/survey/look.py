@@ -23,7 +23,13 @@ from thinflow.interpreter.turns import turns_of
 from thinflow.ir.graph import Graph
 from thinflow.load.describing import describe
 from thinflow.load.graphs import load_for_inference
-from thinflow.lower.targets import targets
+from thinflow.lower.targets import Target, targets
+from thinflow.optimize.conversion import Converter
+from thinflow.optimize.coverage import handles_text
+from thinflow.optimize.litert import LiteRTMaker
+from thinflow.optimize.maker import ModelMaker
+from thinflow.optimize.onnx import OnnxMaker
+from thinflow.optimize.sound_input import loaded_for_device
 from thinflow.survey.entry import Entry, Kind, Looked, Outcome
 from thinflow.survey.likeness import weight_digests
 from thinflow.survey.units import Unit
@@ -40,6 +46,9 @@ _LATE = [
     f"thinflow.engines.{name}" for name in ("litert", "_autotune", "_bodies", "_regions", "_temporary_files")
 ]
 """What is imported by the first run of a model."""
+
+
+_MAKERS: dict[str, Callable[[], ModelMaker[Any, Any]]] = {"tflite": LiteRTMaker, "onnx": OnnxMaker}
 
 
 @dataclass(frozen=True)
@@ -136,7 +145,7 @@ def _looked(unit: Unit, depth: Depth) -> Looked:
         with tempfile.TemporaryDirectory(prefix="thinflow-survey-") as folder:
             for target in targets():
                 path = Path(folder, f"model{target.suffixes[0]}")
-                entry.converts[target.name] = _tried(lambda: target.write(graph, path))  # noqa: B023
+                entry.converts[target.name] = _converted(target, unit, graph, path)
     if depth.lints:
         entry.findings = _findings(unit, untouched, settings)
     return Looked(entry, content, weights)
@@ -183,9 +192,18 @@ def _weights_only(unit: Unit, entry: Entry) -> Entry:
     return entry
 
 
+def _era(graph: Graph) -> str:
+    """What a file says of who wrote it, if that is no name: of its converter, or the era of its ops; ""."""
+    told = graph.facts.get("description", "").removesuffix(".")
+    if told and (runtime := graph.facts.get("runtime", "")):
+        return f"{told}, for runtimes from {runtime}"
+    versions = graph.versions
+    return told or (f"TensorFlow of GraphDef version {versions.producer}" if versions is not None else "")
+
+
 def _tell(entry: Entry, graph: Graph) -> None:
     """What a graph says of itself, and what can be computed without running it."""
-    entry.maker = graph.facts.get("producer", "")
+    entry.maker = graph.facts.get("producer", "") or _era(graph)
     # First: the summary assumes a batch of one where the batch is open.
     entry.inputs = {value.name: str(value.spec) for value in graph.inputs}
     entry.outputs = {value.name: str(value.spec) for value in graph.outputs}
@@ -212,6 +230,25 @@ def _tried(work: Callable[[], Any]) -> Outcome:
     except ThinflowError as error:
         return Outcome(False, f"{error.where}: {error.problem}" if error.where else error.problem)
     return Outcome(True, size_bytes=size if isinstance(size, int) else None)
+
+
+def _converted(target: Target, unit: Unit, graph: Graph, path: Path) -> Outcome:
+    """Whether a target holds a graph: all of it, or as `convert` does what is behind what an app decodes."""
+    whole = _tried(lambda: target.write(graph, path))
+    # Files are decoded where there are texts, and nothing else is left to the app of a whole model; one
+    # without its variables is no whole one.
+    if whole.works or not any(map(handles_text, graph)) or summarize(graph).has_variables:
+        return whole
+    try:
+        if (maker := _MAKERS.get(target.name)) is not None:
+            made = Converter(maker(), graph, str(path), verify=False).convert()
+            if made.is_part and made.coverage is not None:
+                return Outcome(False, f"only a part of it: {made.coverage.sentence}")
+            return Outcome(True, size_bytes=made.size_bytes)
+        behind, _, notes = loaded_for_device(unit.path, None, dict(unit.opening))
+        return _tried(lambda: target.write(behind, path)) if notes else whole
+    except ThinflowError:
+        return whole
 
 
 def _run(graph: Graph) -> None:
