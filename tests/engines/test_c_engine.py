@@ -9,7 +9,7 @@ import pytest
 
 import thinflow
 from tests.lower.c.c_networks import mixed
-from thinflow.engines import _c_library
+from thinflow.engines import _c_library, c
 from thinflow.errors import EngineUnavailable, FeedError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT
@@ -103,3 +103,12 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_compiler_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EngineUnavailable, match="refuses the C: "):
         _c_library.compiled({"net.c": "this is no C\n"})
+
+
+def test_sound_of_several_rates_is_refused_with_what_to_do() -> None:
+    model = c._AtRates.__new__(c._AtRates)
+    model.rates = [1, 3]
+    sound = np.zeros(4, np.float32)
+    with pytest.raises(FeedError, match=r"sound of several rates at once, \[8000, 16000\]") as told:
+        model.run([sound, np.array(8000), sound, np.array([16000])])
+    assert "resample all of it to one rate" in told.value.hint

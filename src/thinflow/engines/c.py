@@ -96,7 +96,10 @@ class _AtRates:
         """All outputs, in the order of the file."""
         rates = [int(inputs[number].reshape(-1)[0]) for number in self.rates]
         if any(rate != rates[0] for rate in rates):
-            raise FeedError(f"sound of several rates at once, {rates}", hint="the C has filters for one")
+            raise FeedError(
+                f"sound of several rates at once, {rates}: the C has filters for one",
+                hint="resample all of it to one rate and feed that, or run the model with --engine litert",
+            )
         if rates and rates[0] != self._rate:
             self._rate = rates[0]
             self.library = self._made()

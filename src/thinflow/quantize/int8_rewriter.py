@@ -205,10 +205,9 @@ class IntegerRewriter:
         outputs = [
             self._integer_tensor(t) if is_float(t) else self._plain_tensor(t) for t in operator.outputs
         ]
-        options = operator.options | dict(kernel.options)
-        code = operator.code
-        if code == "FAKE_QUANT":
-            code, options = "QUANTIZE", {}
+        code, options = operator.code, operator.options | dict(kernel.options)
+        if kernel.code:
+            code, options = kernel.code, dict(kernel.options)
         new = replace(operator, code=code, inputs=inputs, outputs=outputs, options=options)
         self.result.operators.append(new)
         self.made[operator] = new

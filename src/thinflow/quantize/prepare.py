@@ -55,7 +55,6 @@ def _without_rounding(wiring: Wiring) -> dict[Any, Range]:
                 for side, limit in (("low", given.low), ("high", given.high))
             ]
             wiring.become(operator, "Clip", operator.inputs[0], *limits)
-            roundings.ranges[y] = given
         elif operator not in rounded:
             operator.code, operator.options = "Identity", {}
     return roundings.ranges

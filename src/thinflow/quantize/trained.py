@@ -41,9 +41,8 @@ def without_fake_quants(
         if o.code == "FAKE_QUANT" and bits in (None, o.options["num_bits"]) and _computed(o) is not None
     }
     roundings = Roundings(wiring, stated)
-    for operator, given in stated.items():
-        if not roundings.take_out(operator):
-            roundings.ranges[operator.outputs[0]] = given
+    for operator in stated:
+        roundings.take_out(operator)
     wiring.finish()
     signatures = {key: Signature(*signature) for key, signature in program.signatures.items()}
     made = replace(program, subgraphs=[subgraph, *program.subgraphs[1:]], signatures=signatures)
@@ -55,12 +54,12 @@ def _range_of(operator: Operator, observer: str) -> Range:
     low, high = operator.options["min"], operator.options["max"]
     codes = 1 << operator.options["num_bits"]
     # Codes with 0 in the middle have one more below it, which symmetric arithmetic leaves unused.
-    if codes > _EIGHT_BITS and abs(low + high * codes / (codes - 2)) < 1e-6 * high:
+    if codes > _BYTE_CODES and abs(low + high * codes / (codes - 2)) < 1e-6 * high:
         low = -high
     return Range(low, high, observer)
 
 
-_EIGHT_BITS = 256
+_BYTE_CODES = 256
 
 
 def _computed(operator: AnyOperator[Any]) -> Any:
@@ -90,7 +89,8 @@ class Roundings:
             self._widest[x] = given.union(self._widest.get(x, given))
 
     def take_out(self, operator: AnyOperator[Any]) -> bool:
-        """Take one out: what it was done to has its range. An output keeps its tensor.
+        """Take one out: what it was done to has its range. An output keeps its tensor; what one that stays
+        gives has the range that it rounds in.
 
         Returns:
             True if that was possible: not where it cuts off what others read, and not where an output is
@@ -100,7 +100,7 @@ class Roundings:
         x, y = operator.inputs[0], operator.outputs[0]
         known = self.ranges.get(x) or self._widest.get(x, given)
         if _cuts(given, known):
-            self.ranges[x] = known
+            self.ranges[x], self.ranges[y] = known, given
             return False
         before = wiring.producer(x)
         if not wiring.is_wanted(y):
@@ -113,7 +113,7 @@ class Roundings:
             wiring.set_output(before, number, y)
             self.ranges[y] = known
         else:
-            self.ranges[x] = known
+            self.ranges[x], self.ranges[y] = known, given
             return False
         return True
 
@@ -123,7 +123,7 @@ def _cuts(given: Range, known: Range) -> bool:
 
     A file may say an activation so, by a second grid that ends at its limits.
     """
-    step = given.width / _EIGHT_BITS
+    step = given.width / _BYTE_CODES
     return given.low - known.low > step or known.high - given.high > step
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from thinflow.lower.c.windows import rows_before
+from thinflow.lower.c.windows import moves, rows_before
 from thinflow.tflite.model import Operator, Tensor
 
 _RANK, _ROWS = 4, 1
@@ -97,8 +97,7 @@ def _is_picture(tensor: Tensor) -> bool:
 
 
 def _window(operator: Operator, rows: int) -> Reach:
-    stride = max(int(operator.options.get("stride_h", 1)), 1)
-    dilation = max(int(operator.options.get("dilation_h_factor", 1)), 1)
+    (stride, _), (dilation, _), _ = moves(operator)
     return Reach(stride, (rows - 1) * dilation + 1, rows_before(operator, rows))
 
 

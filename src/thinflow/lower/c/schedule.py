@@ -31,6 +31,7 @@ they save."""
 _CALL, _BYTE, _LAYER = 100.0, 0.5, 30.0
 """Instructions of a call and of a byte that is read or moved; and what a layer more of code is worth."""
 _TRIES = 8
+"""Times that less is asked for; gaps are small, and each time less is alive by `_STEP` at least."""
 _STEP = 64
 """Bytes by which less is asked for where places do not come out even."""
 

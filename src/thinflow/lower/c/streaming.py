@@ -18,6 +18,7 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import dtype
 from thinflow.lower.c.sound import FEATURES, options_of
+from thinflow.lower.c.windows import moves
 from thinflow.tflite.model import Operator, Subgraph, Tensor
 
 WINDOW = "StreamWindow"
@@ -184,17 +185,14 @@ class _Streamer:
             return None
         weights = operator.inputs[1]
         assert weights is not None
-        pads, windows, steps = [], [], []
-        for axis, side in ((1, "h"), (2, "w")):
-            step = max(int(operator.options.get(f"stride_{side}", 1)), 1)
-            dilation = max(int(operator.options.get(f"dilation_{side}_factor", 1)), 1)
+        pads, windows = [], []
+        steps, dilations, is_same = moves(operator)
+        for axis, step, dilation in zip((1, 2), steps, dilations, strict=True):
             window = (_sizes(weights)[axis] - 1) * dilation + 1
             size, out = _sizes(x.whole)[axis], _sizes(operator.outputs[0])[axis]
-            is_same = operator.options.get("padding", "SAME") == "SAME"
             total = max((out - 1) * step + window - size, 0) if is_same else 0
             pads.append((total // 2, total - total // 2))
             windows.append(window)
-            steps.append(step)
         time = x.axis - 1
         across = (2 if time == 0 else 1, pads[1 - time])
         return self._moved(operator, x, windows[time], steps[time], pads[time], across)

@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.layer import Struct
 from thinflow.tflite.model import Operator, Tensor
 
 PAD_TOP = "pad_top"
 """The option of an operator on some rows of a picture: how many rows of padding lie above them."""
+
+
+class Moves(NamedTuple):
+    """How the windows of an operator move, side by side.
+
+    Attributes:
+        steps: from one window to the next.
+        dilations: from one tap to the next.
+        is_same: whether there is padding where windows stand out.
+    """
+
+    steps: tuple[int, ...]
+    dilations: tuple[int, ...]
+    is_same: bool
+
+    @property
+    def is_dilated(self) -> bool:
+        return max(self.dilations) > 1
+
+
+def moves(operator: Operator, sides: str = "hw") -> Moves:
+    """How the windows of an operator move over height and width, or over other sides."""
+    # Options that are left out have LiteRT's default; a step of 0 would stay where it is.
+    steps, dilations = (
+        tuple(max(int(operator.options.get(name.format(side), 1)), 1) for side in sides)
+        for name in ("stride_{}", "dilation_{}_factor")
+    )
+    # An enumerator that a file leaves out is the first.
+    return Moves(steps, dilations, operator.options.get("padding", "SAME") == "SAME")
 
 
 def window(b: LayerBuilder, size: tuple[int, int]) -> Struct:
@@ -19,11 +50,7 @@ def window(b: LayerBuilder, size: tuple[int, int]) -> Struct:
     """
     batches, in_height, in_width, in_channels = b.shape(b.input(0))
     _, out_height, out_width, out_channels = b.shape(b.output())
-    # Options that are left out have LiteRT's default; a step of 0 would stay where it is.
-    steps = [max(b.option(f"stride_{side}", 1), 1) for side in "hw"]
-    dilations = [max(b.option(f"dilation_{side}_factor", 1), 1) for side in "hw"]
-    # An enumerator that a file leaves out is the first.
-    is_same = b.operator.options.get("padding", "SAME") == "SAME"
+    steps, dilations, is_same = moves(b.operator)
     pads = [
         before(*sides) if is_same else 0
         for sides in zip((in_height, in_width), (out_height, out_width), size, steps, dilations, strict=True)
@@ -51,11 +78,11 @@ def window(b: LayerBuilder, size: tuple[int, int]) -> Struct:
 
 def rows_before(operator: Operator, height: int) -> int:
     """Rows of padding above the picture that the windows of a height of an operator move over."""
-    if operator.options.get("padding", "SAME") != "SAME":
+    steps, dilations, is_same = moves(operator)
+    if not is_same:
         return 0
     (_, rows, *_), (_, out, *_) = ((n or 0 for n in t.shape or ()) for t in _ends(operator))
-    step, dilation = (max(int(operator.options.get(f, 1)), 1) for f in ("stride_h", "dilation_h_factor"))
-    return before(rows, out, height, step, dilation)
+    return before(rows, out, height, steps[0], dilations[0])
 
 
 def keeps_place(b: LayerBuilder, size: tuple[int, int]) -> bool:

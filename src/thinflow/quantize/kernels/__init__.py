@@ -107,6 +107,7 @@ class Kernel(NamedTuple):
         scale_limit: scales of its inputs must be below it.
         sum_bits: of sums of rescaled inputs, by which these are shifted; None for what adds none.
         options: that its integer form must have.
+        code: of its integer form, with these options alone, if that is another operator.
         centred: numbers of inputs whose zero point is better 0: a faster kernel takes no other.
         has_matrices: it multiplies by constants that `weighted` has no words for.
         cost: of the float kernel and of the integer one, where these differ by much; None if they do not.
@@ -125,6 +126,7 @@ class Kernel(NamedTuple):
     scale_limit: float = math.inf
     sum_bits: int | None = None
     options: tuple[tuple[str, Any], ...] = ()
+    code: str = ""
     centred: tuple[int, ...] = ()
     has_matrices: bool = False
     cost: Cost | None = None

@@ -61,8 +61,8 @@ _ROWS: dict[str, Kernel] = {
     "GELU": Kernel(cost=Cost(5.5, 6)),
     "ELU": Kernel(cost=Cost(4.8, 2)),
     "LEAKY_RELU": _FREE,
-    # From one grid to another: it becomes a QUANTIZE.
-    "FAKE_QUANT": _FREE,
+    # From one grid to another.
+    "FAKE_QUANT": Kernel(code="QUANTIZE"),
     # The comparing kernels end the process if a scale is 1 or more.
     "LESS LESS_EQUAL GREATER GREATER_EQUAL": Kernel(scale_limit=1.0, cost=Cost(2.2, 37)),
     "ARG_MAX ARG_MIN": _FREE,

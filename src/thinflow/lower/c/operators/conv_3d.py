@@ -8,7 +8,7 @@ from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
 from thinflow.lower.c.layer import Struct
 from thinflow.lower.c.operators.float_layers import float_limits, operand
-from thinflow.lower.c.windows import before
+from thinflow.lower.c.windows import before, moves
 from thinflow.tflite.model import Operator, Tensor
 
 
@@ -42,9 +42,7 @@ def _settings(b: LayerBuilder, x: Tensor, wide: Tensor, narrow: Tensor) -> Struc
         wide, narrow: what windows move over, and what has one number for each of them.
     """
     y, taps = b.output(), b.shape(b.input(1))[:3]
-    strides = tuple(max(b.option(f"stride_{side}", 1), 1) for side in "dhw")
-    dilations = tuple(max(b.option(f"dilation_{side}_factor", 1), 1) for side in "dhw")
-    is_same = b.operator.options.get("padding", "SAME") == "SAME"
+    strides, dilations, is_same = moves(b.operator, "dhw")
     pads = tuple(
         before(*sides) if is_same else 0
         for sides in zip(b.shape(wide)[1:4], b.shape(narrow)[1:4], taps, strides, dilations, strict=True)

@@ -11,7 +11,7 @@ from thinflow.lower.c.forms import NotHere, form
 from thinflow.lower.c.layer import Argument
 from thinflow.lower.c.operators.dsp import factors, rows
 from thinflow.lower.c.requantize import activation_limits
-from thinflow.lower.c.windows import PAD_TOP
+from thinflow.lower.c.windows import PAD_TOP, moves
 from thinflow.tflite.model import Operator
 from thinflow.typing import Array
 
@@ -167,10 +167,9 @@ def sides(b: LayerBuilder) -> tuple[Side, Side]:
         NotHere: it has several filters for a channel, or dilated ones.
     """
     x, y, w = (b.shape(t) for t in (b.input(0), b.output(), b.input(1)))
-    if w[3] != x[3] or any(b.option(f"dilation_{s}_factor", 1) > 1 for s in "hw"):
+    strides, dilations, is_same = moves(b.operator)
+    if w[3] != x[3] or max(dilations) > 1:
         raise NotHere
-    is_same = b.operator.options.get("padding", "SAME") == "SAME"
-    strides = [max(b.option(f"stride_{s}", 1), 1) for s in "hw"]
     above = b.operator.options.get(PAD_TOP)
     height = Side(x[1], y[1], w[1], strides[0], x[2] * x[3], y[2] * x[3], is_same, above)
     return height, Side(x[2], y[2], w[2], strides[1], x[3], x[3], is_same)

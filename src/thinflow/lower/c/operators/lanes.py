@@ -9,14 +9,17 @@ import numpy as np
 
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import NotHere, form
-from thinflow.lower.c.layer import Struct
+from thinflow.lower.c.layer import Argument, Struct
 from thinflow.lower.c.lines import lines
 from thinflow.lower.c.operators.dsp import factors
 from thinflow.lower.c.operators.dsp_depthwise import Side
 from thinflow.lower.c.requantize import activation_limits, byte_weights, folded_bias, sum_factors
-from thinflow.lower.c.windows import PAD_TOP
+from thinflow.lower.c.windows import PAD_TOP, moves
 from thinflow.tflite.model import Operator
 from thinflow.typing import Array
+
+MOST_TAPS = 32
+"""Of a depthwise window: kernels unroll no more of them, and taps in a loop do not stay in registers."""
 
 
 @dataclass(frozen=True)
@@ -161,16 +164,11 @@ def fully_connected(b: LayerBuilder, isa: Lanes) -> None:
 def sides_of(b: LayerBuilder) -> tuple[Side, Side]:
     """Height and width of a layer; a dilated window has taps as far as it reaches."""
     x, y, w = (b.shape(t) for t in (b.input(0), b.output(), b.input(1)))
-    is_same = b.operator.options.get("padding", "SAME") == "SAME"
-    strides = [max(b.option(f"stride_{s}", 1), 1) for s in "hw"]
-    taps = [(w[i] - 1) * n + 1 for i, n in zip((1, 2), dilations_of(b), strict=True)]
+    strides, dilations, is_same = moves(b.operator)
+    taps = [(w[i] - 1) * n + 1 for i, n in zip((1, 2), dilations, strict=True)]
     above = b.operator.options.get(PAD_TOP)
     height = Side(x[1], y[1], taps[0], strides[0], x[2] * x[3], y[2] * y[3], is_same, above)
     return height, Side(x[2], y[2], taps[1], strides[1], x[3], y[3], is_same)
-
-
-def dilations_of(b: LayerBuilder) -> list[int]:
-    return [max(b.option(f"dilation_{s}_factor", 1), 1) for s in "hw"]
 
 
 def byte_rows(b: LayerBuilder) -> Array:
@@ -186,7 +184,7 @@ def windows_times_filters(
     """Windows of a panel times filters [filters, height, width, channels]."""
     filters, height, width, channels = w.shape
     blocks, rest = isa.tile(-(-filters // isa.lanes), sides[1].out)
-    pitch, dilations = pitch_of(sides[1], channels), dilations_of(b)
+    pitch, dilations = pitch_of(sides[1], channels), moves(b.operator).dilations
     # Taps side by side are one piece of a line.
     pieces = width if dilations[1] > 1 else 1
     piece = width * channels // pieces
@@ -244,34 +242,60 @@ def in_a_row(pixels: int, channels: int, filters: int) -> tuple[Side, Side]:
 
 
 def depthwise(b: LayerBuilder, isa: Lanes) -> None:
-    x, y = b.shape(b.input(0)), b.shape(b.output())
-    if x[3] == 1:
-        # One channel is a convolution, whose filters lie along the last axis here.
-        windows_times_filters(b, isa, byte_rows(b).transpose(3, 1, 2, 0), sides_of(b), x[0])
+    if b.shape(b.input(0))[3] == 1:
+        one_channel(b, isa)
         return
-    if b.shape(b.input(1))[3] != x[3]:
-        raise NotHere
-    (down, across), dilations = sides_of(b), dilations_of(b)
-    w = byte_rows(b)[0]
+    w, times = planes(b, isa)
     height, width, channels = w.shape
-    # Few channels: neighbours fill the register.
-    times = isa.lanes // channels if across.stride == 1 and isa.lanes % channels == 0 else 1
-    if times > 1 and across.out % times:
-        times = 1
     groups = -(-height // isa.group)
-    if groups * width > 32:
+    if groups * width > MOST_TAPS:
         raise NotHere
     wide = channels * times
     halves, output = isa.output(b, np.moveaxis(w, -1, 0).reshape(channels, -1), times)
     padded = np.pad(np.tile(w, (1, 1, times)), ((0, -height % isa.group), (0, 0), (0, -wide % isa.lanes)))
     taps = padded.reshape(groups, isa.group, width, -1).transpose(0, 2, 3, 1)
+    layer, pitch = on_planes(b, isa, times, height=height, output=output)
+    b.macs(b.size(b.output()) * height * width)
+    panel = b.scratch((groups * pitch * isa.group + 64) * isa.element)
+    edge = b.scratch(sides_of(b)[1].inside * channels + 64)
+    words = {"isa": isa.name, "halves": halves, "blocks": str(groups), "rest": str(width)}
+    filter = b.constant("filter", np.ascontiguousarray(taps).reshape(-1))
+    b.call("depthwise_lanes", b.input(0), b.output(), filter, panel, edge, layer, **words)
+
+
+def one_channel(b: LayerBuilder, isa: Lanes) -> None:
+    """Filters of one channel: a convolution, whose filters lie along the last axis here."""
+    batches = b.shape(b.input(0))[0]
+    windows_times_filters(b, isa, byte_rows(b).transpose(3, 1, 2, 0), sides_of(b), batches)
+
+
+def planes(b: LayerBuilder, isa: Lanes) -> tuple[Array, int]:
+    """A filter [height, width, channels] for each channel, and how many pixels lie in a register.
+
+    Raises:
+        NotHere: there are several for a channel.
+    """
+    if b.shape(b.input(1))[3] != b.shape(b.input(0))[3]:
+        raise NotHere
+    w, across = byte_rows(b)[0], sides_of(b)[1]
+    channels = w.shape[2]
+    # Few channels: neighbours fill the register.
+    times = isa.lanes // channels if across.stride == 1 and isa.lanes % channels == 0 else 1
+    return w, 1 if times > 1 and across.out % times else times
+
+
+def on_planes(b: LayerBuilder, isa: Lanes, times: int, **more: Argument) -> tuple[Struct, int]:
+    """The settings of a kernel whose channels do not mix, and the bytes of a line of its panel."""
+    x, y = b.shape(b.input(0)), b.shape(b.output())
+    (down, across), dilations, channels = sides_of(b), moves(b.operator).dilations, x[3]
+    # Registers are read whole, behind the last channel of the last pixel too.
     pitch = pitch_of(across, channels) + isa.lanes
     layer = b.struct(
         "",
         batches=x[0],
         rows=y[1],
         columns=y[2] // times,
-        channels=wide,
+        channels=channels * times,
         in_rows=x[1],
         in_row=across.inside * channels,
         in_step=down.x_step,
@@ -279,20 +303,14 @@ def depthwise(b: LayerBuilder, isa: Lanes) -> None:
         stride_y=down.stride,
         dilation_y=dilations[0],
         pad_top=down.before,
-        height=height,
         border=across.before * channels,
         pitch=pitch,
         column_step=across.stride * channels * times,
         tap_step=dilations[1] * channels,
         outside=b.scale(b.input(0))[1],
-        output=output,
+        **more,
     )
-    b.macs(b.size(b.output()) * height * width)
-    panel = b.scratch((groups * pitch * isa.group + 64) * isa.element)
-    edge = b.scratch(across.inside * channels + 64)
-    words = {"isa": isa.name, "halves": halves, "blocks": str(groups), "rest": str(width)}
-    filter = b.constant("filter", np.ascontiguousarray(taps).reshape(-1))
-    b.call("depthwise_lanes", b.input(0), b.output(), filter, panel, edge, layer, **words)
+    return layer, pitch
 
 
 def by_lines(b: LayerBuilder, w: Array, rounding: str) -> tuple[str, Array, list[Array]]:

@@ -11,7 +11,7 @@ from thinflow.lower.c.operators.dsp import Factors, factors, rows
 from thinflow.lower.c.operators.dsp_depthwise import by_plane, sides, weights
 from thinflow.lower.c.operators.mve_pairs import conv_2d_pairs_mve
 from thinflow.lower.c.requantize import activation_limits
-from thinflow.lower.c.windows import window
+from thinflow.lower.c.windows import moves, window
 from thinflow.tflite.model import Operator
 from thinflow.typing import Array
 
@@ -28,7 +28,7 @@ def conv_2d_mve(b: LayerBuilder, op: Operator) -> None:
     else:
         return
     x, w = b.shape(b.input(0)), b.shape(b.input(1))
-    if w[3] != x[3] or any(b.option(f"dilation_{s}_factor", 1) > 1 for s in "hw"):
+    if w[3] != x[3] or moves(b.operator).is_dilated:
         raise NotHere
     _product(b, window(b, (w[1], w[2])), "twice")
     if w[1:3] == (1, 1) and x[:3] == b.shape(b.output())[:3] and w[0] <= w[3]:
@@ -100,7 +100,7 @@ def depthwise_3x3_mve(b: LayerBuilder, op: Operator) -> None:
 def depthwise_mve(b: LayerBuilder, op: Operator) -> None:
     """Four channels in a register."""
     x, y, w = b.input(0), b.output(), b.shape(b.input(1))
-    if w[3] != b.shape(x)[3] or any(b.option(f"dilation_{s}_factor", 1) > 1 for s in "hw"):
+    if w[3] != b.shape(x)[3] or moves(b.operator).is_dilated:
         raise NotHere
     taps = rows(b, last=True)
     made = factors(b, taps, "twice", moved=False)

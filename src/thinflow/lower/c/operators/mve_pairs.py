@@ -9,7 +9,7 @@ from thinflow.lower.c.forms import NotHere
 from thinflow.lower.c.lines import Stairs
 from thinflow.lower.c.operators.dsp import rows
 from thinflow.lower.c.requantize import activation_limits, folded_bias, sum_factors
-from thinflow.lower.c.windows import window
+from thinflow.lower.c.windows import moves, window
 from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.typing import Array
 
@@ -27,7 +27,7 @@ def conv_2d_pairs_mve(b: LayerBuilder) -> None:
         NotHere: before anything is called.
     """
     x, y, w = b.shape(b.input(0)), b.shape(b.output()), b.shape(b.input(1))
-    if w[3] != x[3] or any(b.option(f"dilation_{s}_factor", 1) > 1 for s in "hw"):
+    if w[3] != x[3] or moves(b.operator).is_dilated:
         raise NotHere
     if w[0] % _FILTERS or w[0] >= _MOST_FILTERS:
         raise NotHere

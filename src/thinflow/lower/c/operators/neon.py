@@ -10,13 +10,15 @@ import numpy as np
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import NotHere, form
 from thinflow.lower.c.operators.lanes import (
+    MOST_TAPS,
     Lanes,
     by_floats,
     by_lines,
     byte_rows,
-    dilations_of,
     in_a_row,
-    pitch_of,
+    on_planes,
+    one_channel,
+    planes,
     sides_of,
     windows_times_filters,
 )
@@ -29,7 +31,6 @@ from thinflow.typing import Array
 _QUARTER = 4
 """Filters that a register has sums of."""
 _MOST_BLOCKS = 8
-_MOST_TAPS = 32
 _MOST_PAIR = 255
 """What two weights may come to whose products with bytes are summed in 16 bits."""
 
@@ -197,53 +198,23 @@ def _rows(b: LayerBuilder, isa: Neon, w: Array, rows: int) -> None:
 
 
 def _depthwise(b: LayerBuilder, isa: Neon) -> None:
-    x, y = b.shape(b.input(0)), b.shape(b.output())
-    if x[3] == 1:
-        # One channel is a convolution, whose filters lie along the last axis here.
-        windows_times_filters(b, isa, byte_rows(b).transpose(3, 1, 2, 0), sides_of(b), x[0])
+    if b.shape(b.input(0))[3] == 1:
+        one_channel(b, isa)
         return
-    if b.shape(b.input(1))[3] != x[3]:
-        raise NotHere
-    (down, across), dilations = sides_of(b), dilations_of(b)
-    w = byte_rows(b)[0]
+    w, times = planes(b, isa)
     height, width, channels = w.shape
     flat = w.reshape(-1, channels)
     both = np.abs(flat[: len(flat) // 2 * 2].astype(np.int16)).reshape(-1, 2, channels).sum(1)
-    if len(flat) > _MOST_TAPS or (both > _MOST_PAIR).any():
+    if len(flat) > MOST_TAPS or (both > _MOST_PAIR).any():
         raise NotHere
-    # Few channels: neighbours fill the register.
-    times = isa.lanes // channels if across.stride == 1 and isa.lanes % channels == 0 else 1
-    if times > 1 and across.out % times:
-        times = 1
     wide = channels * times
     halves, output = isa.output(b, np.moveaxis(w, -1, 0).reshape(channels, -1), times)
     padded = np.pad(np.tile(flat, (1, times)), ((0, 0), (0, -wide % isa.lanes)))
     taps = padded.reshape(len(flat), -1, isa.lanes).swapaxes(0, 1)
-    # Registers are read whole, behind the last channel of the last pixel too.
-    pitch = pitch_of(across, channels) + isa.lanes
-    layer = b.struct(
-        "",
-        batches=x[0],
-        rows=y[1],
-        columns=y[2] // times,
-        channels=wide,
-        in_rows=x[1],
-        in_row=across.inside * channels,
-        in_step=down.x_step,
-        in_bytes=b.size(b.input(0)) // x[0],
-        stride_y=down.stride,
-        dilation_y=dilations[0],
-        pad_top=down.before,
-        border=across.before * channels,
-        pitch=pitch,
-        kept=down.taps,
-        column_step=across.stride * channels * times,
-        tap_step=dilations[1] * channels,
-        outside=b.scale(b.input(0))[1],
-        output=output,
-    )
+    kept = sides_of(b)[0].taps
+    layer, pitch = on_planes(b, isa, times, kept=kept, output=output)
     b.macs(b.size(b.output()) * height * width)
     words = {"isa": isa.name, "halves": halves, "blocks": str(height), "rest": str(width)}
     filter = b.constant("filter", np.ascontiguousarray(taps).reshape(-1))
-    panel = b.scratch((down.taps + 1) * pitch)
+    panel = b.scratch((kept + 1) * pitch)
     b.call("depthwise_neon", b.input(0), b.output(), filter, panel, layer, **words)

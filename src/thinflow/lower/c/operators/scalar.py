@@ -11,14 +11,12 @@ from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import NotHere, form
 from thinflow.lower.c.layer import Struct
 from thinflow.lower.c.operators.dsp import Factors, factors, rows
-from thinflow.lower.c.operators.lanes import sides_of
+from thinflow.lower.c.operators.lanes import MOST_TAPS, sides_of
 from thinflow.lower.c.processors import PROCESSORS
 from thinflow.lower.c.requantize import activation_limits
 from thinflow.lower.c.windows import keeps_place, window
 from thinflow.tflite.model import Operator
 from thinflow.typing import Array
-
-_MOST_TAPS = 32
 
 
 @form("CONV_2D", types="int8", needs="scalar")
@@ -90,7 +88,7 @@ def depthwise_scalar(b: LayerBuilder, op: Operator) -> None:
     """x [n,h,w,c], filters [1,kh,kw,c] -> y [n,oh,ow,c]."""
     x, y, w = b.shape(b.input(0)), b.shape(b.output()), b.shape(b.input(1))
     down, across = sides_of(b)
-    if w[3] != x[3] or (down.taps, across.taps) != w[1:3] or math.prod(w[1:3]) > _MOST_TAPS:
+    if w[3] != x[3] or (down.taps, across.taps) != w[1:3] or math.prod(w[1:3]) > MOST_TAPS:
         raise NotHere
     taps = rows(b, last=True)
     made = factors(b, taps, "twice", moved=False)

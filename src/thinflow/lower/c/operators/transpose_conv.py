@@ -18,6 +18,7 @@ from thinflow.lower.c.requantize import (
     requantization,
     sum_factors,
 )
+from thinflow.lower.c.windows import moves
 from thinflow.tflite.model import Operator
 
 
@@ -69,8 +70,7 @@ def transpose_conv(b: LayerBuilder, op: Operator) -> None:
 def _window(b: LayerBuilder) -> Struct:
     """The struct `window_t`: how the windows of the input lie in the output."""
     (_, height, width, _), x, y = b.shape(b.input(1)), b.shape(b.input(2)), b.shape(b.output())
-    steps = [max(b.option(f"stride_{side}", 1), 1) for side in "hw"]
-    is_same = b.operator.options.get("padding", "SAME") == "SAME"
+    steps, _, is_same = moves(b.operator)
     pads = []
     for out, size, step in zip(y[1:3], (height, width), steps, strict=True):
         # As of the convolution that would lead back.
