@@ -43,6 +43,7 @@ export class App {
     if (data.comparison !== undefined && this.models.length > 1) {
       this.twins = new Twins([this.models[0]!, this.models[1]!], data.comparison);
     }
+    this.overlay = data.overlay || null;
     this.chrome = new Chrome(this);
     this.past = new Past((snapshot) => this.restore(snapshot));
     window.addEventListener("hashchange", () => {

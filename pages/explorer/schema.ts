@@ -18,6 +18,8 @@ export interface Document {
   comparison?: Comparison;
   /** What is not shown, and why; shown to the reader. */
   notes: string[];
+  /** Colours of the first picture: the id of an overlay, of what somebody asked to have measured. */
+  overlay?: string;
 }
 
 export interface Graph {

@@ -111,3 +111,13 @@ def test_keys_faster_than_places_are_found(tmp_path: Path, open_page: Callable[.
     page.page.evaluate(f"for (let i = 0; i < 7; i++) {press}")
     page.page.locator(".message").filter(has_text="Difference 3 of 4").wait_for()
     page.wait_selected("Relu")
+
+
+def test_the_first_picture_is_coloured_by_what_was_asked_for(
+    tmp_path: Path, open_page: Callable[..., Any]
+) -> None:
+    page = explore(open_page, tmp_path, {**measured(), "overlay": "error"})
+    assert page.page.locator("select.overlays").input_value() == "error"
+    assert page.page.locator(".box.tinted").count() > 0
+    page = explore(open_page, tmp_path, {**measured(), "overlay": "error"}, fragment="#overlay=time")
+    assert page.page.locator("select.overlays").input_value() == "time"

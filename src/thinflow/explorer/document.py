@@ -303,13 +303,18 @@ class Comparison:
 
 @dataclass
 class Document:
-    """All of a page."""
+    """All of a page.
+
+    Attributes:
+        overlay: id of the one that colours the first picture; "" for none.
+    """
 
     title: str
     texts: Texts = field(default_factory=Texts)
     graphs: list[GraphView] = field(default_factory=list)
     comparison: Comparison | None = None
     notes: list[str] = field(default_factory=list)
+    overlay: str = ""
 
     def data(self) -> dict[str, Any]:
         """What JSON holds of it."""
@@ -319,6 +324,7 @@ class Document:
             "strings": self.texts.strings,
             "graphs": [g.data() for g in self.graphs],
             "notes": self.notes,
+            "overlay": self.overlay,
         }
         if self.comparison is not None:
             found["comparison"] = self.comparison.data()

@@ -156,6 +156,13 @@ def test_time_is_the_profilers(files: dict[str, str]) -> None:
     assert re.search(r"A run took [\d.e-]+ ms, of which \d+% are told apart", found.about)
 
 
+def test_what_was_asked_for_colours_the_first_picture(files: dict[str, str]) -> None:
+    assert made(files["digits.pb"]).overlay == ""
+    assert made(files["digits.pb"], placement="reference").data()["overlay"] == "placement"
+    both = made(files["digits.pb"], placement="reference", profile="reference")
+    assert both.overlay == "time", "what is told first"
+
+
 def test_time_in_a_delegate_is_told_at_the_nodes(files: dict[str, str]) -> None:
     document = made(files["digits.pb"], profile="litert")
     found = overlay(document, "time")

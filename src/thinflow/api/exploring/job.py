@@ -88,7 +88,9 @@ class Job:
                 self.document.comparison = compared(builts[0], builts[1], self.document.texts)
             tabbed = [self._built(m) for m in tabs]
         self.document.title = " and ".join(dict.fromkeys(b.view.label for b in (*builts, *tabbed)))
+        free = len(builts[0].view.overlays)
         self._measure(model, other, builts)
+        self.document.overlay = next((found.id for found in builts[0].view.overlays[free:]), "")
         return self.document
 
     def _built(self, source: Source) -> Built:
