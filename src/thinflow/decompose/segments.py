@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -182,6 +183,18 @@ def bound(rows: Term, values: Term, *, out_type: DType = INT32) -> Term:
     edges, x = rows.expand_dims(1), values.expand_dims(2)
     hits = edges < x if rows.body.op == "LowerBound" else ~(x < edges)  # NaN comes last
     return hits.cast(rows.body.index).sum(2).cast(out_type)
+
+
+@decompose("Bucketize")
+def bucketize(x: Term, *, boundaries: tuple[float, ...]) -> Term:
+    """How many of the sorted boundaries are not above x; of whole numbers those that a boundary lets in."""
+    edges = np.asarray(boundaries, np.float32)
+    if not x.dtype.is_floating:
+        limits = np.iinfo(x.dtype.numpy())
+        whole = [math.ceil(edge) for edge in edges.tolist() if edge <= limits.max]
+        edges = np.array([max(limits.min, edge) for edge in whole], x.dtype.numpy())
+    below = x.expand_dims(len(x.shape)) < x.body.constant(edges, x.dtype)
+    return (~below).cast(x.body.index).sum(len(x.shape)).cast(INT32)
 
 
 @decompose("InTopK")

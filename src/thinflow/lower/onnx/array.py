@@ -147,15 +147,6 @@ def one_hot(
     return b.emit("Where", is_on, on, off, like=on)
 
 
-@lower("Bucketize", to="onnx")
-def bucketize(b: Builder, node: Node, x: Tensor, *, boundaries: tuple[float, ...]) -> Tensor:
-    """The number of boundaries that are not above x."""
-    edges = b.const(np.array(boundaries, x.dtype.numpy()), "boundaries", x.dtype)
-    rank = len(shape_of(x, "x"))
-    above = b.step("GreaterOrEqual", b.unsqueezed(x, [rank]), edges)
-    return b.result(b.reduce("ReduceSum", b.cast(above, INT32), [rank]))
-
-
 # ---- Tensors made of sizes and numbers, and arithmetic on shapes.
 
 
