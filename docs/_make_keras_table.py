@@ -63,6 +63,7 @@ Names: inputs keep those of their layers, and `--outputs NAME` takes the name of
 
 """
 REFUSED = {
+    "ContrastLimitedAdaptiveHistogramEqualization": "histograms of tiles",
     "DenseFeatures": "its columns are Python objects that are not in the file",
     "FlaxLayer": "a function of JAX",
     "JaxLayer": "a function of JAX",
@@ -72,6 +73,7 @@ REFUSED = {
 }
 """Layers without a function -> why."""
 LIMITS = {
+    "MaxNumBoundingBoxes": "pictures alone",
     "BatchNormalization": "not in training mode, not with renorm",
     "Conv1DTranspose": "one group",
     "Conv2DTranspose": "one group",

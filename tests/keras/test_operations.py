@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.keras.written import write_keras
+from tests.keras.written import layer, sequential, source, write_h5, write_keras
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Case: TypeAlias = tuple[str, list[Array], list[Any] | None, dict[str, Any], Any]
@@ -160,6 +160,22 @@ CASES: list[Case] = [
     ("RFFT", [f(1, 2)], None, {"fft_length": 4}, [3, 1, -1]),
     ("IRFFT", [f(3, 1, -1), f(0, -2, 0)], [[(0,), (1,)]], {}, [1, 2, 0, 0]),
     ("ExtractSequences", [f(1, 2, 3)], None, {"sequence_length": 2, "sequence_stride": 1}, [[1, 2], [2, 3]]),
+    ("STFT", [f(1, 1, 1, 1)], None,
+     {"sequence_length": 2, "sequence_stride": 2, "fft_length": 2, "window": None, "center": False},
+     [[2, 0], [2, 0]]),
+    ("ExtractPatches", [ROWS[None, :, :, None]], None, {"size": 2, "strides": 1},
+     [[[[0, 1, 3, 4], [1, 2, 4, 5]]]]),
+    ("PadImages", [ROWS[:, :, None]], None,
+     {"top_padding": 0, "target_height": 3, "left_padding": 1, "right_padding": 0},
+     [[[0], [0], [1], [2]], [[0], [3], [4], [5]], [[0]] * 4]),
+    ("CropImages", [ROWS[:, :, None]], None,
+     {"top_cropping": 1, "bottom_cropping": 0, "left_cropping": 1, "target_width": 1}, [[[4]]]),
+    ("GaussianBlur", [np.ones((1, 3, 3, 1), np.float32)[0]], None,
+     {"kernel_size": [1, 1], "sigma": [1.0, 1.0]}, np.ones((3, 3, 1))),
+    ("SobelEdges", [ROWS[None, :, :, None]], None, {}, [[[[[0, 0]], [[0, 8]], [[0, 0]]]] * 2]),
+    ("AffineTransform", [ROWS[:, :, None], f(1, 0, 1, 0, 1, 0, 0, 0)], None, {"fill_value": 9},
+     [[[1], [2], [9]], [[4], [5], [9]]]),
+    ("Unfold", [ROWS[None, None]], None, {"kernel_size": 2}, [[[0, 1], [1, 2], [3, 4], [4, 5]]]),
     ("Angle", [f(-1, 1)], None, {}, [np.pi, 0]),
     ("Isreal", [f(1)], None, {}, [True]),
 ]  # fmt: skip
@@ -184,6 +200,9 @@ REFUSED: list[Case] = [
     ("LuFactor", [np.ones((2, 3, 3), np.float32)], None, {}, "it factors several matrices"),
     ("Sum", [f(1)], None, {"initial": 5}, "it begins with a number of its own"),
     ("Corrcoef", [f(1)], None, {}, "its input has 1 axes"),
+    ("PadImages", [ROWS[:, :, None]], None, {"top_padding": 5, "target_height": 3},
+     "its padding along its height"),
+    ("STFT", [np.zeros(9)], None, {"fft_length": 8}, "of the type double"),
     ("Eig", [ROWS], None, {}, "the function Eig is not known"),
 ]  # fmt: skip
 
@@ -200,3 +219,40 @@ def test_what_is_refused(tmp_path: Path, case: Case) -> None:
     with pytest.raises(thinflow.ThinflowError) as caught:
         loaded(tmp_path, case)
     assert case[4] in caught.value.message
+
+
+def preprocessed(folder: Path, *layers: dict[str, Any], x: Array, arrays: list[Array] | None = None) -> Array:
+    """What a model of layers one behind the other gives."""
+    weights = {} if arrays is None else {layers[-1]["config"]["name"]: arrays}
+    path = write_h5(folder / "net.h5", sequential(source(*x.shape[1:]), *layers), weights, "3.15.0")
+    session = thinflow.Session(path, engine="reference")
+    return session.run(list(session.outputs), dict(zip(session.inputs, [x], strict=True)))[0]
+
+
+PICTURE = np.arange(12, dtype=np.float32).reshape(1, 2, 2, 3)
+
+
+@pytest.mark.parametrize("kind", ["Solarization", "Equalization", "MaxNumBoundingBoxes"])
+def test_what_only_trains_leaves_pictures_alone(tmp_path: Path, kind: str) -> None:
+    one = layer(kind, value_range=[0, 255]) if kind != "MaxNumBoundingBoxes" else layer(kind, max_number=3)
+    assert (preprocessed(tmp_path, one, x=PICTURE) == PICTURE).all()
+
+
+def test_contrast_fills_the_range(tmp_path: Path) -> None:
+    got = preprocessed(tmp_path, layer("AutoContrast", value_range=[0, 1]), x=PICTURE / 100)
+    assert np.allclose(got.reshape(4, 3), (np.arange(4) / 3)[:, None], atol=1e-5)
+
+
+def test_a_pipeline_is_its_layers(tmp_path: Path) -> None:
+    double, normal = layer("Rescaling", scale=2.0, offset=0.0), layer("Normalization", axis=[-1])
+    line = {"class_name": "Pipeline", "config": {"name": "line", "layers": [double, normal]}}
+    arrays = [np.array([1, 2], np.float32), np.array([4, 1], np.float32), np.array(3)]
+    got = preprocessed(tmp_path, line, x=np.array([[1, 2]], np.float32), arrays=arrays)
+    assert got.tolist() == [[0.5, 2]]
+
+
+def test_a_spectrogram_by_kernels(tmp_path: Path) -> None:
+    one = layer("STFTSpectrogram", "s", mode="psd", frame_length=2, frame_step=2)
+    kernels = [np.ones((2, 1, 2), np.float32), np.zeros((2, 1, 2), np.float32)]
+    got = preprocessed(tmp_path, one, x=np.array([[[1], [2], [3]]], np.float32), arrays=kernels)
+    assert got.tolist() == [[[9, 9]]]

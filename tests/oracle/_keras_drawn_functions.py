@@ -621,3 +621,82 @@ def extract_sequences(d: Draw) -> Function:
 @function("polar")
 def polar(d: Draw) -> Function:
     return Function(lambda o, x, y: o.view_as_real(o.polar(x, y)), [(3, 4)] * 2)
+
+
+@function("stft")
+def stft(d: Draw) -> Function:
+    length, size = d.size(5, 8), d.of(8, 10, 16)
+    options = {"window": d.of("hann", "hamming", None), "center": d.flag()}
+    shape = d.of((None, 40), (2, 3, 33), (30,))
+    step = d.size(1, 4)
+    return Function(lambda o, x: o.stft(x, length, step, size, **options), [shape])
+
+
+# --- pictures -----------------------------------------------------------------------------------------------
+
+
+@function("extract_patches")
+def extract_patches(d: Draw) -> Function:
+    dims, first = d.size(2, 3), d.flag()
+    sizes, channels = d.sizes(dims, 5, 8), d.size(1, 3)
+    options: dict[str, Any] = {"padding": d.of("valid", "same")}
+    options["data_format"] = "channels_last"
+    if d.flag():
+        options["strides"] = 1
+        options["dilation_rate"] = d.of(1, 2) if dims == 2 else 1
+    lead: tuple[int | None, ...] = (None,) if first else ()
+    size = d.size(2, 3) if dims == 2 and d.flag() else d.sizes(dims, 1, 3)
+    return Function(lambda o, x: o.image.extract_patches(x, size, **options), [(*lead, *sizes, channels)])
+
+
+@function("pad_images")
+def pad_images(d: Draw) -> Function:
+    sides = ({"top_padding": 1, "target_height": 9}, {"top_padding": 0, "bottom_padding": 2})
+    others = ({"right_padding": 2, "target_width": 8}, {"left_padding": 3, "right_padding": 1})
+    options = {**d.of(*sides), **d.of(*others)}
+    lead: tuple[int | None, ...] = d.of((None,), ())
+    return Function(lambda o, x: o.image.pad_images(x, **options), [(*lead, 5, 4, 2)])
+
+
+@function("crop_images")
+def crop_images(d: Draw) -> Function:
+    sides = ({"top_cropping": 1, "target_height": 3}, {"top_cropping": 0, "bottom_cropping": 2})
+    others = ({"right_cropping": 2, "target_width": 2}, {"left_cropping": 1, "right_cropping": 1})
+    options = {**d.of(*sides), **d.of(*others)}
+    return Function(lambda o, x: o.image.crop_images(x, **options), [(2, 5, 6, 2)])
+
+
+@function("gaussian_blur")
+def gaussian_blur(d: Draw) -> Function:
+    size, sigma = (d.of(3, 5), d.of(3, 5)), (d.of(0.5, 1.0), 1.5)
+    lead: tuple[int | None, ...] = d.of((None,), ())
+    return Function(
+        lambda o, x: o.image.gaussian_blur(x, size, sigma, data_format="channels_last"), [(*lead, 7, 6, 3)]
+    )
+
+
+@function("sobel_edges")
+def sobel_edges(d: Draw) -> Function:
+    form = d.of("channels_last", "channels_first")
+    return Function(lambda o, x: o.image.sobel_edges(x, data_format=form), [(None, 5, 6, 4)])
+
+
+@function("affine_transform")
+def affine_transform(d: Draw) -> Function:
+    options = {
+        "interpolation": d.of("bilinear", "nearest"),
+        "fill_mode": d.of("constant", "nearest", "wrap", "reflect"),
+        "fill_value": d.of(0.0, 1.5),
+    }
+    turn = np.array([0.9, 0.2, 0.5, -0.2, 1.1, 0.3, 0, 0], np.float32)
+    lead = d.of((2,), ())
+    return Function(
+        lambda o, x: o.image.affine_transform(x, turn if not lead else turn[None].repeat(2, 0), **options),
+        [(*lead, 5, 6, 2)],
+    )
+
+
+@function("unfold")
+def unfold(d: Draw) -> Function:
+    options = {"dilation": d.of(1, 2), "padding": d.of(0, (1, 2)), "stride": d.of(1, (2, 1))}
+    return Function(lambda o, x: o.unfold(x, (2, 3), **options), [(2, 3, 6, 7)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.oracle._keras_cases import Case, Draw, case
 
 
@@ -48,7 +50,7 @@ for _name, _options in {
 
 @case("MelSpectrogram", (3,))
 def mel_spectrogram(d: Draw) -> Case:
-    length = d.of(None, 24)
+    length = d.of(None, 24, 25)
     layer = d.layers.MelSpectrogram(
         fft_length=32, sequence_length=length, sequence_stride=d.size(4, 20), num_mel_bins=d.size(3, 9),
         window=d.of("hann", "hamming", None), sampling_rate=8000, min_freq=d.of(0.0, 40.0),
@@ -56,6 +58,40 @@ def mel_spectrogram(d: Draw) -> Case:
         ref_power=d.of(1.0, 0.3),
     )  # fmt: skip
     return Case(layer, [(d.size(64, 99),)])
+
+
+@case("STFTSpectrogram", (3,))
+def stft_spectrogram(d: Draw) -> Case:
+    length, form = d.size(5, 12), d.of("channels_last", "channels_first")
+    layer = d.layers.STFTSpectrogram(
+        mode=d.of("log", "magnitude", "psd", "real", "imag", "angle", "stft"), frame_length=length,
+        frame_step=d.of(None, 3), fft_length=d.of(None, 16), window=d.of(np.hanning(length).tolist(), None),
+        scaling=d.of("density", None), padding=d.of("valid", "same"), expand_dims=d.flag(),
+        data_format=form,
+    )  # fmt: skip
+    return Case(layer, [(40, 2) if form == "channels_last" else (2, 40)])
+
+
+@case("HashedCrossing", (2, 3))
+def hashed_crossing(d: Draw) -> Case:
+    layer = d.layers.HashedCrossing(num_bins=d.size(3, 50), output_mode=d.of("int", "one_hot"))
+    return Case(layer, [(1,), (1,)], integers=1000)
+
+
+@case("AutoContrast", (3,))
+def auto_contrast(d: Draw) -> Case:
+    return Case(d.layers.AutoContrast(value_range=d.of((0, 255), (0, 1), (-2, 2))), [(6, 5, 3)])
+
+
+@case("MaxNumBoundingBoxes", (3,))
+def max_num_bounding_boxes(d: Draw) -> Case:
+    return Case(d.layers.MaxNumBoundingBoxes(d.size()), [(6, 5, 3)])
+
+
+@case("Pipeline", (3,))
+def pipeline(d: Draw) -> Case:
+    layers = [d.layers.Rescaling(0.5, 1.0), d.layers.CenterCrop(4, 4), d.layers.RandomFlip()]
+    return Case(d.layers.Pipeline(layers[: d.size(1, 3)]), [(6, 5, 3)])
 
 
 @case("CategoryEncoding")

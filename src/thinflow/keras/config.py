@@ -85,7 +85,8 @@ class LayerConfig:
         if self.generation < 3 or self.model is not None or self.kind == "InputLayer":
             return False
         # .h5 files of Keras 3 do not say the module; layers have this option, and functions do not.
-        return bool(_OPERATIONS.match(self.module)) or (not self.module and "trainable" not in self.options)
+        is_bare = not self.module and not {"trainable", "layers"} & set(self.options)
+        return bool(_OPERATIONS.match(self.module)) or is_bare
 
     @property
     def is_custom(self) -> bool:

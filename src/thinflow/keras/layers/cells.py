@@ -100,7 +100,7 @@ def cell_of(c: Call, config: LayerConfig, path: str) -> Cell:
 
 def _stacked(c: Call, config: LayerConfig, path: str) -> Cell:
     """Cells on top of one another: each takes what the one below gives."""
-    configs = _inner_cells(config)
+    configs = listed_layers(config, "cells", "cells")
     cells = [cell_of(c, inner, f"{path}/{place}") for place, inner in configs.items()]
 
     def step(x: Value, states: Sequence[Value]) -> tuple[Value, list[Value]]:
@@ -117,9 +117,9 @@ def _stacked(c: Call, config: LayerConfig, path: str) -> Cell:
     return Cell([size for one in cells for size in one.sizes], step, output)
 
 
-def _inner_cells(config: LayerConfig) -> dict[str, LayerConfig]:
-    """The cells of a stack by their places in a file."""
-    listed = config.options.get("cells")
+def listed_layers(config: LayerConfig, option: str, place: str) -> dict[str, LayerConfig]:
+    """The layers in a list that is an option, by their places in a file."""
+    listed = config.options.get(option)
     counts: dict[str, int] = {}
     found: dict[str, LayerConfig] = {}
     for data in listed if isinstance(listed, list) else []:
@@ -127,12 +127,16 @@ def _inner_cells(config: LayerConfig) -> dict[str, LayerConfig]:
         snake = snake_case(inner.kind)
         number = counts.get(snake, 0)
         counts[snake] = number + 1
-        found[f"cells/{snake}_{number}" if number else f"cells/{snake}"] = inner
+        found[f"{place}/{snake}_{number}" if number else f"{place}/{snake}"] = inner
     return found
 
 
 def _stacked_slots(config: LayerConfig, inside: Inside) -> list[Slot]:
-    return [slot for place, inner in _inner_cells(config).items() for slot in inside.slots(inner, place)]
+    return [
+        slot
+        for place, inner in listed_layers(config, "cells", "cells").items()
+        for slot in inside.slots(inner, place)
+    ]
 
 
 @layer("StackedRNNCells", weights=_stacked_slots)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32, dtype
 from thinflow.keras.call import Call
 from thinflow.keras.config import LayerConfig
+from thinflow.keras.layers.cells import listed_layers
 from thinflow.keras.layers.reshaping import resized
 from thinflow.keras.registry import Inside, Result, Slot, layer
 
@@ -147,6 +149,7 @@ _AUGMENTING = (
     *("RandomErasing", "RandomFlip", "RandomGaussianBlur", "RandomGrayscale", "RandomHeight", "RandomHue"),
     *("RandomInvert", "RandomPerspective", "RandomPosterization", "RandomRotation", "RandomSaturation"),
     *("RandomSharpness", "RandomShear", "RandomTranslation", "RandomWidth", "RandomZoom"),
+    *("Equalization", "Solarization"),
 )
 
 
@@ -158,6 +161,54 @@ def augmentation(c: Call) -> Result:
 
 
 # --- bins and categories ------------------------------------------------------------------------------------
+
+
+_OF_BOXES = ("training", "max_number", "fill_value", "bounding_box_format", "data_format")
+
+
+@layer("MaxNumBoundingBoxes", ignores=_OF_BOXES)
+def max_num_bounding_boxes(c: Call) -> Result:
+    """Pictures as they are; boxes beside them would be cut or filled up."""
+    if len(c.xs) != 1:
+        raise c.refuse("it is called with boxes beside its pictures")
+    return floats(c, c[0])
+
+
+@layer("AutoContrast", ignores=("training", "bounding_box_format", "data_format"))
+def auto_contrast(c: Call) -> Result:
+    """Each channel stretched so that it fills the range of values; one of one value stays."""
+    x, rank = floats(c, c[0]), c.rank(c[0])
+    given = c.get("value_range", [0, 255])
+    if not isinstance(given, list) or len(given) != 2 or rank not in (3, 4):
+        raise c.refuse(f"its range is {str(given)[:40]}, and its input has {rank} axes")
+    low, high = (float(n) for n in given)
+    y = c.emit("Mul", c.emit("Sub", x, low), 255 / (high - low))
+    least, most = (c.reduce(op, y, [rank - 3, rank - 2], True) for op in ("Min", "Max"))
+    scale = c.emit("RealDiv", c.const(255.0, like=y), c.emit("Sub", most, least))
+    offset = c.emit("Mul", c.emit("Neg", least), scale)
+    y = c.emit("AddV2", c.emit("Mul", y, scale), offset)
+    y = c.emit("Minimum", c.emit("Maximum", y, 0.0), 255.0)
+    y = c.emit("AddV2", c.emit("Mul", y, (high - low) / 255), low)
+    return c.emit("SelectV2", c.emit("IsNan", y), x, y, T=c.compute)
+
+
+def _inner(config: LayerConfig) -> dict[str, LayerConfig]:
+    """The layers of a pipeline by their places in a file."""
+    return listed_layers(config, "layers", "layers")
+
+
+def _inner_slots(config: LayerConfig, inside: Inside) -> list[Slot]:
+    return [slot for place, inner in _inner(config).items() for slot in inside.slots(inner, place)]
+
+
+@layer("Pipeline", weights=_inner_slots, ignores=("training", "mask"))
+def pipeline(c: Call) -> Result:
+    """One layer behind the other."""
+    c.read.add("layers")
+    result: object = c.unchanged()
+    for place, inner in _inner(c.layer).items():
+        result = c.apply(inner, place, result)
+    return result
 
 
 def encoded(c: Call, numbers: Value, depth: int) -> Value:
@@ -227,6 +278,29 @@ def hashing(c: Call) -> Result:
         numbers = c.emit("AddV2", numbers, 1)
         numbers = c.emit("SelectV2", is_hidden, c.emit("ZerosLike", numbers), numbers, T=dtype("int64"))
     return encoded(c, numbers, bins)
+
+
+_CROSS_KEY = 0xDECAFCAFFE
+"""TensorFlow's key of hashes of crosses."""
+
+
+@layer("HashedCrossing")
+def hashed_crossing(c: Call) -> Result:
+    """A hash of what stands side by side in several columns of texts or whole numbers."""
+    bins, text, whole = c.integer("num_bins"), dtype("string"), dtype("int64")
+    columns = []
+    for x in c.xs:
+        if c.type_of(x) is not text and not c.type_of(x).is_integer:
+            raise c.refuse(f"its input is of the type {c.type_of(x).name}")
+        columns.append(c.reshape(x if c.type_of(x) is text else c.cast(x, whole), (None, 1)))
+    kinds: dict[str, Any] = {
+        "T": None, "N": 0, "hashed_output": True, "num_buckets": bins, "hash_key": _CROSS_KEY,
+        "out_type": whole, "internal_type": text, "sparse_types": (),
+        "dense_types": tuple(c.type_of(x) for x in columns),
+    }  # fmt: skip
+    numbers = c.node("SparseCross", *columns, **kinds).output(1)
+    # Each row has one cross, so the values stand in the order of the rows.
+    return encoded(c, c.shaped(numbers, [c.dim(c[0], n) for n in range(c.rank(c[0]))]), bins)
 
 
 def _hashed(c: Call, texts: Value, bins: int) -> Value:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from thinflow.ir.graph import Value
-from thinflow.ir.types import FLOAT
+from thinflow.ir.types import FLOAT, INT32
 from thinflow.keras.call import Call
+from thinflow.keras.layers.convolution import convolved, depthwise_convolved
 from thinflow.keras.layers.reshaping import resized
 from thinflow.keras.operations.arrays import number, numbers
-from thinflow.keras.operations.elementwise import first
+from thinflow.keras.operations.elementwise import first, tensor
 from thinflow.keras.registry import Result, Rule, operation
+from thinflow.typing import Array
+
+Rest: TypeAlias = Callable[[Value], Value]
 
 
 @operation("Resize", "image.resize", ignores=("preserve_aspect_ratio", "antialias", "crop_to_aspect_ratio"))
@@ -80,6 +86,144 @@ def grayscale(c: Call) -> Result:
     if c.is_channels_first:
         raise c.refuse("its channels are first")
     return c.reduce("Sum", c.emit("Mul", c[0], np.array([0.2989, 0.587, 0.114], np.float32)), [-1], True)
+
+
+# --- parts and filters --------------------------------------------------------------------------------------
+
+
+def _pictures(c: Call, name: str = "images") -> tuple[Value, Rest]:
+    """Pictures [batch, height, width, channels], and what makes the result as the input is."""
+    x, is_first = tensor(c, name, 0), c.is_channels_first
+    is_one = c.rank(x) == 3
+    if c.rank(x) not in (3, 4):
+        raise c.refuse(f"its input has {c.rank(x)} axes")
+    x = c.expand(x, 0) if is_one else x
+    x = c.transpose(x, (0, 2, 3, 1)) if is_first else x
+
+    def back(y: Value) -> Value:
+        y = c.transpose(y, (0, 3, 1, 2), "transpose_1") if is_first else y
+        return c.squeeze(y, 0) if is_one else y
+
+    return x, back
+
+
+@operation("ExtractPatches")
+def patches(c: Call) -> Result:
+    """Parts of one size, each in a row, as a convolution that copies."""
+    sizes = c.ints("size")
+    sizes = sizes * 2 if len(sizes) == 1 else sizes
+    dims = len(sizes)
+    steps = sizes if c.get("strides") is None else c.ints("strides", dims)
+    dilations, padding = c.ints("dilation_rate", dims, 1), c.choice("padding", "valid", "same").upper()
+    x, is_first = tensor(c, "images", 0), c.is_channels_first
+    is_one = c.rank(x) == dims + 1
+    x = c.expand(x, 0) if is_one else x
+    x = c.transpose(x, (0, *range(2, dims + 2), 1)) if is_first else x
+    count = math.prod(sizes) * c.size(x, -1)
+    kernel = np.eye(count, dtype=c.type_of(x).numpy()).reshape(*sizes, -1, count)
+    y = convolved(c, x, kernel, steps, padding, dilations)
+    y = c.transpose(y, (0, dims + 1, *range(1, dims + 1)), "transpose_1") if is_first else y
+    return c.squeeze(y, 0) if is_one else y
+
+
+@operation("Unfold")
+def unfolded(c: Call) -> Result:
+    """Windows as columns, by channel.   [b, c, h, w] -> [b, c * window, windows]"""
+    x = c.transpose(first(c), (0, 2, 3, 1))
+    size, step, rate = c.ints("kernel_size", 2), c.ints("stride", 2, 1), c.ints("dilation", 2, 1)
+    around = c.ints("padding", 2, 0)
+    channels = c.size(x, -1)
+    x = c.pad(x, [[0, 0], *([n, n] for n in around), [0, 0]])
+    kinds: dict[str, Any] = {"ksizes": (1, *size, 1), "strides": (1, *step, 1), "rates": (1, *rate, 1)}
+    y = c.emit("ExtractImagePatches", x, padding="VALID", **kinds)
+    places = c.size(y, 1) * c.size(y, 2)
+    y = c.shaped(y, [c.dim(y, 0), places, math.prod(size), channels])
+    return c.shaped(c.transpose(y, (0, 3, 2, 1)), [c.dim(y, 0), channels * math.prod(size), places])
+
+
+def _sides(c: Call, what: str, sizes: tuple[int, int], sign: int) -> list[list[int]]:
+    """How much is put around height and width, or taken away; one side may be left to a target."""
+    found = []
+    names = (("top", "bottom", "height"), ("left", "right", "width"))
+    for (*sides, target), size in zip(names, sizes, strict=True):
+        given = [c.get(f"{side}_{what}") for side in sides]
+        wanted = c.get(f"target_{target}")
+        amounts = [n if isinstance(n, int) else None for n in given]
+        if isinstance(wanted, int) and None in amounts:
+            rest = sign * (wanted - size) - sum(n for n in amounts if n is not None)
+            amounts = [rest if n is None else n for n in amounts]
+        known = [n for n in amounts if n is not None and n >= 0]
+        if len(known) != 2:
+            raise c.refuse(f"its {what} along its {target} is {given}, towards {wanted}")
+        found.append(known)
+    return found
+
+
+@operation("PadImages")
+def pad_images(c: Call) -> Result:
+    x, back = _pictures(c)
+    around = _sides(c, "padding", (c.size(x, 1), c.size(x, 2)), 1)
+    return back(c.pad(x, [[0, 0], *around, [0, 0]]))
+
+
+@operation("CropImages")
+def crop_images(c: Call) -> Result:
+    x, back = _pictures(c)
+    sizes = c.size(x, 1), c.size(x, 2)
+    off = _sides(c, "cropping", sizes, -1)
+    ends = [size - after for size, (_, after) in zip(sizes, off, strict=True)]
+    return back(c.sliced(x, [0, *(before for before, _ in off)], [None, *ends]))
+
+
+def _filtered(c: Call, x: Value, kernel: Array, padding: str) -> Value:
+    """Each channel by the same kernels.   kernel [rows, columns, kernels]"""
+    many = np.repeat(kernel[:, :, None].astype(c.type_of(x).numpy()), c.size(x, -1), axis=2)
+    return depthwise_convolved(c, x, many, (1, 1), padding, (1, 1))
+
+
+@operation("GaussianBlur")
+def gaussian_blur(c: Call) -> Result:
+    (rows, columns), sigmas = c.ints("kernel_size", 2, 3), c.get("sigma", [1.0, 1.0])
+    pair = sigmas if isinstance(sigmas, list) else [sigmas, sigmas]
+    x, back = _pictures(c)
+    if len(pair) != 2 or any(not isinstance(n, int | float) for n in pair) or c.type_of(x) is not FLOAT:
+        raise c.refuse(f"its sigma is {str(sigmas)[:40]}, and its input of the type {c.type_of(x).name}")
+    lines = [np.arange(n) - (n - 1) / 2 for n in (rows, columns)]
+    bells = [np.exp(-0.5 * (line / sigma) ** 2) for line, sigma in zip(lines, pair, strict=True)]
+    one, two = (bell / bell.sum() for bell in bells)
+    # As Keras takes it, whose product has the axes the other way round.
+    kernel = np.outer(two, one).reshape(rows, columns, 1)
+    return back(_filtered(c, x, kernel, "SAME"))
+
+
+@operation("SobelEdges")
+def sobel_edges(c: Call) -> Result:
+    """Edges downwards and to the right, along a new last axis."""
+    is_first = c.is_channels_first
+    x = tensor(c, "images", 0)
+    x = c.transpose(x, (0, 2, 3, 1)) if is_first else x
+    around = c.const([[0, 0], [1, 1], [1, 1], [0, 0]], "paddings")
+    x = c.emit("MirrorPad", x, around, mode="REFLECT", Tpaddings=INT32)
+    down = np.outer([-1, 0, 1], [1, 2, 1])
+    y = _filtered(c, x, np.stack([down, down.T], axis=-1), "VALID")
+    y = c.shaped(y, [*(c.dim(y, n) for n in range(3)), c.size(y, 3) // 2, 2])
+    return c.transpose(y, (0, 3, 1, 2, 4)) if is_first else y
+
+
+@operation("AffineTransform")
+def affine_transform(c: Call) -> Result:
+    """Each pixel from where eight numbers say."""
+    x, back = _pictures(c)
+    moves = c.cast(tensor(c, "transform", 1), FLOAT)
+    moves = c.expand(moves, 0) if c.rank(moves) == 1 else moves
+    sizes = c.const([c.size(x, 1), c.size(x, 2)], "size")
+    kinds: dict[str, Any] = {
+        "interpolation": c.choice("interpolation", "bilinear", "nearest").upper(),
+        "fill_mode": c.choice("fill_mode", "constant", "nearest", "wrap", "reflect").upper(),
+        "T": None, "dtype": c.type_of(x),
+    }  # fmt: skip
+    fill = np.float32(c.number("fill_value", 0.0))
+    return back(c.emit("ImageProjectiveTransformV3", x, moves, sizes, c.const(np.asarray(fill)), **kinds))
 
 
 @operation("nn.local_response_normalization")

@@ -8,6 +8,7 @@ from typing import Any
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, FLOAT, INT32, dtype
 from thinflow.keras.call import Call
+from thinflow.keras.layers.audio import halves, transformed
 from thinflow.keras.operations.elementwise import first, floats, tensor
 from thinflow.keras.registry import Result, Rule, operation
 
@@ -117,6 +118,19 @@ def irfft(c: Call) -> Result:
     pair = _complex(c, *(_padded(c, x, given // 2 + 1) for x in c.xs[:2]))
     kinds: dict[str, Any] = {"T": None, "Treal": c.type_of(c[0]), "Tcomplex": c.type_of(pair)}
     return c.emit("IRFFT", pair, c.const([given], "fft_length"), **kinds)
+
+
+@operation("STFT")
+def stft(c: Call) -> Result:
+    """A short-time Fourier transform.   [..., samples] -> twice [..., frames, bins]"""
+    x, size = first(c), c.integer("fft_length")
+    if c.type_of(x) is not FLOAT:
+        raise c.refuse(f"its input is of the type {c.type_of(x).name}")
+    lead = [c.dim(x, n) for n in range(c.rank(x) - 1)]
+    rows = c.shaped(x, [None, c.dim(x, -1)])
+    y = transformed(c, rows, size, c.integer("sequence_stride"), c.flag("center", True))
+    cosines, sines = halves(c, c.shaped(y, [*lead, c.dim(y, 1), c.dim(y, 2)]))
+    return [cosines, c.emit("Neg", sines)]
 
 
 @operation("ExtractSequences")
