@@ -19,6 +19,7 @@ from thinflow.lower.c.convert import network
 from thinflow.lower.c.options import Options
 from thinflow.tflite.model import Operator, Tensor
 from thinflow.tflite.reader import read_program
+from thinflow.typing import Array
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 RELU = {"fused_activation_function": "RELU"}
@@ -169,3 +170,25 @@ def test_biases_of_32_bits(rounding: str) -> None:
         operator.inputs[2] = net.constant("narrow", narrow, bias.quantization.scale)
         operator.options["quantized_bias_type"] = dtype("int32")
     assert differences(net.content(), rounding) == []
+
+
+@pytest.mark.parametrize("kind", ["int8", "float", "int16"])
+def test_weights_of_four_bits(kind: str) -> None:
+    net = Wide(1, 6, 5, 4) if kind == "int16" else Layers(1, 6, 5, 4, kind=kind)
+    net.conv(4, 3, 2)
+    net.reshaped(1, 36)
+    net.dense(6)
+    for operator in net.block.operators:
+        w = operator.inputs[1]
+        assert w is not None
+        if operator.code == "RESHAPE":
+            continue
+        scales = net.rng.uniform(0.01, 0.02, len(w.array())) if kind == "float" else _scales(w)
+        data = net.rng.integers(-7, 8, w.array().shape).astype(dtype("int4").numpy())
+        operator.inputs[1] = net.constant(f"{operator.code}_w", data, scales)
+    assert differences(net.content()) == []
+
+
+def _scales(w: Tensor) -> Array:
+    assert w.quantization is not None
+    return w.quantization.scale

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
+from thinflow.ir.types import dtype
 from thinflow.lower.c import flow
 from thinflow.lower.c.litert import answers, shapes
 from thinflow.tflite.model import Operator, Subgraph, Tensor
@@ -29,6 +30,7 @@ SIZED = {"RESHAPE": (1,), "FILL": (0,), "BROADCAST_TO": (1,), "EXPAND_DIMS": (1,
 """Inputs of operators that tell the sizes of what they make."""
 _MOST_FOLDED = 4096
 """Bytes of a constant that takes more flash than what it is made of: small ones are sizes and ranges."""
+_SMALL = frozenset(("int4", "int2"))
 _UNREPEATABLE = frozenset(("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"))
 
 
@@ -43,6 +45,9 @@ def settle(block: Subgraph) -> None:
     for tensor in (t for o in block.operators for t in o.outputs):
         # A state that is written anew in each run is a value like others.
         tensor.is_variable = False
+    for tensor in (t for o in block.operators for t in o.reads() if t.is_constant and t.dtype.name in _SMALL):
+        # What several of share a byte in the file has one each in C, and counts the same.
+        tensor.data, tensor.dtype = tensor.array().astype(np.int8), dtype("int8")
     kept = []
     # In running order, so that what is made of a folded constant is one, too.
     for operator in block.operators:
