@@ -192,3 +192,25 @@ def test_weights_of_four_bits(kind: str) -> None:
 def _scales(w: Tensor) -> Array:
     assert w.quantization is not None
     return w.quantization.scale
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("is_even", [False, True])
+def test_matrices_of_bytes_for_reals(turned: bool, is_even: bool) -> None:
+    net = Layers(2, 3, 12, kind="float")
+    data = net.rng.integers(-127, 128, (5, 12) if turned else (12, 5)).astype(np.int8)
+    options = {"adj_x": False, "adj_y": turned, "asymmetric_quantize_inputs": not is_even}
+    net.emit("BATCH_MATMUL", [net.last, net.constant("w", data, 0.02)], net.tensor("y", (2, 3, 5)), **options)
+    assert differences(net.content()) == []
+
+
+@pytest.mark.parametrize("is_even", [False, True])
+def test_low_ranks_of_bytes_for_reals(is_even: bool) -> None:
+    net = Layers(2, 9, kind="float")
+    features, times = (net.rng.integers(-127, 128, (8, n)).astype(np.int8) for n in (9, 6))
+    state = Tensor("state", (2, 48), dtype("float"), None, None, is_variable=True)
+    bias = net.constant("bias", net.rng.standard_normal(4).astype(np.float32))
+    read = [net.last, net.constant("f", features, 0.01), net.constant("t", times, 0.02), bias, state]
+    options = {"rank": 2, "asymmetric_quantize_inputs": not is_even, **RELU}
+    net.emit("SVDF", read, net.tensor("y", (2, 4)), **options)
+    assert differences(net.content(), runs=9) == []

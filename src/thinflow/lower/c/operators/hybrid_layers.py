@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
@@ -9,6 +11,8 @@ from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import NotHere, form
 from thinflow.lower.c.layer import Argument, Constant
 from thinflow.lower.c.operators.float_layers import float_limits
+from thinflow.lower.c.operators.recurrent import activated, kept
+from thinflow.lower.c.operators.svdf import read_svdf, svdf_bias
 from thinflow.lower.c.windows import window
 from thinflow.tflite.model import Operator, Tensor
 from thinflow.typing import Array
@@ -17,17 +21,48 @@ from thinflow.typing import Array
 @form("FULLY_CONNECTED", types="float")
 def fully_connected(b: LayerBuilder, op: Operator) -> None:
     """x [..., depth], weights [units, depth] -> y [..., units]."""
-    x, y, w = b.input(0), b.output(), _weights(b)
+    rows_times(b, _weights(b), b.output())
+
+
+def rows_times(b: LayerBuilder, w: Array, y: Argument) -> None:
+    """Call kernels that multiply rows of the input, rounded to bytes, with weights [units, depth]."""
     units, depth = w.shape
-    rows = b.size(x) // depth
+    rows = b.size(b.input(0)) // depth
     b.macs(rows * units * depth)
-    is_symmetric = not op.options.get("asymmetric_quantize_inputs")
-    read = _rounded(b, x, rows, depth, is_symmetric)
+    is_symmetric = not b.operator.options.get("asymmetric_quantize_inputs")
+    read = _rounded(b, b.input(0), rows, depth, is_symmetric)
     sums = b.constant("sums", w.astype(np.int32).sum(1).astype(np.int32))
-    settings = b.struct(
-        "", rows=rows, depth=depth, filters=units, sums=sums, **_ends(b, units), **float_limits(b)
-    )
+    settings = b.struct("", rows=rows, depth=depth, filters=units, sums=sums, **_ends(b, units), **_limits(b))
     b.call("fully_connected_hybrid", *read, y, b.constant("weights", w), settings)
+
+
+def _limits(b: LayerBuilder) -> dict[str, float]:
+    """Limits of a layer; of SVDF, whose activation comes later, none."""
+    return {"min": -math.inf, "max": math.inf} if b.operator.code == "SVDF" else float_limits(b)
+
+
+@form("BATCH_MATMUL", types="float")
+def batch_matmul(b: LayerBuilder, op: Operator) -> None:
+    """x [..., rows, depth], weights [depth, units] or turned, for all batches -> y [..., rows, units]."""
+    w = _weights(b)
+    if op.options.get("adj_x") or w.size != w.shape[-1] * w.shape[-2]:
+        raise UnsupportedOp("its weights of bytes are several matrices, or its input is turned")
+    matrix = w.reshape(w.shape[-2:])
+    rows_times(b, matrix if op.options.get("adj_y") else np.ascontiguousarray(matrix.T), b.output())
+
+
+@form("SVDF", types="float")
+def svdf(b: LayerBuilder, op: Operator) -> None:
+    """As of floats; the newest features are sums of rounded inputs, what weighs them by age is real again."""
+    sizes, features, times = read_svdf(b, op)
+    if _weights(b).shape != features.shape or times.dtype != np.int8:
+        raise UnsupportedOp(f"its weights are int8 and {b.input(2).dtype}")
+    newest = b.scratch(4 * sizes["batches"] * sizes["filters"])
+    rows_times(b, features, newest)
+    reals = times.astype(np.float32) * b.scale(b.input(2))[0]
+    settings = b.struct("", **sizes, times=b.constant("times", reals), bias=svdf_bias(b, sizes, np.float32))
+    memory = kept(b, 4, "memory", "float", sizes["batches"] * times.size)
+    b.call("svdf_kept", newest, b.output(), memory, settings, **activated(op, "total"))
 
 
 @form("CONV_2D", "DEPTHWISE_CONV_2D", types="float")
@@ -84,7 +119,8 @@ def _ends(b: LayerBuilder, filters: int) -> dict[str, Constant | int]:
     scales = b.scales(b.input(1))
     if scales.zero_point.any():
         raise UnsupportedOp("its weights have a zero point")
-    bias = np.zeros(filters, np.float32) if b.optional(2) is None else b.array(2)
+    has_bias = b.operator.code not in ("BATCH_MATMUL", "SVDF") and b.optional(2) is not None
+    bias = b.array(2) if has_bias else np.zeros(filters, np.float32)
     return {
         "scales": b.constant("scales", scales.scale, "float32"),
         "step": int(scales.is_per_channel),

@@ -6,7 +6,8 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
-from thinflow.lower.c.forms import form
+from thinflow.lower.c.forms import NotHere, form
+from thinflow.lower.c.layer import Constant
 from thinflow.lower.c.operators.recurrent import activated, kept
 from thinflow.lower.c.requantize import folded_bias
 from thinflow.ops._fixed_point import quantized_multiplier
@@ -19,15 +20,15 @@ _FEATURES, _TIMES, _BIAS, _STATE = 1, 2, 3, 4
 @form("SVDF", types="float")
 def svdf_float(b: LayerBuilder, op: Operator) -> None:
     """x [b,inputs], features [filters,inputs], times [filters,memory] -> y [b,filters/rank]."""
-    sizes, features, times = _read(b, op)
-    if features.dtype != np.float32:
-        raise UnsupportedOp(f"its weights are {b.input(_FEATURES).dtype} and its input is float")
+    if b.input(_FEATURES).dtype.name != "float":
+        raise NotHere
+    sizes, features, times = read_svdf(b, op)
     settings = b.struct(
         "",
         **sizes,
         features=b.constant("features", features),
         times=b.constant("times", times),
-        bias=b.constant("bias", _bias(b, sizes, np.float32)),
+        bias=svdf_bias(b, sizes, np.float32),
     )
     memory = kept(b, _STATE, "memory", "float", sizes["batches"] * times.size)
     b.call("svdf_float", b.input(0), b.output(), memory, settings, **activated(op, "total"))
@@ -36,7 +37,7 @@ def svdf_float(b: LayerBuilder, op: Operator) -> None:
 @form("SVDF", types="int8")
 def svdf_int8(b: LayerBuilder, op: Operator) -> None:
     """As of floats; features are kept in 16 bits."""
-    sizes, features, times = _read(b, op)
+    sizes, features, times = read_svdf(b, op)
     if features.dtype != np.int8 or times.dtype != np.int16 or b.input(_STATE).dtype.name != "int16":
         raise UnsupportedOp("its operands are not of the types that its kernel of eight bits takes")
     # LiteRT's kernel refuses every other one, and leaves it to the zero point of the output.
@@ -55,7 +56,7 @@ def svdf_int8(b: LayerBuilder, op: Operator) -> None:
         features=b.constant("features", features),
         times=b.constant("times", times),
         feature_bias=b.constant("feature_bias", moved),
-        bias=b.constant("bias", _bias(b, sizes, np.int32)),
+        bias=svdf_bias(b, sizes, np.int32),
         feature_multiplier=first[0],
         feature_shift=first[1],
         multiplier=second[0],
@@ -66,7 +67,7 @@ def svdf_int8(b: LayerBuilder, op: Operator) -> None:
     b.call("svdf_int8", b.input(0), b.output(), memory, settings)
 
 
-def _read(b: LayerBuilder, op: Operator) -> tuple[dict[str, int], Array, Array]:
+def read_svdf(b: LayerBuilder, op: Operator) -> tuple[dict[str, int], Array, Array]:
     """Members that tell sizes, and both weights; the cost is noted."""
     features, times = b.array(_FEATURES), b.array(_TIMES)
     batches, inputs = b.shape(b.input(0))
@@ -79,6 +80,7 @@ def _read(b: LayerBuilder, op: Operator) -> tuple[dict[str, int], Array, Array]:
     return sizes, features, times
 
 
-def _bias(b: LayerBuilder, sizes: dict[str, int], dtype: type) -> Array:
+def svdf_bias(b: LayerBuilder, sizes: dict[str, int], dtype: type) -> Constant:
+    """What is added to the sums of each unit."""
     units = sizes["filters"] // sizes["rank"]
-    return np.zeros(units, dtype) if b.optional(_BIAS) is None else b.array(_BIAS)
+    return b.constant("bias", np.zeros(units, dtype) if b.optional(_BIAS) is None else b.array(_BIAS))
