@@ -215,6 +215,23 @@ def planes(net: Layers) -> None:
     net.depthwise(1, 3, dilation_h_factor=2, dilation_w_factor=2)
 
 
+def pools(net: Layers) -> None:
+    """The largest and the mean, with a border and without one."""
+    net.pool("MAX_POOL_2D", 3, 2, "SAME")
+    net.pool("AVERAGE_POOL_2D", 3, 1, "SAME", **RELU)
+    net.pool("MAX_POOL_2D", 2, 1, fused_activation_function="RELU6")
+    net.pool("AVERAGE_POOL_2D", 2, 2)
+
+
+def products(net: Layers) -> None:
+    """Of two pictures, and of a picture with a number for each channel."""
+    x = net.last
+    numbers = net.rng.integers(-128, 128, (1, 1, 1, net.sizes()[-1])).astype(np.int8)
+    channels = net.constant("channels", numbers, 0.02, 9)
+    net.binary("MUL", x, channels, **RELU)
+    net.binary("MUL", net.last, x)
+
+
 def sums(net: Layers) -> None:
     """Rows and sums of two values."""
     left = net.dense(150, **RELU)

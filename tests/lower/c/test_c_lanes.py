@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lower.c.c_answers import differences
-from tests.lower.c.c_networks import Layers, planes, sums, windows
+from tests.lower.c.c_networks import Layers, planes, products, sums, windows
 from thinflow.engines._c_library import compiler
 from thinflow.engines._c_processor import processors_here
 from thinflow.lower.c.convert import network
@@ -21,7 +21,7 @@ from thinflow.tflite.reader import read_program
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 CPUS = ["x86-64-v3", "x86-64-v4"]
-NETWORKS = [(windows, (2, 11, 9, 3)), (planes, (1, 17, 16, 1)), (sums, (3, 43))]
+NETWORKS = [(windows, (2, 11, 9, 3)), (planes, (1, 17, 16, 1)), (sums, (3, 43)), (products, (2, 3, 5, 43))]
 
 
 @pytest.mark.parametrize("cpu", CPUS)

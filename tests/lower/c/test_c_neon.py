@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.c.linux import MACHINES, run_on_linux
 from tests.lower.c.c_answers import STRICT, litert
-from tests.lower.c.c_networks import RELU, Layers, planes, sums, windows
+from tests.lower.c.c_networks import RELU, Layers, planes, pools, products, sums, windows
 from thinflow.engines import _c_processor
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.operators.neon import DOTPROD, NEON
@@ -28,7 +28,10 @@ def fours(net: Layers) -> None:
     net.conv(7, 1)
 
 
-NETWORKS = [(windows, (2, 11, 9, 3)), (planes, (1, 17, 16, 1)), (sums, (3, 43)), (fours, (1, 5, 7, 12))]
+NETWORKS = [
+    *((windows, (2, 11, 9, 3)), (planes, (1, 17, 16, 1)), (sums, (3, 43)), (fours, (1, 5, 7, 12))),
+    *((pools, (2, 13, 11, 43)), (products, (2, 3, 5, 43))),
+]
 
 
 @pytest.mark.parametrize(
