@@ -13,7 +13,9 @@ import pytest
 
 import thinflow
 from tests.survey.collections import a_collection
-from thinflow.errors import EngineUnavailable, FormatError, ParameterError
+from thinflow.engines._child import can_fork, in_child
+from thinflow.errors import EngineUnavailable, FormatError, ParameterError, WriteError
+from thinflow.optimize.job_inputs import _HELD, sole_writer
 from thinflow.survey import collection
 from thinflow.survey.entry import Entry, Outcome
 from thinflow.survey.report import SurveyReport
@@ -186,6 +188,29 @@ def test_the_main_job_on_all(tmp_path: Path) -> None:
     assert (tmp_path / "out" / one.file).stat().st_size == one.after_bytes
     assert (tmp_path / "out" / "copy.pb" / "report.html").is_file()
     assert f"shipped: 1 of 1 model, {one.before_bytes / 1000:.1f} kB became" in str(report)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder cannot be locked there")
+def test_two_runs_into_one_folder(tmp_path: Path) -> None:
+    """Files of two runs would belong to neither: the second is refused, and says what to do."""
+    thinflow.zoo.write("digits", tmp_path / "digits.pb")
+    out = tmp_path / "deep" / "out"
+    with sole_writer(out):
+        for run in (
+            lambda: thinflow.optimize(tmp_path / "digits.pb", out),
+            lambda: thinflow.survey(tmp_path, optimize=out),
+        ):
+            with pytest.raises(WriteError, match=r"out: another run is writing .*\nhint: wait") as error:
+                run()
+            assert "name another folder" in error.value.hint
+        # A child that outlives its parent keeps nobody out.
+        if can_fork():
+            assert in_child(lambda: len(_HELD), "", "looking") == 0
+    assert not (tmp_path / "deep").exists()
+    with sole_writer(out):
+        (out / "kept").touch()
+    with sole_writer(out):
+        assert (out / "kept").exists()
 
 
 def test_causes_are_counted_together() -> None:

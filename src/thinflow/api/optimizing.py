@@ -183,9 +183,9 @@ def optimize(
     """
     from thinflow.cluster.workers import workers_of
     from thinflow.optimize.job import optimize as run_job
-    from thinflow.optimize.job_inputs import JobOptions
+    from thinflow.optimize.job_inputs import JobOptions, checked_folder, sole_writer
 
-    with workers_of(cluster, store) as workers:
+    with workers_of(cluster, store) as workers, sole_writer(checked_folder(out_dir)):
         options = JobOptions(
             inputs=inputs,
             outputs=outputs,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from thinflow.errors import ParameterError
 from thinflow.typing import Progress
 
 if TYPE_CHECKING:
+    from thinflow.optimize.verdict import JobResults
     from thinflow.survey.report import SurveyReport
     from thinflow.typing import FilePath, Samples
 
@@ -73,10 +75,9 @@ def survey(
         FormatError: a URL cannot be reached.
         WriteError: the folder cannot be made.
     """
-    from thinflow.api.optimizing import optimize as main_job
     from thinflow.cluster.workers import workers_of
     from thinflow.datasets.places import is_url
-    from thinflow.optimize.job_inputs import make_folder
+    from thinflow.optimize.job_inputs import checked_folder, sole_writer
     from thinflow.survey.collection import Settings, survey_of
     from thinflow.survey.look import Depth
     from thinflow.survey.ship import Job
@@ -95,14 +96,24 @@ def survey(
         unpack,
     )
     options = {"calibration": calibration, "effort": effort, "measure": False}
-    job = Job(main_job, {name: value for name, value in options.items() if value is not None})
-    folder = None if optimize is None else Path(optimize)
-    if folder is not None:
-        make_folder(folder)
+    job = Job(_main_job, {name: value for name, value in options.items() if value is not None})
+    folder = None if optimize is None else checked_folder(optimize)
     found = [sources] if isinstance(sources, str | os.PathLike) else [*sources]
-    with workers_of(cluster, store) as workers:
+    writer = nullcontext() if folder is None else sole_writer(folder)
+    with workers_of(cluster, store) as workers, writer:
         # The current folder of other machines is another.
         whole = [s if workers is None or is_url(str(s)) else Path(s).absolute() for s in found]
         report = survey_of(whole, settings, ship_to=folder, job=job, workers=workers, progress=progress)
         report.sources = [str(source) for source in found]
         return report
+
+
+def _main_job(
+    source: FilePath, out_dir: FilePath, *, checkpoint: FilePath | None = None, **options: Any
+) -> JobResults:
+    """The main job on one of many models: two workers may do it, who write the same."""
+    from thinflow.load.graphs import opening
+    from thinflow.optimize.job import optimize
+    from thinflow.optimize.job_inputs import JobOptions
+
+    return optimize(source, out_dir, JobOptions(**options, opening=opening(None, None, checkpoint)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -255,6 +256,65 @@ def checked_folder(out_dir: str | os.PathLike[str]) -> Path:
     if not os.access(existing, os.W_OK):
         raise WriteError("no permission to write here", str(existing), hint="choose another folder")
     return folder
+
+
+_HELD: set[int] = set()
+
+
+@contextmanager
+def sole_writer(folder: Path) -> Iterator[None]:
+    """Keep other runs out of a folder of results: files of two of them would belong to neither.
+
+    Raises:
+        WriteError: another one writes there, or the folder cannot be made.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    make_folder(folder)
+    try:
+        with _locked(folder):
+            yield
+    finally:
+        # A job that fails leaves nothing.
+        with suppress(OSError):
+            for path in made:
+                path.rmdir()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """A lock that ends with the process, on a folder itself; none on Windows and disks that know none."""
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    _HELD.add(handle)
+    try:
+        with suppress(OSError):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise WriteError(
+                    "another run is writing its results there",
+                    str(folder),
+                    hint="wait until it is done, or name another folder",
+                ) from error
+        yield
+    finally:
+        _HELD.discard(handle)
+        os.close(handle)
+
+
+def _let_go() -> None:
+    while _HELD:
+        os.close(_HELD.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    # A lock is held by all who have it open: a child that outlives its parent would keep it.
+    os.register_at_fork(after_in_child=_let_go)
 
 
 def make_folder(folder: Path) -> None:

@@ -23,7 +23,7 @@ class Job:
     """The main job, and what it is told.
 
     Attributes:
-        optimize: `thinflow.optimize`, which lies above.
+        optimize: as `thinflow.optimize`, which lies above; two workers may do it on the same model.
         options: such as `calibration` or `effort`.
     """
 
