@@ -148,6 +148,16 @@ def test_an_evaluation_shows_what_its_command_prints(tmp_path: Path) -> None:
     assert "against" not in shown
 
 
+def test_a_smaller_model_shows_what_it_computes_and_what_was_kept() -> None:
+    samples = {"x": np.random.default_rng(0).normal(size=(100, 1, 4)).astype(np.float32)}
+    model = thinflow.quantize(evil_graph(), samples)
+    shown = Text(model._repr_html_()).text
+    assert f"{len(model.content):,}, float {model.float_bytes:,}" in shown
+    assert model.shares.sentence in shown
+    assert [trial.what for trial in model.way.trials if trial.kept and trial.what not in shown] == []
+    assert "as asked for: " in shown
+
+
 def test_results_are_all_that_functions_return() -> None:
     """A new result type has to be shown, too."""
     # A view is a page in a frame: tests/explorer/test_view.py.

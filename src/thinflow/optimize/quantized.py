@@ -118,11 +118,13 @@ class SmallerModel(ABC, Generic[P]):
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, object]] = [
-            ("bytes", len(self.content)),
+            ("bytes", f"{len(self.content):,}, float {self.float_bytes:,}"),
+            ("computed", self.shares.sentence),
             ("quantized tensors", len(self.quantized.decisions)),
             ("operators that stay float", len(self.quantized.float_operators)),
         ]
         title = "part of a model" if self.coverage.is_part else "whole model"
+        rows += [("kept", f"{t.what}: {t.sqnr_db:.1f} dB") for t in self.way.trials if t.kept]
         rows += [("warning", text) for text in self.warnings]
         return table_html(f"{self.runtime}, {title}", rows)
 
