@@ -5,9 +5,10 @@ those of other tools, `ptq_doctor` tells what is said of spoilt samples, `ptq_ru
 brings, `ptq_ladder` what a budget chooses, `ptq_few_bits` what weights of four bits keep, `ptq_prune` what
 goes with channels that hardly tell anything, `ptq_stored_codes` what codes of weights cost in ONNX Runtime,
 `c` what networks take in C on microcontrollers that QEMU plays, `c_here` on this machine, `c_ram` what they
-cost in less memory, `c_exact` compares their answers with LiteRT's layer by layer, `fit_costs` counts what
-`thinflow fit` estimates by, `int8_kernels` times LiteRT's integer kernels beside its float ones, and
-`cluster_disasters` kills, stops and loses the machines of an evaluation.
+cost in less memory, `c_sound` what features of sound take in fixed point, `c_exact` compares their answers
+with LiteRT's layer by layer, `fit_costs` counts what `thinflow fit` estimates by, `int8_kernels` times
+LiteRT's integer kernels beside its float ones, and `cluster_disasters` kills, stops and loses the machines of
+an evaluation.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ APART = {
     "c_exact": "benchmarks.c.exact",
     "c_here": "benchmarks.c.here",
     "c_ram": "benchmarks.c.memory",
+    "c_sound": "benchmarks.c.features",
     "cluster_disasters": "benchmarks.disasters",
     "fit_costs": "benchmarks.c.calibrate",
     "ptq": "benchmarks.ptq.compare",

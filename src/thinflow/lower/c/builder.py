@@ -66,6 +66,15 @@ class LayerBuilder:
             raise UnsupportedOp(f"input {number}, '{tensor.name}', is computed; C needs it constant")
         return tensor.array()
 
+    def array_or_zeros(self, number: int, size: int, dtype: type) -> Array:
+        """As `array`, of a type; zeros if the input is absent.
+
+        Raises:
+            UnsupportedOp: it is computed.
+        """
+        absent = self.optional(number) is None
+        return np.zeros(size, dtype) if absent else self.array(number).astype(dtype, copy=False)
+
     def scale(self, tensor: Tensor) -> tuple[np.float32, int]:
         """Scale and zero point of a tensor with one of each."""
         found = self.scales(tensor)

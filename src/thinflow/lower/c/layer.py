@@ -73,6 +73,9 @@ class Verbatim:
     text: str
 
 
+NOTHING = Verbatim("NULL")
+"""In place of an operand that is absent."""
+
 Argument: TypeAlias = (
     "Tensor | Constant | Scratch | State | Struct | Verbatim | tuple[int, ...] | int | float"
 )

@@ -40,8 +40,9 @@ def folded_bias(b: LayerBuilder, number: int, weights: Array, x_zero_point: int,
     """
     rows = weights.reshape(len(weights), -1).astype(np.int64)
     depth = rows.shape[1]
-    bias = np.zeros(len(rows), np.int64) if b.optional(number) is None else b.array(number).astype(np.int64)
-    folded: Array = bias - x_zero_point * (rows.sum(1) - depth * w_zero_point)
+    folded: Array = b.array_or_zeros(number, len(rows), np.int64) - x_zero_point * (
+        rows.sum(1) - depth * w_zero_point
+    )
     # A product of two bytes is below 2^15; with a zero point of the weights there is a second sum.
     bits = 8 if b.output().dtype.name == "uint8" else 7
     most = np.abs(rows).sum(1) << bits if w_zero_point == 0 else depth << 16

@@ -85,7 +85,7 @@ def operand(b: LayerBuilder, number: int, name: str, size: int) -> Argument:
     given = b.optional(number)
     if given is not None and not given.is_constant:
         return given
-    return b.constant(name, np.zeros(size, np.float32) if given is None else b.array(number))
+    return b.constant(name, b.array_or_zeros(number, size, np.float32))
 
 
 @form("CONV_2D", types="float")

@@ -9,11 +9,10 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
-from thinflow.lower.c.layer import Argument, Struct, Verbatim
+from thinflow.lower.c.layer import NOTHING, Argument, Struct
 from thinflow.lower.c.operators.recurrent import activated, kept, recurrent_sizes
 from thinflow.tflite.model import Operator, Tensor
 
-_NOTHING = Verbatim("NULL")
 _GATES = ("input", "forget", "cell", "output")
 
 
@@ -158,8 +157,8 @@ def _gate(b: LayerBuilder, at: int, n: int, norms: int | None) -> Struct:
     places = {"weights": at + _WEIGHTS + n, "recurrent": at + _RECURRENT + n, "bias": at + _BIASES + n}
     places |= {"peephole": at + _PEEPHOLES[_GATES[n]]} if _GATES[n] in _PEEPHOLES else {}
     places |= {} if norms is None else {"norm": norms + n}
-    members = {what: _floats(b, place) if is_there else _NOTHING for what, place in places.items()}
-    return b.struct("lstm_any_gate_t", **{"peephole": _NOTHING, "norm": _NOTHING, **members})
+    members = {what: _floats(b, place) if is_there else NOTHING for what, place in places.items()}
+    return b.struct("lstm_any_gate_t", **{"peephole": NOTHING, "norm": NOTHING, **members})
 
 
 def _lstm_hybrid(b: LayerBuilder, op: Operator, way: _Way, norms: int | None) -> None:
@@ -190,10 +189,10 @@ def _lstm_hybrid(b: LayerBuilder, op: Operator, way: _Way, norms: int | None) ->
 def _hybrid_gate(b: LayerBuilder, at: int, n: int) -> Struct:
     """The struct of a gate of bytes, without anything if it is coupled to another."""
     is_there = b.optional(at + _WEIGHTS + n) is not None
-    members: dict[str, Argument] = {"bias": _NOTHING, "peephole": _NOTHING}
+    members: dict[str, Argument] = {"bias": NOTHING, "peephole": NOTHING}
     for name, place in (("weights", at + _WEIGHTS + n), ("recurrent", at + _RECURRENT + n)):
         if not is_there:
-            members |= {name: _NOTHING, f"{name}_sums": _NOTHING, f"{name}_scale": 0.0}
+            members |= {name: NOTHING, f"{name}_sums": NOTHING, f"{name}_scale": 0.0}
             continue
         array = b.array(place)
         if array.dtype != np.int8:
@@ -217,7 +216,7 @@ def _floats(b: LayerBuilder, number: int) -> Argument:
         UnsupportedOp: it is computed, or of other numbers.
     """
     if b.optional(number) is None:
-        return _NOTHING
+        return NOTHING
     array = b.array(number)
     if array.dtype != np.float32:
         raise UnsupportedOp(f"its weights are {b.input(number).dtype} and its input is float")

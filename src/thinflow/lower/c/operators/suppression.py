@@ -5,10 +5,8 @@ from __future__ import annotations
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
-from thinflow.lower.c.layer import Argument, Verbatim
+from thinflow.lower.c.layer import NOTHING, Argument
 from thinflow.tflite.model import Operator
-
-_NOTHING = Verbatim("NULL")
 
 
 @form("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", types="float")
@@ -20,8 +18,8 @@ def non_max_suppression(b: LayerBuilder, op: Operator) -> None:
     # The sizes of the outputs are fixed by it, and nothing says what is meant beyond them.
     if int(b.array(2).reshape(-1)[0]) != most:
         raise UnsupportedOp("the most boxes there may be are not the size of its output")
-    sigma: Argument = b.input(5) if is_soft else _NOTHING
-    chosen_scores: Argument = b.output(1) if is_soft else _NOTHING
+    sigma: Argument = b.input(5) if is_soft else NOTHING
+    chosen_scores: Argument = b.output(1) if is_soft else NOTHING
     ends = (b.output(0), chosen_scores, b.output(2 if is_soft else 1))
     memory = (b.scratch(4 * count), b.scratch(4 * count))
     b.call("non_max_suppression", boxes, scores, b.input(3), b.input(4), sigma, *ends, *memory, count, most)

@@ -83,4 +83,4 @@ def read_svdf(b: LayerBuilder, op: Operator) -> tuple[dict[str, int], Array, Arr
 def svdf_bias(b: LayerBuilder, sizes: dict[str, int], dtype: type) -> Constant:
     """What is added to the sums of each unit."""
     units = sizes["filters"] // sizes["rank"]
-    return b.constant("bias", np.zeros(units, dtype) if b.optional(_BIAS) is None else b.array(_BIAS))
+    return b.constant("bias", b.array_or_zeros(_BIAS, units, dtype))
