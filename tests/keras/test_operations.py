@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.keras.written import layer, sequential, source, write_h5, write_keras
+from tests.keras.written import functional, layer, node, sequential, source, write_h5, write_keras
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Case: TypeAlias = tuple[str, list[Array], list[Any] | None, dict[str, Any], Any]
@@ -256,3 +256,39 @@ def test_a_spectrogram_by_kernels(tmp_path: Path) -> None:
     kernels = [np.ones((2, 1, 2), np.float32), np.zeros((2, 1, 2), np.float32)]
     got = preprocessed(tmp_path, one, x=np.array([[[1], [2], [3]]], np.float32), arrays=kernels)
     assert got.tolist() == [[[9, 9]]]
+
+
+def attention(folder: Path, x: Array, kernels: list[Array], **options: Any) -> Array:
+    """What a layer of attention of one head gives for a sequence that attends to itself."""
+    one = layer("MultiHeadAttention", "y", num_heads=1, key_dim=1, use_bias=False, **options)
+    use = {**one, "name": "y", "inbound_nodes": [[["x", 0, 0, {"value": ["x", 0, 0]}]]]}
+    config = functional([node(source(*x.shape[1:])), use], [["x", 0, 0]], [["y", 0, 0]])
+    session = thinflow.Session(write_h5(folder / "net.h5", config, {"y": kernels}), engine="reference")
+    return session.run(["y"], {"x": x})[0]
+
+
+def test_attention_with_a_gate(tmp_path: Path) -> None:
+    one, zero = np.ones((1, 1, 1), np.float32), np.zeros((1, 1, 1), np.float32)
+    # Query, key, gate, value, output: the gate is half open.
+    got = attention(tmp_path, f([[2]]), [one, one, zero, one, one], use_gate=True)
+    assert got.tolist() == [[[1]]]
+
+
+def test_attention_in_a_window(tmp_path: Path) -> None:
+    one, zero = np.ones((1, 1, 1), np.float32), np.zeros((1, 1, 1), np.float32)
+    x = f([[0], [2], [4], [9]])
+    # With queries of zero the mean of what is seen.
+    got = attention(tmp_path, x, [zero, one, one, one], sliding_window=2)
+    assert np.allclose(got[0, :, 0], [1, 2, 5, 6.5])
+
+
+def test_small_factors_are_in_the_kernel_of_an_archive_only(tmp_path: Path) -> None:
+    dense = layer("Dense", "y", units=1, activation="linear", lora_rank=1, lora_alpha=2)
+    kernel, bias = np.array([[2], [3]], np.float32), np.array([1], np.float32)
+    path = write_keras(tmp_path / "net.keras", sequential(source(2), dense), {"layers/dense": [kernel, bias]})
+    session = thinflow.Session(path, engine="reference")
+    assert session.run(["y"], {"x": f([1, 1])})[0].tolist() == [[6]]
+    arrays = [bias, kernel, kernel, bias]
+    path = write_h5(tmp_path / "net.h5", sequential(source(2), dense), {"y": arrays}, "3.15.0")
+    with pytest.raises(thinflow.ThinflowError, match="it has 2 arrays of weights, and the file holds 4"):
+        thinflow.load(path)

@@ -178,15 +178,17 @@ def _attended(d: Draw, layer: Any, size: int) -> Case:
 
 @case("MultiHeadAttention")
 def multi_head_attention(d: Draw) -> Case:
+    new = {"use_gate": d.flag(), "sliding_window": d.of(None, 1, 2)} if d.generation == 3 else {}
     layer = d.layers.MultiHeadAttention(
-        d.size(1, 3), d.size(), value_dim=d.of(None, 4), use_bias=d.flag(), output_shape=d.of(None, 5)
+        d.size(1, 3), d.size(), value_dim=d.of(None, 4), use_bias=d.flag(), output_shape=d.of(None, 5), **new
     )
     return _attended(d, layer, d.size(2, 5))
 
 
 @case("GroupQueryAttention", (3,))
 def grouped_query_attention(d: Draw) -> Case:
-    layer = d.layers.GroupQueryAttention(d.size(), 4, d.of(1, 2, 4), use_bias=d.flag())
+    new = {"use_gate": d.flag(), "sliding_window": d.of(None, 1, 2)}
+    layer = d.layers.GroupQueryAttention(d.size(), 4, d.of(1, 2, 4), use_bias=d.flag(), **new)
     count = d.of(2, 3)
     kwargs = {"use_causal_mask": d.flag(), "return_attention_scores": d.flag()}
     steps = d.size(2, 5)

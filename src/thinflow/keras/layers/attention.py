@@ -15,14 +15,19 @@ from thinflow.keras.registry import Inside, Result, Slot, layer
 
 _MASKED = -1e9
 """What Keras adds to scores that are masked."""
-_PARTS = ("query_dense", "key_dense", "value_dense", "output_dense")
-_WEIGHTS = " ".join(f"{part}/kernel {part}/bias?use_bias" for part in _PARTS)
 _TRAINING_ONLY = ("dropout", "seed", "flash_attention", "training")
 _SHAPES = ("query_shape", "key_shape", "value_shape")
 """What Keras 2 notes of the inputs."""
 
 
-@layer("MultiHeadAttention", weights=_WEIGHTS, ignores=(*_TRAINING_ONLY, *_SHAPES), masks="own")
+def _slots(config: LayerConfig, inside: Inside) -> list[Slot]:
+    gate = ["gate"] if config.options.get("use_gate") else []
+    names = ["kernel", *(["bias"] if config.options.get("use_bias", True) else [])]
+    parts = ["query", "key", *gate, "value", "output"]
+    return [Slot(f"{part}_dense/{name}") for part in parts for name in names]
+
+
+@layer("MultiHeadAttention", weights=_slots, ignores=(*_TRAINING_ONLY, *_SHAPES), masks="own")
 def multi_head_attention(c: Call) -> Result:
     """softmax(q k^T / sqrt(H)) v in each head, and a dense layer over all of them."""
     heads, size = c.integer("num_heads"), c.integer("key_dim")
@@ -32,7 +37,7 @@ def multi_head_attention(c: Call) -> Result:
     return _attended(c, heads, heads, size, depth)
 
 
-@layer("GroupQueryAttention", "GroupedQueryAttention", weights=_WEIGHTS, ignores=_TRAINING_ONLY, masks="own")
+@layer("GroupQueryAttention", "GroupedQueryAttention", weights=_slots, ignores=_TRAINING_ONLY, masks="own")
 def grouped_query_attention(c: Call) -> Result:
     """As MultiHeadAttention; several heads of queries share one of keys and values."""
     heads, shared = c.integer("num_query_heads"), c.integer("num_key_value_heads")
@@ -56,8 +61,6 @@ def _tensor(c: Call, name: str, place: int) -> Value | None:
 
 
 def _attended(c: Call, heads: int, shared: int, size: int, depth: int) -> Result:
-    if c.flag("use_gate"):
-        raise c.refuse("its output is gated (use_gate)")
     query = c[0]
     value = _tensor(c, "value", 1)
     if value is None:
@@ -78,6 +81,8 @@ def _attended(c: Call, heads: int, shared: int, size: int, depth: int) -> Result
         # Queries of which all is masked: here Keras 3 gives zeros, in its fused form the mean of all.
         weights = c.emit("Mul", weights, c.cast(mask, c.type_of(weights)))
     y = c.emit("BatchMatMulV2", weights, v, name="attention", adj_x=False, adj_y=False)
+    if c.flag("use_gate"):
+        y = c.emit("Mul", y, c.emit("Sigmoid", _heads(c, query, "gate", heads, depth)))
     y = c.transpose(y, (0, 2, 1, 3))
     y = c.shaped(y, [c.dim(y, 0), c.dim(y, 1), heads * depth])
     kernel = c.array("output_dense/kernel")
@@ -139,6 +144,8 @@ def _mask_of_heads(c: Call, query: Value, key: Value, value: Value) -> Value | N
     parts += [c.expand(c.expand(side, 1), 1) for side in sides if side is not None]
     if c.argument("use_causal_mask", 99, False):
         parts.append(causal(c, query, value))
+    if c.get("sliding_window") is not None:
+        parts.append(causal(c, query, value, c.integer("sliding_window")))
     given = _tensor(c, "attention_mask", 3 if c.generation < 3 else 6)
     if given is not None:
         given = given if c.type_of(given) is BOOL else c.cast(given, BOOL)
@@ -155,18 +162,23 @@ def all_of(c: Call, parts: Sequence[Value]) -> Value | None:
     return mask
 
 
-def causal(c: Call, query: Value, value: Value) -> Value:
-    """True where the key is not later than the query: [1, 1, T, S]."""
+def causal(c: Call, query: Value, value: Value, window: int | None = None) -> Value:
+    """True where the key is not later than the query, or by fewer steps away than a window: [1, 1, T, S]."""
     rows, columns = c.dim(query, 1), c.dim(value, 1)
     if isinstance(rows, int) and isinstance(columns, int):
-        return c.const(np.tri(rows, columns, dtype=bool)[None, None], "causal_mask")
+        away = np.arange(rows)[:, None] - np.arange(columns)
+        mask = away >= 0 if window is None else np.abs(away) < window
+        return c.const(mask[None, None], "causal_mask")
     numbers = []
     for count, axis in ((rows, 1), (columns, 0)):
         limit = count if isinstance(count, Value) else c.const(count, "limit")
         steps = c.emit("Range", c.const(0, "start"), limit, c.const(1, "delta"), T=None, Tidx=INT32)
         numbers.append(c.expand(steps, axis))
-    below = c.emit("GreaterEqual", numbers[0], numbers[1])
-    return c.expand(c.expand(below, 0), 0)
+    if window is None:
+        near = c.emit("GreaterEqual", numbers[0], numbers[1])
+    else:
+        near = c.emit("Less", c.emit("Abs", c.emit("Sub", numbers[0], numbers[1])), window)
+    return c.expand(c.expand(near, 0), 0)
 
 
 def hidden(c: Call, scores: Value, mask: Value) -> Value:

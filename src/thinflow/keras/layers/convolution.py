@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from thinflow.ir.graph import Value
 from thinflow.ir.types import dtype
 from thinflow.keras.call import Call
+from thinflow.keras.layers.core import LORA
 from thinflow.keras.registry import Result, layer
 from thinflow.typing import Array
 
@@ -97,17 +98,17 @@ def _convolution(c: Call, dims: int) -> Value:
     return c.from_last(c.activated(c.biased(y)))
 
 
-@layer("Conv1D", weights="kernel bias?use_bias", ignores=("input_dim",))
+@layer("Conv1D", weights="kernel bias?use_bias", ignores=("input_dim", *LORA))
 def conv1d(c: Call) -> Result:
     return _convolution(c, 1)
 
 
-@layer("Conv2D", weights="kernel bias?use_bias")
+@layer("Conv2D", weights="kernel bias?use_bias", ignores=LORA)
 def conv2d(c: Call) -> Result:
     return _convolution(c, 2)
 
 
-@layer("Conv3D", weights="kernel bias?use_bias")
+@layer("Conv3D", weights="kernel bias?use_bias", ignores=LORA)
 def conv3d(c: Call) -> Result:
     return _convolution(c, 3)
 

@@ -20,7 +20,11 @@ def nothing(c: Call) -> Result:
     return c.unchanged()
 
 
-@layer("Dense", weights="kernel bias?use_bias", masks="pass", ignores=("input_dim",))
+LORA = ("lora_rank", "lora_alpha")
+"""Options of kernels that were tuned by small factors: a .keras file has the sum, an .h5 file more arrays."""
+
+
+@layer("Dense", weights="kernel bias?use_bias", masks="pass", ignores=("input_dim", *LORA))
 def dense(c: Call) -> Result:
     """activation(x @ kernel + bias).   x [..., m], kernel [m, n]."""
     units = c.integer("units")
@@ -33,7 +37,9 @@ def activation(c: Call) -> Result:
     return c.unchanged() if y is c[0] else y
 
 
-@layer("Embedding", weights="embeddings", masks="own", ignores=("input_length", "input_dim", "dropout"))
+@layer(
+    "Embedding", weights="embeddings", masks="own", ignores=("input_length", "input_dim", "dropout", *LORA)
+)
 def embedding(c: Call) -> Result:
     """Rows of a table by their numbers.   x [...], embeddings [m, n] -> y [..., n]."""
     table = c.array("embeddings", (None, c.integer("output_dim")))
@@ -56,7 +62,7 @@ def _reversible_slots(config: LayerConfig, inside: Inside) -> list[Slot]:
     "ReversibleEmbedding",
     weights=_reversible_slots,
     masks="own",
-    ignores=("input_length", "input_dim", "mask_zero"),
+    ignores=("input_length", "input_dim", "mask_zero", *LORA),
 )
 def reversible_embedding(c: Call) -> Result:
     """An embedding, and called with reverse=True the product with its table: x [..., n] -> y [..., m]."""
@@ -98,7 +104,7 @@ def masking(c: Call) -> Result:
     return c.emit("Mul", c[0], c.cast(kept, c.type_of(c[0])))
 
 
-@layer("EinsumDense", weights="kernel bias?bias_axes")
+@layer("EinsumDense", weights="kernel bias?bias_axes", ignores=LORA)
 def einsum_dense(c: Call) -> Result:
     """activation(einsum(equation, x, kernel) + bias)."""
     equation = c.text("equation")
