@@ -6,8 +6,8 @@ import random
 
 from tests.night import AT_NIGHT
 
-FILES = 20_000 if AT_NIGHT else 5_000
-"""Of each kind. They take long, so the night tries four times as many (.ci/nightly)."""
+FILES = 20_000 if AT_NIGHT else 2_000
+"""Of each kind. They take long, so the night tries ten times as many (.ci/nightly)."""
 MOST_SECONDS = 20.0  # for one file: far more than any takes, far less than a loop that does not end
 WORDS = [b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\xff" * 4, b"\0" * 4, b"\xff" * 9 + b"\1"]
 
