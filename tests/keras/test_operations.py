@@ -292,3 +292,23 @@ def test_small_factors_are_in_the_kernel_of_an_archive_only(tmp_path: Path) -> N
     path = write_h5(tmp_path / "net.h5", sequential(source(2), dense), {"y": arrays}, "3.15.0")
     with pytest.raises(thinflow.ThinflowError, match="it has 2 arrays of weights, and the file holds 4"):
         thinflow.load(path)
+
+
+def test_pictures_are_filled_up_smoothed_and_rounded(tmp_path: Path) -> None:
+    tall = np.arange(8, dtype=np.float32).reshape(1, 4, 2, 1)
+    filled = layer(
+        "Resizing", height=4, width=4, pad_to_aspect_ratio=True, fill_value=9, interpolation="nearest"
+    )
+    got = preprocessed(tmp_path, {**filled, "module": "keras.layers"}, x=tall)
+    assert got[0, 0, :, 0].tolist() == [9, 0, 1, 9]
+    smooth = layer("Resizing", height=1, width=1, antialias=True)
+    assert np.allclose(preprocessed(tmp_path, smooth, x=np.ones((1, 9, 9, 1), np.float32)), 1)
+    bytes_of = np.array([0, 1, 5, 255], np.uint8).reshape(1, 2, 2, 1)
+    case: Case = ("Resize", [bytes_of], None, {"size": [2, 4], "interpolation": "bilinear"}, None)
+    session = thinflow.Session(loaded(tmp_path, case), engine="reference")
+    got = session.run(["y"], {"x0": bytes_of})[0]
+    assert got.dtype == np.uint8
+    assert got[0, :, :, 0].tolist() == [[0, 0, 1, 1], [5, 68, 192, 255]]
+    case = ("Resize", [bytes_of], None, {"size": [2, 4], "fill_mode": "wrap"}, None)
+    with pytest.raises(thinflow.ThinflowError, match="its fill_mode is 'wrap'"):
+        loaded(tmp_path, case)

@@ -700,3 +700,16 @@ def affine_transform(d: Draw) -> Function:
 def unfold(d: Draw) -> Function:
     options = {"dilation": d.of(1, 2), "padding": d.of(0, (1, 2)), "stride": d.of(1, (2, 1))}
     return Function(lambda o, x: o.unfold(x, (2, 3), **options), [(2, 3, 6, 7)])
+
+
+@function("resize")
+def resize(d: Draw) -> Function:
+    options = {"interpolation": d.of("bilinear", "nearest", "bicubic")}
+    options |= d.of({}, {"antialias": True}, {"crop_to_aspect_ratio": True}, {"pad_to_aspect_ratio": True})
+    size, form = d.sizes(2, 3, 12), d.of("channels_last", "channels_first")
+    shape = (7, 6, 3) if form == "channels_last" else (3, 7, 6)
+    lead: tuple[int | None, ...] = d.of((None,), ())
+    kind = "float32" if "pad_to_aspect_ratio" in options else d.of("float32", "uint8")
+    return Function(
+        lambda o, x: o.image.resize(x, size, data_format=form, **options), [(*lead, *shape)], [kind], 0, 200
+    )

@@ -27,9 +27,14 @@ def normalization(d: Draw) -> Case:
 
 @case("Resizing")
 def resizing(d: Draw) -> Case:
-    layer = d.layers.Resizing(
-        d.size(2, 9), d.size(2, 9), interpolation=d.of("bilinear", "nearest"), crop_to_aspect_ratio=d.flag()
-    )
+    options = {"crop_to_aspect_ratio": d.flag()}
+    if d.generation == 3:
+        options = d.of(options, {"pad_to_aspect_ratio": True, "fill_value": 0.3}, {"antialias": True})
+    method = d.of("bilinear", "nearest", *(["bicubic"] if d.generation == 3 else []))
+    if d.generation == 3 and d.flag():
+        # Of twice the size the sums are exact, and are rounded alike.
+        return Case(d.layers.Resizing(8, 10, interpolation="bilinear"), [(4, 5, 3)], integers=256)
+    layer = d.layers.Resizing(d.size(2, 9), d.size(2, 9), interpolation=method, **options)
     return Case(layer, [(*d.sizes(2, 4, 9), 3)])
 
 

@@ -8,6 +8,7 @@ from thinflow.decompose.rules import decompose
 from thinflow.decompose.terms import Term, concat, refuse_unless, stack, where
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.ops._interpolate import cubic, overlaps
+from thinflow.ops.resample import spread_matrices
 from thinflow.typing import Array
 
 # Channels are taken apart without an axis of size 1: along one ONNX Runtime broadcasts 5 to 15 times slower.
@@ -198,7 +199,7 @@ def resize_by_weights(
     """rows @ image @ columns: each side of the result is a weighted sum of the same side of the image."""
     refuse_unless(not (align_corners and half_pixel_centers), "align_corners excludes half_pixel_centers")
     refuse_unless(len(x.shape) == 4, "a batch of images is needed")
-    height, width, depth = (x.static_size(axis, "the size of its images") for axis in (1, 2, 3))
+    height, width = (x.static_size(axis, "the size of its images") for axis in (1, 2))
     matrices = []
     for old, new in zip((height, width), size.ints("its size"), strict=True):
         refuse_unless(0 < old * new <= _MOST_WEIGHTS, f"{old} pixels as {new} take too many weights")
@@ -206,6 +207,29 @@ def resize_by_weights(
             matrices.append(_area_weights(old, new, align_corners))
         else:
             matrices.append(_dense(*cubic(old, new, align_corners, half_pixel_centers), old))
+    return _weighted(x, *matrices)
+
+
+@decompose("ScaleAndTranslate")
+def scale_and_translate(
+    x: Term, size: Term, scale: Term, shift: Term, *, kernel_type: str = "lanczos3", antialias: bool = True
+) -> Term:
+    """The same with weights that depend on what is asked for."""
+    refuse_unless(len(x.shape) == 4, "a batch of images is needed")
+    refuse_unless(scale.known is not None and shift.known is not None, "its scale is computed")
+    assert scale.known is not None
+    assert shift.known is not None
+    sides = [x.static_size(axis, "the size of its images") for axis in (1, 2)]
+    height, width = size.ints("its size")
+    refuse_unless(0 < max(height, width) * max(sides) <= _MOST_WEIGHTS, "it takes too many weights")
+    shape = (1, *sides, 1)
+    return _weighted(
+        x, *spread_matrices(shape, (height, width), scale.known, shift.known, kernel_type, antialias)
+    )
+
+
+def _weighted(x: Term, *matrices: Array) -> Term:
+    height, width, depth = (x.static_size(axis, "the size of its images") for axis in (1, 2, 3))
     rows, columns = (x.body.constant(m, FLOAT) for m in matrices)
     # [new_h,h] @ [h, w c], then [new_w,w] @ [w,c] for each row.
     tall = rows @ x.cast(FLOAT).reshape([-1, height, width * depth])

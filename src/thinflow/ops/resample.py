@@ -101,7 +101,7 @@ def _apply(rows: Array, x: Array, columns: Array) -> Array:
     return np.asarray(columns @ tall)
 
 
-def _matrices(
+def spread_matrices(
     shape: tuple[int, ...],
     sides: tuple[int, int],
     scale: Array,
@@ -109,6 +109,7 @@ def _matrices(
     kernel_type: str,
     antialias: bool,
 ) -> tuple[Array, Array]:
+    """The weights [H,h] of rows and [W,w] of columns, for images of a shape that get other sides."""
     require(kernel_type in _KERNELS, f"kernel_type '{kernel_type}' is not known", hint=", ".join(_KERNELS))
     require(scale.shape == shift.shape == (2,), "scale and translation must have 2 values")
     require(bool((scale > 0).all()), f"scale {scale.tolist()} must be positive")
@@ -140,7 +141,7 @@ class ScaleAndTranslate(OpDef):
         antialias: bool = True,
     ) -> Array:
         sides = target_size(x, size)
-        rows, columns = _matrices(x.shape, sides, scale, shift, kernel_type, antialias)
+        rows, columns = spread_matrices(x.shape, sides, scale, shift, kernel_type, antialias)
         return _apply(rows, x.astype(_F), columns)
 
     @staticmethod
@@ -167,7 +168,7 @@ class ScaleAndTranslateGrad(OpDef):
         antialias: bool = True,
     ) -> Array:
         sides = dy.shape[1], dy.shape[2]
-        rows, columns = _matrices(x.shape, sides, scale, shift, kernel_type, antialias)
+        rows, columns = spread_matrices(x.shape, sides, scale, shift, kernel_type, antialias)
         return _apply(rows.T, dy, columns.T)
 
 

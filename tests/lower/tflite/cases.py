@@ -219,6 +219,8 @@ CASES = [
     ("BroadcastArgs", [integers(3, low=2, high=3), Constant([1], I32)], {}),
     ("Bucketize", [floats(2, 5)], {"boundaries": [-1.0, 0.0, 1.0]}),
     ("Bucketize", [integers(2, 5, low=-3, high=4)], {"boundaries": [-2.5, 0.0, 1.0, 2.5, 3e9]}),
+    ("ScaleAndTranslate", [floats(2, 6, 8, 3), Constant([3, 5], I32), Constant(np.float32([0.5, 0.625])),
+     Constant(np.float32([0, 0]))], {"kernel_type": "triangle", "antialias": True}),
     ("FusedBatchNormV2", [floats(2, 4, 4, 3), Constant(floats(3)), Constant(floats(3)), Constant(floats(3)),
      Constant(floats(3, low=0.1))],
      {"is_training": False}),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.graph import Value
-from thinflow.ir.types import INT32, dtype
+from thinflow.ir.types import FLOAT, INT32, dtype
 from thinflow.keras.call import Call
 from thinflow.keras.config import LayerConfig
 from thinflow.keras.layers.cells import listed_layers
@@ -64,17 +64,65 @@ def normalization(c: Call) -> Result:
 # --- pictures -----------------------------------------------------------------------------------------------
 
 
-def _resized(c: Call, x: Value, size: Sequence[int], method: str) -> Value:
+def _resized(c: Call, x: Value, size: Sequence[int], method: str, is_smooth: bool = False) -> Value:
     """Pictures [batch, height, width, channels] of another size, by the centres of pixels."""
+    if is_smooth and method != "nearest":
+        return _smoothed(c, x, size, method)
     y = resized(c, x, c.const(list(size), "size"), method)
     y.spec = y.spec.with_shape((c.shape(x)[0], *size, c.shape(x)[3]))
     return y
 
 
-def _batched(c: Call) -> tuple[Value, bool]:
+def _smoothed(c: Call, x: Value, size: Sequence[int], method: str) -> Value:
+    """The same, where a pixel of a smaller picture is a mean of all that it covers."""
+    scale = [new / c.size(x, 1 + n, "the size of its pictures") for n, new in enumerate(size)]
+    factors = [c.const(np.asarray(v, np.float32), name) for v, name in ((scale, "scale"), ([0, 0], "shift"))]
+    kind = {"bilinear": "triangle", "bicubic": "keyscubic"}[method]
+    y = c.emit(
+        "ScaleAndTranslate", x, c.const(list(size), "size"), *factors, kernel_type=kind, antialias=True
+    )
+    return y if c.type_of(x).itemsize == 4 else c.cast(y, c.type_of(x))
+
+
+def resized_pictures(c: Call, x: Value, size: Sequence[int], method: str) -> Value:
+    """Pictures [batch, height, width, channels] of another size, as options say.
+
+    They may be cut or filled up first, and be smoothed. Whole numbers are rounded to such again by Keras 3.
+    """
+    given = c.type_of(x)
+    x = x if given.is_floating else c.cast(x, FLOAT)
+    if c.flag("crop_to_aspect_ratio"):
+        x = _in_proportion(c, x, size)
+    elif c.flag("pad_to_aspect_ratio"):
+        x = _filled_up(c, x, size)
+    if c.get("fill_mode") not in (None, "constant"):
+        raise c.refuse(f"its fill_mode is '{c.get('fill_mode')}'")
+    y = _resized(c, x, size, method, c.flag("antialias"))
+    if given.is_floating or c.generation < 3:
+        return y
+    ends = np.iinfo(given.numpy())
+    y = c.emit("Minimum", c.emit("Maximum", c.emit("Round", y), float(ends.min)), float(ends.max))
+    return c.cast(y, given)
+
+
+def _filled_up(c: Call, x: Value, size: Sequence[int]) -> Value:
+    """In the middle of the smallest picture of the proportions of a size, of which the rest is one value."""
+    height, width = (c.size(x, n, "the size of its pictures") for n in (1, 2))
+    rows = max(height, int(float(width * size[0]) / size[1]))
+    columns = max(width, int(float(height * size[1]) / size[0]))
+    # Of an odd rest Keras leaves the last line away.
+    top, left = (rows - height) // 2, (columns - width) // 2
+    value = c.number("fill_value", 0.0)
+    if not top and not left:
+        return x
+    around = c.const([[0, 0], [top, top], [left, left], [0, 0]], "paddings")
+    return c.emit("PadV2", x, around, c.const(value, like=x), Tpaddings=INT32)
+
+
+def _batched(c: Call, takes_integers: bool = False) -> tuple[Value, bool]:
     """Pictures with channels last and a batch, and whether they had one."""
     x = c[0]
-    if not c.type_of(x).is_floating:
+    if not c.type_of(x).is_floating and not takes_integers:
         if c.generation > 2:
             raise c.refuse("its input is of integers", "cast it to float32 in Keras first")
         x = floats(c, x)
@@ -103,19 +151,12 @@ def _cut(c: Call, x: Value, start: Sequence[int], size: Sequence[int]) -> Value:
     return c.sliced(x, [0, *start], [None, start[0] + size[0], start[1] + size[1]])
 
 
-@layer("Resizing", ignores=("fill_mode", "fill_value", "training"))
+@layer("Resizing", ignores=("fill_value", "training", "bounding_box_format"))
 def resizing(c: Call) -> Result:
     size = (c.integer("height"), c.integer("width"))
-    x, has_batch = _batched(c)
-    if c.flag("antialias"):
-        raise c.refuse("it smooths pictures that it makes smaller (antialias)")
-    if c.flag("pad_to_aspect_ratio"):
-        raise c.refuse("it pads pictures to keep their proportions (pad_to_aspect_ratio)")
-    if c.flag("crop_to_aspect_ratio"):
-        x = _in_proportion(c, x, size)
-    return _returned(
-        c, _resized(c, x, size, c.choice("interpolation", "bilinear", "nearest", "bicubic")), has_batch
-    )
+    x, has_batch = _batched(c, takes_integers=True)
+    method = c.choice("interpolation", "bilinear", "nearest", "bicubic")
+    return _returned(c, resized_pictures(c, x, size, method), has_batch)
 
 
 @layer("CenterCrop", ignores=("training",))

@@ -12,6 +12,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.keras.call import Call
 from thinflow.keras.layers.convolution import convolved, depthwise_convolved
+from thinflow.keras.layers.preprocessing import resized_pictures
 from thinflow.keras.layers.reshaping import resized
 from thinflow.keras.operations.arrays import number, numbers
 from thinflow.keras.operations.elementwise import first, tensor
@@ -21,21 +22,18 @@ from thinflow.typing import Array
 Rest: TypeAlias = Callable[[Value], Value]
 
 
-@operation("Resize", "image.resize", ignores=("preserve_aspect_ratio", "antialias", "crop_to_aspect_ratio"))
+@operation("Resize", "image.resize", ignores=("fill_value",))
 def resize(c: Call) -> Result:
     """Another height and width."""
-    for option in ("preserve_aspect_ratio", "antialias", "crop_to_aspect_ratio", "pad_to_aspect_ratio"):
-        if c.kwargs.get(option) or c.get(option):
-            raise c.refuse(f"{option} is not known")
-    c.read |= {"images", "fill_mode", "fill_value"}
+    c.read |= {"images"}
     sizes = numbers(c, "size", 1)
     method = str(c.argument("method", 2, c.get("interpolation", "bilinear")))
     if sizes is None or len(sizes) != 2 or method not in ("nearest", "bilinear", "bicubic"):
         raise c.refuse(f"it resizes to {sizes} by '{method}'")
-    is_first = c.argument("data_format", 9, c.get("data_format")) == "channels_first"
-    x = c.transpose(first(c), (0, 2, 3, 1)) if is_first else first(c)
-    y = resized(c, x, c.const(sizes, "resize/size"), method)
-    return c.transpose(y, (0, 3, 1, 2), "transpose_1") if is_first else y
+    if c.generation < 3:
+        return resized(c, first(c), c.const(sizes, "resize/size"), method)
+    x, back = _pictures(c)
+    return back(resized_pictures(c, x, sizes, method))
 
 
 @operation("compat.v1.image.resize_bilinear", "compat.v1.image.resize_nearest_neighbor")
