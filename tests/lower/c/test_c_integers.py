@@ -152,3 +152,33 @@ def test_powers_of_whole_numbers() -> None:
     net = Many(2, 300, kind="int32")
     net.add("POW", [net.x, net.constant("by", np.resize([0, 1, 2, 3, 4], 300).astype(np.int32))], 2, 300)
     assert differences(net.content()) == []
+
+
+@pytest.mark.parametrize("rounding", ["litert", "xnnpack"])
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_slopes_of_bytes(kind: str, rounding: str) -> None:
+    for seed in range(4):
+        rng, limits = np.random.default_rng(seed), np.iinfo(kind)
+        net = Scaled(1, 9, 11, 5, kind=kind, scale=rng.uniform(0.01, 0.1), zero=rng.integers(limits.min, 128))
+        numbers = rng.integers(limits.min, limits.max + 1, (1, 1, 5)).astype(kind)
+        slopes = net.constant("slopes", numbers, rng.uniform(0.002, 0.01), 7)
+        net.both("PRELU", slopes, rng.uniform(0.01, 0.1), 3)
+        assert differences(net.content(), rounding) == []
+
+
+SIDES = [(4, 5, 7, 4), (9, 7, 3, 11), (1, 6, 5, 6), (5, 1, 9, 3), (6, 6, 12, 12)]
+MODES = [
+    {},
+    {"align_corners": True, "half_pixel_centers": False},
+    {"align_corners": False, "half_pixel_centers": True},
+]
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_pictures_of_another_size_by_xnnpack(kind: str, mode: dict[str, bool]) -> None:
+    for height, width, out_height, out_width in SIDES:
+        net = Scaled(2, height, width, 3, kind=kind)
+        sizes = net.constant("sizes", np.int32([out_height, out_width]))
+        net.add("RESIZE_BILINEAR", [net.x, sizes], 2, out_height, out_width, 3, **mode)
+        assert differences(net.content(), "xnnpack") == []

@@ -113,8 +113,6 @@ def prelu_floats(b: LayerBuilder, op: Operator) -> None:
 def prelu(b: LayerBuilder, op: Operator) -> None:
     """As of floats; slopes of numbers of 16 bits are bytes."""
     x, slopes, y = b.input(0), b.input(1), b.output()
-    if b.rounding != "litert" and x.dtype.name == "int8":
-        raise UnsupportedOp("XNNPACK's way of it has no form in C; --rounding litert has one")
     (x_scale, x_zero), (slope_scale, slope_zero), (y_scale, y_zero) = (b.scale(t) for t in (x, slopes, y))
     # In float, as the kernel prepares them.
     plain = quantized_multiplier(float(x_scale / y_scale))

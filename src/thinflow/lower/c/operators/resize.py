@@ -21,8 +21,9 @@ _HALF, _ONE = 1 << 9, 1 << 10
 @form("RESIZE_BILINEAR", types="float uint8")
 def resize_bilinear_floats(b: LayerBuilder, op: Operator) -> None:
     """x [n,h,w,c] -> y [n,oh,ow,c]; LiteRT computes bytes without a sign as floats, too."""
+    if _by_xnnpack(b):
+        return
     x, y = b.input(0), b.output()
-    _require_reference(b)
     require_one_scale(b, [x], y)
     tables: dict[str, Constant] = {}
     for name, axis in (("y", 1), ("x", 2)):
@@ -34,17 +35,32 @@ def resize_bilinear_floats(b: LayerBuilder, op: Operator) -> None:
     b.call("resize_bilinear_float", x, y, b.struct("", **_sizes(b), **tables), **words)
 
 
-def _require_reference(b: LayerBuilder) -> None:
-    """Refuse bytes in XNNPACK's way."""
-    if b.rounding != "litert" and b.input(0).dtype.itemsize == 1:
-        raise UnsupportedOp("XNNPACK's way of it has no form in C; --rounding litert has one")
+def _by_xnnpack(b: LayerBuilder) -> bool:
+    """Whether XNNPACK's way is asked for, and the layer is written in it."""
+    x, y = b.input(0), b.output()
+    if b.rounding == "litert" or x.dtype.itemsize != 1:
+        return False
+    require_one_scale(b, [x], y)
+    tables: dict[str, Constant] = {}
+    for name, axis in (("y", 1), ("x", 2)):
+        size, out = b.shape(x)[axis], b.shape(y)[axis]
+        scale, half = _scale(b, size, out), np.float32(0.5)
+        moved = half * scale - half if b.option("half_pixel_centers") else np.float32(0)
+        places = (np.arange(out, dtype=np.float32) * scale + moved).clip(0, size - 1)
+        lower = places.astype(np.int32)
+        # The part with 11 bits behind the point, halves to the even number.
+        part = np.rint((places - lower) * np.float32(2048)).astype(np.int32)
+        tables |= _tables(b, name, lower, np.minimum(lower + 1, size - 1), part)
+    b.call("resize_bilinear_twice", x, y, b.struct("", **_sizes(b), **tables), type=x.dtype.name)
+    return True
 
 
 @form("RESIZE_BILINEAR", types="int8 int16")
 def resize_bilinear(b: LayerBuilder, op: Operator) -> None:
     """As of floats, in fixed point."""
+    if _by_xnnpack(b):
+        return
     x, y = b.input(0), b.output()
-    _require_reference(b)
     require_one_scale(b, [x], y)
     tables: dict[str, Constant] = {}
     for name, axis in (("y", 1), ("x", 2)):
