@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +20,7 @@ from thinflow import zoo
 from thinflow.cli import main
 from thinflow.cluster import store as stores
 from thinflow.cluster import tasks
-from thinflow.cluster.connecting import versions_here
+from thinflow.cluster.connecting import connected, versions_here
 from thinflow.cluster.workers import held
 from thinflow.datasets import places
 from thinflow.errors import EngineUnavailable, FeedError, FormatError, WriteError
@@ -304,6 +305,15 @@ def test_an_error_on_a_local_worker_is_told_once(
     told = capfd.readouterr().err.strip().splitlines()
     assert len(told) == 2
     assert "too early" in told[0]
+
+
+def test_the_dashboard_of_a_local_cluster_works(caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("bokeh", reason="bokeh is not installed")
+    with caplog.at_level("INFO", "thinflow"), connected("local:1"):
+        (told,) = (record.getMessage() for record in caplog.records if record.name.startswith("thinflow"))
+        address = told.removeprefix("dashboard: ")
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            assert b"Dask" in answer.read()
 
 
 def test_models_of_the_last_job_are_let_go() -> None:
