@@ -87,7 +87,8 @@ def test_cells_with_more(what: dict[str, bool], is_time_major: bool) -> None:
 @pytest.mark.parametrize(
     "what", [{}, {"peepholes": True}, {"coupled": True}], ids=lambda what: "_".join(what)
 )
-def test_cells_with_weights_of_eight_bits(what: dict[str, bool], is_even: bool) -> None:
+@pytest.mark.parametrize("rounding", ["litert", "xnnpack"])
+def test_cells_with_weights_of_eight_bits(what: dict[str, bool], is_even: bool, rounding: str) -> None:
     net, first = Cells(2, 6, 3, kind="float"), 1 if "coupled" in what else 0
 
     def each(*shape: int, kind: str = "int8", start: int = first) -> list[Tensor | None]:
@@ -107,7 +108,7 @@ def test_cells_with_weights_of_eight_bits(what: dict[str, bool], is_even: bool) 
     read += [*each(5, kind="float"), None, None, net.variable(2, 5), net.variable(2, 5)]
     options = {"asymmetric_quantize_inputs": not is_even, "fused_activation_function": "TANH"}
     net.emit("UNIDIRECTIONAL_SEQUENCE_LSTM", read, net.tensor("y", (2, 6, 5)), cell_clip=0.9, **options)
-    assert differences(net.content(), runs=5) == []
+    assert differences(net.content(), rounding, runs=5) == []
 
 
 @pytest.mark.parametrize("is_merged", [True, False])

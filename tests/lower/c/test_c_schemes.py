@@ -92,7 +92,8 @@ def test_a_curve_is_exact_everywhere(is_even: bool) -> None:
 
 
 @pytest.mark.parametrize("code", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
-def test_weights_of_eight_bits_for_reals(code: str) -> None:
+@pytest.mark.parametrize("rounding", ["litert", "xnnpack"])
+def test_weights_of_eight_bits_for_reals(code: str, rounding: str) -> None:
     for even in (False, True):
         net = Layers(2, 5, 4, 3, kind="float")
         if code == "CONV_2D":
@@ -139,12 +140,26 @@ def test_networks_that_round_midway_are_proven_layer_by_layer(tmp_path: Path) ->
     )
 
 
-def test_xnnpacks_way_of_such_weights_is_refused() -> None:
-    net = Layers(1, 60, kind="float")
-    net.dense(7)
+@pytest.mark.parametrize("sizes", [(3, 12), (2, 3, 12), (2, 2, 3, 12)], ids=len)
+def test_matrices_that_the_reference_kernel_has_wrong_are_refused(sizes: tuple[int, ...]) -> None:
+    net = Layers(*sizes, kind="float")
+    w = net.constant("w", net.rng.integers(-127, 128, (12, 5)).astype(np.int8), 0.02)
+    net.emit("BATCH_MATMUL", [net.last, w], net.tensor("y", (*sizes[:-1], 5)), adj_x=False, adj_y=False)
+    assert differences(net.content(), "xnnpack") == []
+    if len(sizes) > 3:
+        with pytest.raises(UnsupportedOp, match="takes the scales of other rows"):
+            network(read_program(net.content()), Options())
+
+
+def test_one_scale_for_all_channels_is_refused() -> None:
+    net = Layers(1, 5, 4, 3, kind="float")
+    net.depthwise(2)
     _round_weights(net.block.operators[-1], net)
-    with pytest.raises(UnsupportedOp, match="XNNPACK's way of rounding inputs"):
-        network(read_program(net.content()), Options("xnnpack"))
+    w = net.block.operators[-1].inputs[1]
+    assert w is not None
+    net.block.operators[-1].inputs[1] = net.constant("w1", w.array(), 0.01)
+    with pytest.raises(UnsupportedOp, match="reads one for each channel"):
+        network(read_program(net.content()), Options())
 
 
 def test_powers_of_two_are_refused_by_name() -> None:
@@ -205,7 +220,8 @@ def test_matrices_of_bytes_for_reals(turned: bool, is_even: bool) -> None:
 
 
 @pytest.mark.parametrize("is_even", [False, True])
-def test_low_ranks_of_bytes_for_reals(is_even: bool) -> None:
+@pytest.mark.parametrize("rounding", ["litert", "xnnpack"])
+def test_low_ranks_of_bytes_for_reals(is_even: bool, rounding: str) -> None:
     net = Layers(2, 9, kind="float")
     features, times = (net.rng.integers(-127, 128, (8, n)).astype(np.int8) for n in (9, 6))
     state = Tensor("state", (2, 48), dtype("float"), None, None, is_variable=True)
@@ -213,4 +229,4 @@ def test_low_ranks_of_bytes_for_reals(is_even: bool) -> None:
     read = [net.last, net.constant("f", features, 0.01), net.constant("t", times, 0.02), bias, state]
     options = {"rank": 2, "asymmetric_quantize_inputs": not is_even, **RELU}
     net.emit("SVDF", read, net.tensor("y", (2, 4)), **options)
-    assert differences(net.content(), runs=9) == []
+    assert differences(net.content(), rounding, runs=9) == []

@@ -17,6 +17,9 @@ from thinflow.lower.c.windows import window
 from thinflow.tflite.model import Operator, Tensor
 from thinflow.typing import Array
 
+_BY_XNNPACK = frozenset(("FULLY_CONNECTED", "CONV_2D", "BATCH_MATMUL"))
+"""What XNNPACK has kernels for; LiteRT has one kernel for each of the others."""
+
 
 @form("FULLY_CONNECTED", types="float")
 def fully_connected(b: LayerBuilder, op: Operator) -> None:
@@ -47,6 +50,11 @@ def batch_matmul(b: LayerBuilder, op: Operator) -> None:
     w = _weights(b)
     if op.options.get("adj_x") or w.size != w.shape[-1] * w.shape[-2]:
         raise UnsupportedOp("its weights of bytes are several matrices, or its input is turned")
+    if b.rounding == "litert" and len(b.shape(b.input(0))) > 3:
+        raise UnsupportedOp(
+            "LiteRT's reference kernel takes the scales of other rows where there are several dimensions of"
+            " batches; --rounding xnnpack has it"
+        )
     matrix = w.reshape(w.shape[-2:])
     rows_times(b, matrix if op.options.get("adj_y") else np.ascontiguousarray(matrix.T), b.output())
 
@@ -75,6 +83,8 @@ def conv_2d(b: LayerBuilder, op: Operator) -> None:
     batches = b.shape(x)[0]
     # LiteRT takes the kernel for whole tensors where all filters have one scale, and that is symmetric.
     scales = b.scales(b.input(1)).scale
+    if is_depthwise and len(scales) < w.shape[3]:
+        raise UnsupportedOp("its weights have one scale, and LiteRT's kernel reads one for each channel")
     is_symmetric = not is_depthwise and bool((scales == scales[0]).all())
     read = _rounded(b, x, batches, b.size(x) // batches, is_symmetric)
     settings = b.struct(
@@ -93,24 +103,23 @@ def _weights(b: LayerBuilder) -> Array:
 
     Raises:
         NotHere: they are reals, too.
-        UnsupportedOp: they are of another type, or XNNPACK's way is asked for.
+        UnsupportedOp: they are of another type.
     """
     kind = b.input(1).dtype.name
     if kind == "float":
         raise NotHere
     if kind != "int8":
         raise UnsupportedOp(f"its weights are {kind} and its input is float, a hybrid that C does not have")
-    if b.rounding != "litert":
-        raise UnsupportedOp(
-            "XNNPACK's way of rounding inputs while it runs has no form in C; --rounding litert has one"
-        )
     return b.array(1)
 
 
 def _rounded(b: LayerBuilder, x: Tensor, rows: int, depth: int, is_symmetric: bool) -> list[Argument]:
     """Call the kernel that rounds an input; bytes, scales and zero points."""
     found: list[Argument] = [b.scratch(rows * depth), b.scratch(4 * rows), b.scratch(4 * rows)]
-    b.call("quantize_rows", x, *found, rows, depth, int(is_symmetric))
+    if b.rounding == "litert" or b.operator.code not in _BY_XNNPACK:
+        b.call("quantize_rows", x, *found, rows, depth, int(is_symmetric))
+    else:
+        b.call("quantize_rows_once", x, *found, rows, depth)
     return found
 
 

@@ -163,8 +163,6 @@ def _gate(b: LayerBuilder, at: int, n: int, norms: int | None) -> Struct:
 
 def _lstm_hybrid(b: LayerBuilder, op: Operator, way: _Way, norms: int | None) -> None:
     """One way of cells whose weights have eight bits; inputs and states are rounded while it runs."""
-    if b.rounding != "litert":
-        raise UnsupportedOp("LiteRT's other kernels round it otherwise; --rounding litert has a form in C")
     at = way.operands
     has_norms = norms is not None and any(b.optional(norms + n) is not None for n in range(4))
     if has_norms or b.optional(at + _PROJECTION) is not None:
