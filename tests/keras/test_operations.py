@@ -176,6 +176,11 @@ CASES: list[Case] = [
     ("AffineTransform", [ROWS[:, :, None], f(1, 0, 1, 0, 1, 0, 0, 0)], None, {"fill_value": 9},
      [[[1], [2], [9]], [[4], [5], [9]]]),
     ("Unfold", [ROWS[None, None]], None, {"kernel_size": 2}, [[[0, 1], [1, 2], [3, 4], [4, 5]]]),
+    ("Einsum", [ROWS, ROWS, f(1, 2)], None, {"subscripts": "ij,kj,k->i"}, ROWS @ ROWS.T @ [1, 2]),
+    ("Einsum", [ROWS[None], ROWS.T], None, {"subscripts": "...ij,jk->...ik"}, [ROWS @ ROWS.T]),
+    ("Normalize", [f([1, -3])], None, {"axis": -1, "order": 1, "epsilon": None}, [[0.25, -0.75]]),
+    ("Average", [ROWS, f(1, 0, 1)], None, {"axis": 1}, [1, 4]),
+    ("SparseCategoricalCrossentropy", [i(1), f([0.5, 0.5])], None, {}, [np.log(2)]),
     ("Angle", [f(-1, 1)], None, {}, [np.pi, 0]),
     ("Isreal", [f(1)], None, {}, [True]),
 ]  # fmt: skip
@@ -203,6 +208,10 @@ REFUSED: list[Case] = [
     ("PadImages", [ROWS[:, :, None]], None, {"top_padding": 5, "target_height": 3},
      "its padding along its height"),
     ("STFT", [np.zeros(9)], None, {"fft_length": 8}, "of the type double"),
+    ("Einsum", [ROWS], None, {"subscripts": "ji"}, "in which Keras's backends differ"),
+    ("Einsum", [ROWS], None, {"subscripts": "ij,jk->ik"}, "1 tensors are multiplied"),
+    ("Einsum", [ROWS[:1], ROWS], None, {"subscripts": "...i,...i->..."}, "sizes behind the dots"),
+    ("Einsum", [ROWS], None, {"subscripts": "i->i"}, "does not fit tensors of [2] axes"),
     ("Eig", [ROWS], None, {}, "the function Eig is not known"),
 ]  # fmt: skip
 

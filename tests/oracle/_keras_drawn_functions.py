@@ -713,3 +713,44 @@ def resize(d: Draw) -> Function:
     return Function(
         lambda o, x: o.image.resize(x, size, data_format=form, **options), [(*lead, *shape)], [kind], 0, 200
     )
+
+
+@function("einsum")
+def einsum(d: Draw) -> Function:
+    equation, *shapes = d.of(
+        ("bij,bjk->bik", (None, 2, 3), (None, 3, 4)),
+        ("bij,bkj", (2, 2, 3), (2, 4, 3)),
+        ("...ij,...jk->...ik", (None, 5, 2, 3), (None, 5, 3, 4)),
+        ("...ij,jk->...ik", (None, 5, 2, 3), (3, 4)),
+        ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)),
+        ("bi,bj,ij->b", (None, 3), (None, 4), (3, 4)),
+        ("ij", (2, 3)),
+        ("...i->...", (None, 4, 3)),
+    )
+    return Function(
+        lambda o, *xs: o.einsum(equation, *xs), shapes, [d.of("float32", "int32")] * len(shapes), -5, 5
+    )
+
+
+@function("normalize")
+def normalize(d: Draw) -> Function:
+    options = {"axis": d.of(-1, 1, [1, 2]), "order": d.of(1, 2, 2), "epsilon": d.of(None, 0.5)}
+    options |= {"order": 2} if isinstance(options["axis"], list) else {}
+    return Function(lambda o, x: o.normalize(x * 0.2, **options), [(None, 3, 4)])
+
+
+@function("average")
+def average(d: Draw) -> Function:
+    axis = d.of(0, 1, 2)
+    shape = (3, 4, 5)
+    weights = d.of(shape, (shape[axis],))
+    return Function(lambda o, x, w: o.average(x, axis=axis, weights=o.abs(w)), [shape, weights])
+
+
+@function("sparse_crossentropy")
+def sparse_crossentropy(d: Draw) -> Function:
+    logits, shape = d.flag(), d.of((None, 3), (None, 3, 1))
+    return Function(
+        lambda o, t, y: o.sparse_categorical_crossentropy(o.cast(t * 4.9, "int32"), y, from_logits=logits),
+        [shape, (None, 3, 5)], (), 0.01, 0.99,
+    )  # fmt: skip

@@ -297,6 +297,10 @@ def average(c: Call) -> Result:
     if given is None:
         return c.reduce("Mean", x, axes)
     weights = c.cast(c.literal(given, x), c.type_of(x))
+    if c.rank(weights) == 1 < c.rank(x) and len(axes) == 1:
+        weights = c.reshape(weights, [None if n == axes[0] else 1 for n in range(c.rank(x))])
+        total = c.reduce("Sum", weights, range(c.rank(x)))
+        return c.emit("RealDiv", c.reduce("Sum", c.emit("Mul", x, weights), axes), total)
     if c.shape(weights) != c.shape(x):
         raise c.refuse("its weights are of another shape than its input")
     return c.emit("RealDiv", c.reduce("Sum", c.emit("Mul", x, weights), axes), c.reduce("Sum", weights, axes))
@@ -377,3 +381,20 @@ def categorical_crossentropy(c: Call) -> Result:
     else:
         logs = c.emit("Log", _inside(c, c.emit("RealDiv", y, c.reduce("Sum", y, [axis], True))))
     return c.emit("Neg", c.reduce("Sum", c.emit("Mul", target, logs), [axis]))
+
+
+@operation("SparseCategoricalCrossentropy")
+def sparse_categorical_crossentropy(c: Call) -> Result:
+    """The negative logarithm of the share of one class."""
+    y = tensor(c, "output", 1)
+    target, rank = c.cast(tensor(c, "target", 0), INT32), c.rank(y)
+    if c.axis(c.integer("axis", -1), rank) != rank - 1:
+        raise c.refuse("its axis is not the last one")
+    if c.rank(target) == rank:
+        target = c.squeeze(target, rank - 1)
+    y = y if c.flag("from_logits") else c.emit("Log", _inside(c, y))
+    ends = [c.const(n, like=y) for n in (1.0, 0.0)]
+    depth = c.const(c.size(y, -1), "depth")
+    hot = c.emit("OneHot", target, depth, *ends, axis=-1, T=c.type_of(y), TI=INT32)
+    logs = activations.log_softmax(c, y, rank - 1)
+    return c.emit("Neg", c.reduce("Sum", c.emit("Mul", hot, logs), [-1]))

@@ -8,8 +8,7 @@ from typing import Any
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32, dtype
 from thinflow.keras.call import Call
-from thinflow.keras.layers.core import einsum_equation
-from thinflow.keras.operations.elementwise import first, floats, operands, tensor
+from thinflow.keras.operations.elementwise import common, first, floats, operands, tensor
 from thinflow.keras.registry import Result, operation
 
 
@@ -57,18 +56,56 @@ def _multiplied(c: Call, x: Value, y: Value, turns: Sequence[bool]) -> Value:
 
 @operation("Einsum", "einsum", "linalg.einsum")
 def einsum(c: Call) -> Result:
-    """By an equation; Keras 3 keeps it as an option."""
+    """By an equation, two tensors at a time; Keras 3 keeps it as an option."""
     given = [item for item in c.args if isinstance(item, str)]
     equation = given[0] if given else c.layer.options.get("subscripts", c.kwargs.get("equation"))
     c.read |= {"subscripts", "equation", "name"}
     values = [v for item in c.args for v in (item if isinstance(item, list | tuple) else [item])]
-    tensors = [v for v in values if isinstance(v, Value)]
-    if not isinstance(equation, str) or not 1 <= len(tensors) <= 2:
-        raise c.refuse(f"{len(tensors)} tensors are multiplied by {str(equation)[:60]!r}")
-    plain = equation.replace(" ", "")
-    if "->" not in plain or ("..." in plain and len(tensors) > 1):
-        raise c.refuse(f"its equation is {plain[:60]!r}")
-    return c.emit("Einsum", *tensors, equation=einsum_equation(c, plain), N=len(tensors))
+    like = next((v for v in values if isinstance(v, Value)), None)
+    xs = [c.literal(v, like) for v in values if not isinstance(v, str)]
+    parts, _, result = str(equation).replace(" ", "").partition("->")
+    inputs = parts.split(",")
+    if not isinstance(equation, str) or len(inputs) != len(xs):
+        raise c.refuse(f"{len(xs)} tensors are multiplied by {str(equation)[:60]!r}")
+    inputs, result = _lettered(c, xs, inputs, result if "->" in equation else None)
+    element = c.type_of(xs[0])
+    for x in xs:
+        element = common(element, c.type_of(x))
+    xs = [c.cast(x, element if element.is_floating else FLOAT) for x in xs]
+    while len(xs) > 2:
+        # Letters that nobody behind asks for are summed at once.
+        asked = {*result, *"".join(inputs[2:])}
+        between = "".join(n for n in dict.fromkeys(inputs[0] + inputs[1]) if n in asked)
+        product = c.emit("Einsum", *xs[:2], equation=f"{inputs[0]},{inputs[1]}->{between}", N=2)
+        xs, inputs = [product, *xs[2:]], [between, *inputs[2:]]
+    return c.cast(c.emit("Einsum", *xs, equation=f"{','.join(inputs)}->{result}", N=len(xs)), element)
+
+
+def _lettered(
+    c: Call, xs: Sequence[Value], inputs: Sequence[str], result: str | None
+) -> tuple[list[str], str]:
+    """The sides of an equation with letters for dots, and the result of one that does not state it."""
+    used = set("".join(inputs) + (result or ""))
+    free = [letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if letter not in used]
+    counts = [c.rank(x) - len(part.replace("...", "")) for x, part in zip(xs, inputs, strict=True)]
+    most = max((n for n, part in zip(counts, inputs, strict=True) if "..." in part), default=0)
+    if any(n < 0 or (n and "..." not in part) for n, part in zip(counts, inputs, strict=True)):
+        raise c.refuse(
+            f"its equation {','.join(inputs)[:60]!r} does not fit tensors of {[*map(c.rank, xs)]} axes"
+        )
+    dots = "".join(free[:most])
+    found = [part.replace("...", dots[most - n :]) for n, part in zip(counts, inputs, strict=True)]
+    for letter in dots:
+        sizes = {c.shape(x)[part.index(letter)] for x, part in zip(xs, found, strict=True) if letter in part}
+        if len(sizes) > 1:
+            raise c.refuse(f"sizes behind the dots of its equation differ: {sorted(map(str, sizes))}")
+    if result is None:
+        every = "".join(inputs).replace("...", "")
+        single = [n for n in every if every.count(n) == 1]
+        if sorted(single) != single:
+            raise c.refuse("its equation leaves an order of axes open, in which Keras's backends differ")
+        result = ("..." if most else "") + "".join(single)
+    return found, result.replace("...", dots)
 
 
 @operation("Tensordot")

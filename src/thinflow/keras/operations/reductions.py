@@ -122,14 +122,17 @@ def top_k(c: Call) -> Result:
 def l2_normalize(c: Call) -> Result:
     """x / sqrt(max(sum(x^2), epsilon))."""
     x = first(c)
-    if c.get("order", 2) != 2:
-        raise c.refuse("it normalizes by another norm than the euclidean")
+    order = number(c, "order", 9, 2)
     axes = numbers(c, "axis", 1, -1 if c.generation >= 3 else None)
     places = list(range(c.rank(x))) if axes is None else axes
     epsilon = c.argument("epsilon", 2, c.get("epsilon", 1e-12))
     total = c.reduce("Sum", c.emit("Square", x), places, True)
     if c.generation >= 3:
         # Keras 3 divides by the norm, which is at least epsilon.
-        floor = epsilon if isinstance(epsilon, float) else 1e-12
+        floor = epsilon if isinstance(epsilon, float) else 1e-7
+        if order != 2:
+            power = c.reduce("Sum", c.emit("Pow", c.emit("Abs", x), float(order)), places, True)
+            root = c.emit("Pow", power, 1.0 / order)
+            return c.emit("RealDiv", x, c.emit("Maximum", root, floor))
         return c.emit("Mul", x, c.emit("Rsqrt", c.emit("Maximum", total, floor**2)))
     return c.emit("Mul", x, c.emit("Rsqrt", c.emit("Maximum", total, c.literal(epsilon, x))))
