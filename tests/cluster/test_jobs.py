@@ -205,6 +205,31 @@ def test_what_could_not_be_reached_is_read_when_it_is_asked_for_again(
     assert len(kept) == len(again) == len(kept.items() | again.items()) - 1 == 2
 
 
+def test_a_model_that_found_no_room_is_shipped_when_there_is_some(
+    client: Any, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "digits.pb").write_bytes(model.read_bytes())
+    options: dict[str, Any] = {"lint": False, "run": False, "convert": False, "effort": "none"}
+    options |= {"optimize": tmp_path / "out", "store": tmp_path / "store", "cluster": client}
+
+    def shipped() -> Any:
+        found = thinflow.survey(tmp_path / "models", **options)
+        assert found.shipped is not None
+        return found.shipped[0]
+
+    # As on a full disk: a file stands where its folder is to be made.
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "digits.pb").write_text("in the way")
+    assert shipped().reason == "there is a file of this name"
+    (tmp_path / "out" / "digits.pb").unlink()
+    done = shipped()
+    assert (done.reason, done.after_bytes is not None) == ("", True)
+    kept = results_in(tmp_path / "store")
+    assert shipped() == done
+    assert results_in(tmp_path / "store") == kept
+
+
 def test_labels_that_do_not_fit_are_told_by_workers(client: Any, model: Path, tmp_path: Path) -> None:
     images, labels = digits(30)
     (tmp_path / "far.tfrecord").write_bytes(tfrecord_bytes(images, labels + 40))

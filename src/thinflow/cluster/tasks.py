@@ -47,6 +47,11 @@ class Job(Protocol):
     def is_sound(self, content: bytes) -> bool:
         """Whether a stored result can be read."""
 
+    def is_final(self, content: bytes) -> bool:
+        """Whether one that can be read says something of the work itself: what failed for want of a disk, a
+        server or time is tried again by the next run.
+        """
+
     def lost(self, place: str, why: str) -> bytes:
         """The result of a task that ended several workers, or an error that says so."""
 
@@ -81,8 +86,10 @@ def run_task(job: Job, task: Task, store: Store | None, versions: Mapping[str, s
     """
     require_versions(versions)
     # A twin, or the same task on a worker that was taken for lost, may have been faster.
-    if store is not None and task.is_lasting and _stored(store, task.key, job) is not None:
-        return b""
+    if store is not None and task.is_lasting:
+        known = _stored(store, task.key, job)
+        if known is not None and job.is_final(known):
+            return b""
     # From here to the end a kill loses this task alone, and a result is whole or not there.
     content = job.run(task.argument)
     if store is None:

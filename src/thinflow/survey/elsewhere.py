@@ -61,6 +61,9 @@ class LookJob:
     def is_sound(self, content: bytes) -> bool:
         return _read(content) is not None
 
+    def is_final(self, content: bytes) -> bool:
+        return all(one.entry.kind != "failed" for row in _read(content) or () for one in row)
+
     def lost(self, place: str, why: str) -> bytes:
         # Which of them did it, the children would have told: it was the worker itself.
         entry = Entry(place, "failed", "a file", reason=f"it ended the workers that looked at it: {why}")
@@ -152,6 +155,10 @@ class ShipJob:
             return False
         # What it wrote may have been cleared away since.
         return not found.file or (self.folder / found.file).is_file()
+
+    def is_final(self, content: bytes) -> bool:
+        # Whatever the job found out of the model, it has a verdict.
+        return bool(Shipped(**json.loads(content)).verdict)
 
     def lost(self, place: str, why: str) -> bytes:
         reason = f"it ended the workers that did it: {why}"

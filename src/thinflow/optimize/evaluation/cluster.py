@@ -42,12 +42,10 @@ def run_on_cluster(
     shards = list(data.shards())
     keys = [work.key(shard) if shard.files else f"{work.identity[:16]}-{n}" for n, shard in enumerate(shards)]
     told = Told(progress, shards)
-    known, failed = [], set[str]()
+    known = []
     for shard, key in _pairs(shards, keys):
         result = stored_result(store, key, work) if shard.files else None
         # What could not be read may be there now: a server that answers again, credentials that were set.
-        if result is not None and result.failed:
-            failed.add(key)
         known.append(result is not None and not result.failed)
         if known[-1]:
             told.shard(shard)
@@ -59,10 +57,7 @@ def run_on_cluster(
             require_same_versions(client)
             in_memory = None if shards[0].files else data
             run = TaskRun(client, JudgeJob(work.shipped(opened), in_memory), store)
-            tasks = (
-                Task(keys[n], shards[n], shards[n].place, bool(shards[n].files) and keys[n] not in failed)
-                for n in left
-            )
+            tasks = (Task(keys[n], shards[n], shards[n].place, bool(shards[n].files)) for n in left)
             # As they come, for refusals that the first shard shows; figures are put together in order,
             # below.
             for place, content in run.results(tasks):
@@ -131,6 +126,10 @@ class JudgeJob:
 
     def is_sound(self, content: bytes) -> bool:
         return ShardResult.of_content(content, self.work.metrics) is not None
+
+    def is_final(self, content: bytes) -> bool:
+        found = ShardResult.of_content(content, self.work.metrics)
+        return found is not None and not found.failed
 
     def lost(self, place: str, why: str) -> bytes:
         if self.work.strict:

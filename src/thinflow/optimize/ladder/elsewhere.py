@@ -83,6 +83,9 @@ class CandidateJob:
     def is_sound(self, content: bytes) -> bool:
         return Made.of_stored(content) is not None
 
+    def is_final(self, content: bytes) -> bool:
+        return True
+
     def lost(self, place: str, why: str) -> bytes:
         raise EngineUnavailable(f"this candidate ended its workers: {why}", place)
 
