@@ -108,6 +108,8 @@ def _difference(got: Any, wanted: Any, tolerance: float) -> str:
     if wanted.dtype.kind not in "fc":
         wrong = int((got != wanted).sum())
         return f"{wrong} of {wanted.size} differ" if wrong else ""
+    if (np.isnan(got) & np.isnan(wanted)).any():
+        got, wanted = (np.where(np.isnan(a) & np.isnan(b), 0, a) for a, b in ((got, wanted), (wanted, got)))
     largest = max(float(np.abs(wanted).max(initial=0)), 1e-6)
     error = float(np.abs(got - wanted).max(initial=0)) / largest
     return f"off by {error:.2g} of the largest" if not error <= tolerance else ""

@@ -96,6 +96,10 @@ def test_functions_of_every_number_of_16_bits() -> None:
     net = Scaled(1, 1 << 16, kind="int16", scale=0.0002)
     for code, scale in (("EXP", 0.02), ("GELU", 0.0002), ("LOG", 0.001)):
         net.alone(code, scale)
+    # Steep ones, too, which leave the range.
+    for code, scale in (("EXP", 0.003), ("EXP", 0.0004), ("LOG", 0.00001)):
+        net.alone(code, scale)
+    net.alone("NEG", 0.0002)
     positive = net.alone("ABS", 0.0002)
     net.rescale(net.add("RSQRT", [positive], 1, 1 << 16), 0.002)
     for scale in (0.0002, 0.00017):

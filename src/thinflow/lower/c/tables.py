@@ -13,7 +13,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import dtype
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.litert import answers, kernel_sets
-from thinflow.ops._fixed_point import doubling_high, quantized_multiplier, saturated, shifted
+from thinflow.ops._fixed_point import doubling_high, quantized_multiplier, saturated, shifted, wrapped
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 from thinflow.tflite.runtime import interpreter
 from thinflow.tflite.writer import to_bytes
@@ -45,14 +45,16 @@ def entries_of_16_bits(b: LayerBuilder) -> Array:
     """
     every = np.arange(-(1 << 15), 1 << 15, dtype=np.int64)
     found = _asked(b, every.astype(np.int16)).astype(np.int64).reshape(_ENTRIES, _APART)
-    here, last = found[:, 0], found[-1, -1]
+    here, last = found[:, 0], int(found[-1, -1])
     at = np.arange(_APART)
-    # What stands behind the last entry is seen only by the line that leads to it.
-    for end in range(last, last + 4 * (1 if last >= here[-1] else -1), 1 if last >= here[-1] else -1):
+    # What stands behind the last entry is seen only by the line that leads to it, of which one part is left.
+    beyond = abs(last - int(here[-1])) // (_APART - 1) + 2
+    for end in range(last - beyond, last + beyond + 1):
         table = np.append(here, end)
-        lines = table[:-1, None] + ((np.diff(table)[:, None] * at + _APART // 2) >> 7)
+        slopes = wrapped(np.diff(table), 16)
+        lines = wrapped(table[:-1, None] + ((slopes[:, None] * at + _APART // 2) >> 7), 16)
         if (lines == found).all():
-            return table.astype(np.int16)
+            return wrapped(table, 16).astype(np.int16)
     raise UnsupportedOp("its kernel of 16 bits is no table with straight lines between its entries")
 
 

@@ -9,6 +9,7 @@ from thinflow.lower.c.broadcasting import broadcast
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
 from thinflow.lower.c.layer import Struct
+from thinflow.lower.c.operators.array import require_one_scale
 from thinflow.lower.c.requantize import LIMITS, activation_limits, requantization, sum_factors
 from thinflow.lower.c.settle import C_TYPES
 from thinflow.lower.c.tables import entries_of_16_bits, sigmoid_entries
@@ -217,6 +218,16 @@ def absolute(b: LayerBuilder, op: Operator) -> None:
     # At the same scale there is nothing to round.
     slope = quantized_multiplier(float(x_scale / y_scale)) if x_scale != y_scale else (1 << 30, 1)
     _sloped(b, slope, (-slope[0], slope[1]))
+
+
+@form("NEG", types="int16")
+def negative(b: LayerBuilder, op: Operator) -> None:
+    """With the other sign; LiteRT's kernel knows of no scale."""
+    require_one_scale(b, [b.input(0)], b.output())
+    expression = "-x"
+    words = {"op": "neg", "y_type": "int16_t", "what": expression, "expression": expression}
+    b.in_place()
+    b.call("map", b.input(0), b.output(), b.size(b.output()), type="int16", **words)
 
 
 @form("LEAKY_RELU", types="int16")

@@ -114,6 +114,8 @@ def prelu(b: LayerBuilder, op: Operator) -> None:
     """As of floats; slopes of numbers of 16 bits are bytes."""
     x, slopes, y = b.input(0), b.input(1), b.output()
     (x_scale, x_zero), (slope_scale, slope_zero), (y_scale, y_zero) = (b.scale(t) for t in (x, slopes, y))
+    if slopes.dtype.name != ("int8" if x.dtype.name == "int16" else x.dtype.name):
+        raise UnsupportedOp(f"its slopes are {slopes.dtype}, and LiteRT's kernel reads bytes")
     # In float, as the kernel prepares them.
     plain = quantized_multiplier(float(x_scale / y_scale))
     sloped = quantized_multiplier(float(x_scale * slope_scale / y_scale))
