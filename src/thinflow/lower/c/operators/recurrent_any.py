@@ -93,12 +93,21 @@ def rnn_both_ways(b: LayerBuilder, op: Operator) -> None:
 
 
 def _rnn(b: LayerBuilder, op: Operator, way: _Way) -> None:
-    weights, recurrent, bias = (_floats(b, way.operands + n) for n in (1, 2, 3))
-    units, inputs = b.shape(b.input(way.operands + 1))
+    at = way.operands
+    units, inputs = b.shape(b.input(at + 1))
     sizes, batches = way.sizes(b, op)
+    sizes |= {"units": units}
     b.macs(b.size(b.input(0)) // inputs * units * (inputs + units))
-    settings = b.struct("", **{**sizes, "units": units}, weights=weights, recurrent=recurrent, bias=bias)
-    h = kept(b, way.state, "h", "float", batches * units)
+    h, bias = kept(b, way.state, "h", "float", batches * units), _floats(b, at + 3)
+    if b.input(at + 1).dtype.name == "int8":
+        is_symmetric = int(not op.options.get("asymmetric_quantize_inputs"))
+        matrices = {**_bytes(b, "weights", at + 1), **_bytes(b, "recurrent", at + 2)}
+        settings = b.struct("", **sizes, symmetric=is_symmetric, **matrices, bias=bias)
+        memory = b.scratch(inputs + units)
+        b.call("rnn_hybrid", way.x, way.y, h, memory, settings, **activated(op, "total"))
+        return
+    weights, recurrent = (_floats(b, at + n) for n in (1, 2))
+    settings = b.struct("", **sizes, weights=weights, recurrent=recurrent, bias=bias)
     b.call("rnn_float", way.x, way.y, h, settings, **activated(op, "total"))
 
 
@@ -192,12 +201,7 @@ def _hybrid_gate(b: LayerBuilder, at: int, n: int) -> Struct:
         if not is_there:
             members |= {name: NOTHING, f"{name}_sums": NOTHING, f"{name}_scale": 0.0}
             continue
-        array = b.array(place)
-        if array.dtype != np.int8:
-            raise UnsupportedOp(f"its weights are {b.input(place).dtype} and others int8")
-        members[name] = b.constant(f"operand_{place}", array)
-        members[f"{name}_sums"] = b.constant(f"sums_{place}", array.astype(np.int32).sum(1), "int32")
-        members[f"{name}_scale"] = float(b.scale(b.input(place))[0])
+        members |= _bytes(b, name, place)
     if is_there and b.optional(at + _BIASES + n) is not None:
         members["bias"] = _floats(b, at + _BIASES + n)
     peephole = at + _PEEPHOLES.get(_GATES[n], -at - 1)
@@ -205,6 +209,18 @@ def _hybrid_gate(b: LayerBuilder, at: int, n: int) -> Struct:
         reals = b.array(peephole).astype(np.float32) * b.scale(b.input(peephole))[0]
         members["peephole"] = b.constant("peephole", reals, "float32")
     return b.struct("lstm_hybrid_gate_t", **members)
+
+
+def _bytes(b: LayerBuilder, name: str, place: int) -> dict[str, Argument]:
+    """A matrix of bytes, the sums of its rows, and its scale."""
+    array = b.array(place)
+    if array.dtype != np.int8:
+        raise UnsupportedOp(f"its weights are {b.input(place).dtype} and others int8")
+    return {
+        name: b.constant(f"operand_{place}", array),
+        f"{name}_sums": b.constant(f"sums_{place}", array.astype(np.int32).sum(1), "int32"),
+        f"{name}_scale": float(b.scale(b.input(place))[0]),
+    }
 
 
 def _floats(b: LayerBuilder, number: int) -> Argument:
