@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.lower.c.c_answers import STRICT
-from tests.lower.c.c_networks import mixed
+from tests.lower.c.c_networks import Layers, mixed
 from thinflow.api import convert_verified
 from thinflow.engines._c_library import compiler
 from thinflow.errors import ParameterError
@@ -137,3 +137,19 @@ def test_two_compilers_have_nothing_to_say(tmp_path: Path) -> None:
         for command in COMPILERS:
             for level in ("-O0", "-O2"):
                 run(command, "-std=c99", level, *STRICT, "-c", "net.c", "-o", "x.o", folder=tmp_path)
+
+
+@pytest.mark.skipif(ARM is None, reason="arm-none-eabi-gcc is not installed")
+@pytest.mark.parametrize(("cpu", "flags"), [("cortex-m4", []), ("cortex-m55", ["-mfloat-abi=hard"])])
+def test_the_compiler_of_a_board_has_nothing_to_say(cpu: str, flags: list[str], tmp_path: Path) -> None:
+    """Where all sizes are built into kernels, it sees how far each pointer goes."""
+    for filters in (7, 8):
+        net = Layers(1, 9, 8, 4, seed=filters)
+        net.conv(filters)
+        net.depthwise()
+        net.dense(filters)
+        (tmp_path / "net.tflite").write_bytes(net.content())
+        convert_verified(tmp_path / "net.tflite", tmp_path / "net.c", cpu=cpu, verify=False)
+        for level in ("-O2", "-O3"):
+            built = [str(ARM), f"-mcpu={cpu}", "-mthumb", *flags, "-std=c99", level, *STRICT]
+            run(*built, "-c", "net.c", "-o", "x.o", folder=tmp_path)

@@ -21,7 +21,8 @@ static void $name(const int8_t *x, int8_t *y, const int8_t *w, int32_t *columns,
     const int32_t pixels = window->batches * window->out_height * window->out_width;
     const int32_t pairs = filters >> 1, step = window->in_width * channels;
     const product_dsp_${halves}_t even = {8 * depth, filters, s->factors, s->factors + 8 * pairs, s->skipped};
-    const product_dsp_${halves}_t last = {8 * depth, filters, even.factors_end, even.factors_end + 8, s->skipped};
+    const product_dsp_${halves}_t last = {8 * depth, filters, even.factors_end, even.factors_end + 8 * (filters & 1),
+                                          s->skipped};
     int8_t *const patch = spare + 4 * filters, *const first = y;
     const bool is_whole = channels % 4 == 0;
     int32_t out_x = 0, out_y = 0;

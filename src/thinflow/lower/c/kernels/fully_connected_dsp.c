@@ -81,7 +81,7 @@ static void $name(const int8_t *x, int8_t *y, const int8_t *w, int32_t *column, 
 {
     const int32_t fours = s->filters >> 2, rest = s->filters & 3;
     ${name}_run_t run = {column, s->factors, s->factors + 16 * fours, s->skipped};
-    ${name}_run_t last = {column, run.factors_end, run.factors_end + 16, s->skipped};
+    ${name}_run_t last = {column, run.factors_end, run.factors_end + (rest > 0 ? 16 : 0), s->skipped};
     for (int32_t row = 0; row < s->rows; row++, x += s->depth, y += s->filters) {
         run.column_end = last.column_end = widen_dsp(x, s->depth, column, 1);
         if (fours > 0) {
