@@ -143,9 +143,10 @@ def _dispatch(args: list[str]) -> int:
 
         fold(sys.stdout, terminal_width())
     from thinflow.cli._console import telling
+    from thinflow.cli._interrupts import heard
     from thinflow.cli._streams import run_through, uses_streams
 
-    with telling():
+    with telling(), heard():
         if uses_streams(parsed):
             return run_through(verb, parsed, lambda given: _run_module(module, given))
         return _run_module(module, parsed)
