@@ -16,8 +16,8 @@ _LATER_SECONDS = 0.01
 def heard() -> Iterator[None]:
     """Let Ctrl-C end the block, whatever Python does at that moment.
 
-    An exception in a finalizer is printed and forgotten, KeyboardInterrupt with the others; and `zipfile`, which
-    reads samples, has one. There it is raised a moment later instead.
+    An exception in a finalizer is printed and forgotten, KeyboardInterrupt with the others; and `zipfile`,
+    which reads samples, has one. There it is raised a moment later instead.
     """
     before = signal.getsignal(signal.SIGINT)
     # Who handles it in another way, as a notebook does, goes on doing so; other threads may set no handler.
