@@ -181,6 +181,10 @@ CASES: list[Case] = [
     ("Normalize", [f([1, -3])], None, {"axis": -1, "order": 1, "epsilon": None}, [[0.25, -0.75]]),
     ("Average", [ROWS, f(1, 0, 1)], None, {"axis": 1}, [1, 4]),
     ("SparseCategoricalCrossentropy", [i(1), f([0.5, 0.5])], None, {}, [np.log(2)]),
+    ("Where", [np.array([True, False]), i(1, 2)], [(0,), (1,), 1.5], {}, [1, 1.5]),
+    ("Select", [np.array([False]), i(1)], [[(0,)], [(1,)], 1.5], {}, [1.5]),
+    ("Tile", [f(1, 2)], None, {"repeats": [2, 1]}, [[1, 2], [1, 2]]),
+    ("Repeat", [f(1, 2, 3)], None, {"repeats": [1, 2, 0], "axis": 0}, [1, 2, 2]),
     ("Angle", [f(-1, 1)], None, {}, [np.pi, 0]),
     ("Isreal", [f(1)], None, {}, [True]),
 ]  # fmt: skip

@@ -754,3 +754,110 @@ def sparse_crossentropy(d: Draw) -> Function:
         lambda o, t, y: o.sparse_categorical_crossentropy(o.cast(t * 4.9, "int32"), y, from_logits=logits),
         [shape, (None, 3, 5)], (), 0.01, 0.99,
     )  # fmt: skip
+
+
+# --- orders and places --------------------------------------------------------------------------------------
+
+
+@function("ordered")
+def ordered(d: Draw) -> Function:
+    name, axis = d.of("sort", "argsort"), d.of(None, 0, -1, 1)
+    name, axis = (name, axis) if axis is not None else ("argsort", None)
+    return Function(
+        lambda o, x: getattr(o, name)(x, axis=axis), [(3, 4)], [d.of("float32", "int32")], -99, 99
+    )
+
+
+@function("top_k")
+def top_k(d: Draw) -> Function:
+    k, port = d.size(1, 4), d.size(0, 1)
+    return Function(lambda o, x: o.top_k(x, k)[port], [(None, 3, 5)], [d.of("float32", "int32")], -99, 99)
+
+
+@function("take")
+def take(d: Draw) -> Function:
+    axis, places = d.of(None, 0, 1, -1), d.of([0, 2, 1], [[1, 0], [2, 2]], 1)
+    kind = d.of("float32", "int32", "bool")
+    if d.flag():
+        return Function(lambda o, x: o.take(x, places, axis=axis), [(3, 4, 3)], [kind], -9, 9)
+    return Function(lambda o, x, i: o.take(x, i, axis=axis), [(3, 4, 3), (2, 5)], [kind, "int32"], 0, 2.9)
+
+
+@function("one_hot")
+def one_hot(d: Draw) -> Function:
+    options = {"axis": d.of(-1, 0, 1), "dtype": d.of(None, "int32", "bool", "float16")}
+    return Function(lambda o, x: o.one_hot(x, 4, **options), [(3, 5)], ["int32"], -1, 5)
+
+
+@function("pad")
+def pad(d: Draw) -> Function:
+    widths = d.of([[0, 0], [0, 0], [1, 1]], [[1, 2], [0, 1], [2, 0]])
+    mode = d.of("constant", "reflect", "symmetric")
+    options = {"constant_values": d.of(0, 3)} if mode == "constant" else {}
+    kind = d.of("float32", "int32", "uint8")
+    return Function(lambda o, x: o.pad(x, widths, mode=mode, **options), [(3, 4, 5)], [kind], 0, 99)
+
+
+@function("clip")
+def clip(d: Draw) -> Function:
+    ends, kind = d.of(((1, 2), d.of(*NUMBERS)), ((-0.25, 1.5), "float32"))
+    return Function(lambda o, x: o.clip(x, *ends), [(None, 9)], [kind], 0, 5)
+
+
+@function("where")
+def where(d: Draw) -> Function:
+    kinds = ["bool", d.of(*NUMBERS), d.of(*NUMBERS)]
+    other = d.of(None, 2, 1.5)
+    if other is None:
+        return Function(lambda o, c, x, y: o.where(c, x, y), [(None, 4), (None, 4), (4,)], kinds, 0, 9)
+    return Function(lambda o, c, x: o.where(c, x, other), [(None, 4)] * 2, kinds[:2], 0, 9)
+
+
+CALLS: list[Callable[..., Any]] = [
+    lambda o, x: o.moveaxis(x, (0, -1), (1, 0)),
+    lambda o, x: o.swapaxes(x, -1, 0),
+    lambda o, x: o.transpose(x),
+    lambda o, x: o.expand_dims(x, (0, -1)),
+    lambda o, x: o.expand_dims(x, -2),
+    lambda o, x: o.squeeze(o.reshape(x, (2, 1, 12, 1)), axis=(1, -1)),
+    lambda o, x: o.tile(x, (2, 1)),
+    lambda o, x: o.tile(x, (2, 1, 1, 2)),
+    lambda o, x: o.repeat(x, 3, axis=-1),
+    lambda o, x: o.repeat(x, 2),
+    lambda o, x: o.repeat(x, [1, 2, 0], axis=1),
+    lambda o, x: o.flip(x),
+    lambda o, x: o.flip(x, axis=(0, -1)),
+    lambda o, x: o.diff(x, axis=1),
+    lambda o, x: o.broadcast_to(x, (3, 2, 3, 4)),
+    lambda o, x: o.unstack(x, axis=-1)[1],
+    lambda o, x: o.stack([x, x], axis=-1),
+    lambda o, x: o.append(x, x),
+    lambda o, x: o.ravel(x),
+    lambda o, x: o.full_like(x, 3),
+    lambda o, x: o.trunc(x),
+    lambda o, x: o.nan_to_num(x),
+    lambda o, x: o.count_nonzero(x, axis=1),
+    lambda o, x: o.ptp(x, axis=-1),
+    lambda o, x: o.tril(x, k=-1),
+    lambda o, x: o.round(x),
+    lambda o, x: o.floor(x),
+    lambda o, x: o.ceil(x),
+    lambda o, x: o.sign(x),
+    lambda o, x: o.square(x),
+    lambda o, x: o.absolute(x),
+    lambda o, x: o.log2(o.absolute(x) + 1),
+    lambda o, x: o.exp2(x),
+    lambda o, x: o.reciprocal(o.cast(x, "float32") + 1.0),
+    lambda o, x: o.saturate_cast(x, "float16"),
+    lambda o, x: o.cast(x, "int8"),
+]
+
+
+def called(number: int, call: Callable[..., Any]) -> None:
+    @function(f"call {number}")
+    def make(d: Draw) -> Function:
+        return Function(call, [(2, 3, 4)], [d.of("float32", "int32", "uint8", "float16")], 0, 9)
+
+
+for _number, _call in enumerate(CALLS):
+    called(_number, _call)

@@ -234,7 +234,11 @@ class Call(Nodes):
                 element = named or (element_type(like) if like is not None else dtype("float"))
                 return self.const(np.asarray(item.value, element.numpy()))
             if isinstance(item, bool | int | float | list):
-                return self.const(np.asarray(item) if like is None else typed(item, element_type(like)))
+                plain = np.asarray(item)
+                # What is behind the point is not to get lost: of both types floats win.
+                if plain.dtype.kind == "f" and (like is None or element_type(like).kind in "biu"):
+                    return self.const(plain.astype(np.float32))
+                return self.const(plain if like is None else typed(item, element_type(like)))
         except (ValueError, TypeError, OverflowError) as error:
             raise FormatError(
                 f"a constant in its config cannot be read: {error}", self.where, DAMAGED

@@ -118,21 +118,29 @@ def tile(c: Call) -> Result:
         return c.emit("Tile", x, given, Tmultiples=c.type_of(given))
     items = given if isinstance(given, list | tuple) else [given]
     parts: list[Value | int] = [n for n in items if isinstance(n, Value | int)]
-    missing = c.rank(x) - len(parts)
-    if len(parts) != len(items) or missing < 0:
+    if len(parts) != len(items):
         raise c.refuse(f"it repeats {str(given)[:60]} times")
+    for _ in range(len(parts) - c.rank(x)):
+        x = c.expand(x, 0)
+    missing = c.rank(x) - len(parts)
     return c.emit("Tile", x, c.sizes_vector([*[1] * missing, *parts]), Tmultiples=INT32)
 
 
 @operation("Repeat", "repeat")
 def repeat(c: Call) -> Result:
     x, axis = first(c), c.argument("axis", 2, c.get("axis"))
-    times = number(c, "repeats", 1)
+    times = numbers(c, "repeats", 1) or []
     if axis is None:
         x, axis = c.reshape(x, (None,)), 0
     if not isinstance(axis, int):
         raise c.refuse(f"its axis is {axis}")
-    return repeated(c, x, c.axis(axis, c.rank(x)), times)
+    if len(times) != 1:
+        axis = c.axis(axis, c.rank(x))
+        if len(times) != c.size(x, axis) or min(times) < 0:
+            raise c.refuse(f"its {c.size(x, axis)} elements are repeated {str(times)[:40]} times")
+        places = c.const(np.repeat(np.arange(len(times), dtype=np.int32), times), "places")
+        return gathered(c, x, places, axis)
+    return repeated(c, x, c.axis(axis, c.rank(x)), times[0])
 
 
 @operation("Concatenate", "concat")

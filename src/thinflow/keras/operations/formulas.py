@@ -98,14 +98,13 @@ def sinc(c: Call) -> Result:
 
 @operation("NanToNum")
 def nan_to_num(c: Call) -> Result:
-    x = first(c)
+    x, (nan, high, low) = first(c), (c.get(key) for key in ("nan", "posinf", "neginf"))
     if not c.type_of(x).is_floating:
         return x
     most = {"float": 3.4028234663852886e38, "double": 1.7976931348623157e308, "half": 65504.0}
     largest = most.get(c.type_of(x).name)
     if largest is None:
         raise c.refuse(f"its input is of the type {c.type_of(x).name}")
-    nan, high, low = (c.get(key) for key in ("nan", "posinf", "neginf"))
     if any(isinstance(n, bool) or not isinstance(n, int | float | None) for n in (nan, high, low)):
         raise c.refuse("what it puts in is no number")
     y = activations.where(c, c.emit("IsNan", x), nan or 0.0, x)
