@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import shutil
 import subprocess
@@ -10,10 +9,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from benchmarks.c.boards import BOARDS, FIRMWARE, Board, run_on
+from benchmarks.c.boards import BOARDS, Board, missing, run_on
+from benchmarks.c.linux import MACHINES, Machine, run_on_linux
 from thinflow.lower.c.convert import C_TYPES, Network
 from thinflow.lower.c.layer import State
 from thinflow.lower.c.write import Writer
@@ -21,8 +22,14 @@ from thinflow.tflite.model import Tensor
 from thinflow.typing import Array
 
 _TIMEOUT = 900
-_WATCHED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-_TRAPPED = ("-fsanitize=undefined", "-fsanitize-trap=undefined")
+_SANITIZERS = (
+    (("-fsanitize=address,undefined", "-fno-sanitize-recover=all"), "clean"),
+    # Traps need no library.
+    (
+        ("-fsanitize=undefined", "-fsanitize-trap=undefined"),
+        "clean (undefined only: its library for addresses is missing)",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -31,34 +38,25 @@ class Place:
 
     Attributes:
         cpu: that its kernels are for.
-        board: a machine of QEMU; None for programs of a system.
-        compiler, runner: of such programs.
+        board: a machine of QEMU; None for programs of Linux.
+        machine: that runs these.
     """
 
     cpu: str
     board: Board | None = None
-    compiler: tuple[str, ...] = ()
-    runner: tuple[str, ...] = ()
+    machine: Machine | None = None
 
 
 PLACES: dict[str, Place] = {name: Place(name, board) for name, board in BOARDS.items()}
 PLACES |= {
-    "aarch64": Place(
-        "cortex-a53", None, ("aarch64-linux-gnu-gcc", "-static"), ("qemu-aarch64", "-cpu", "cortex-a53")
-    ),
-    "armhf": Place("generic", None, ("arm-linux-gnueabihf-gcc", "-static"), ("qemu-arm",)),
+    "aarch64": Place("cortex-a53", None, MACHINES["cortex-a53"]),
+    "armhf": Place("generic", None, Machine("arm-linux-gnueabihf-gcc", "qemu-arm", (), "max")),
 }
 
 
 def refusal(place: Place) -> str | None:
     """Why nothing runs there; None if it does."""
-    tools = (
-        [place.compiler[0], place.runner[0]]
-        if place.board is None
-        else ["arm-none-eabi-gcc", "qemu-system-arm"]
-    )
-    absent = [t for t in tools if shutil.which(t) is None]
-    return f"{' and '.join(absent)} not found" if absent else None
+    return missing() if place.machine is None else place.machine.missing()
 
 
 def hashes(made: Network, place: Place, feeds: Sequence[Sequence[Array]], tensors: Sequence[Tensor]) -> Array:
@@ -73,20 +71,14 @@ def hashes(made: Network, place: Place, feeds: Sequence[Sequence[Array]], tensor
     Raises:
         RuntimeError: it does not fit there, or did not end.
     """
-    files = Writer(made, "net").files()
-    files["probe.c"] = probe(made, tensors)
-    files["net.h"] += "void probe(const void *in, void *out);\n"
-    packed = np.stack([np.frombuffer(b"".join(map(_padded, feed)), np.uint8) for feed in feeds])
+    files, packed, size = probing(made, tensors), _packed(feeds), 4 * len(tensors)
     with tempfile.TemporaryDirectory(prefix="thinflow-c-") as folder:
         if place.board is not None:
-            run = run_on(
-                place.board, files, "net", packed, 4 * len(tensors), Path(folder), run="probe((in), (out))"
-            )
-            return run.answers.view(np.uint32)
-        flags = ["-std=c99", "-O2", "-ffp-contract=off"]
-        program = _program([*place.compiler, *flags], files, packed, 4 * len(tensors), Path(folder))
-        found = _answers([*place.runner, program], packed)
-    return np.frombuffer(found, np.uint32).reshape(len(feeds), len(tensors))
+            found = run_on(place.board, files, "probe", packed, size, Path(folder)).answers
+        else:
+            assert place.machine is not None
+            found = _on_linux(place.machine, files, packed, size, folder)
+    return found.view(np.uint32)
 
 
 def watched(made: Network, feeds: Sequence[Sequence[Array]], command: str) -> str:
@@ -99,28 +91,23 @@ def watched(made: Network, feeds: Sequence[Sequence[Array]], command: str) -> st
     """
     if shutil.which(command) is None:
         return f"{command} not found"
-    files = Writer(made, "net").files()
     outputs = [t for t in dict.fromkeys(made.block.outputs) if t not in made.block.inputs]
-    files["probe.c"] = probe(made, outputs)
-    files["net.h"] += "void probe(const void *in, void *out);\n"
-    packed = np.stack([np.frombuffer(b"".join(map(_padded, feed)), np.uint8) for feed in feeds])
-    flags = ["-std=c99", "-O1", "-g"]
-    told = "clean"
-    with tempfile.TemporaryDirectory(prefix="thinflow-c-") as folder:
-        make = (files, packed, 4 * len(outputs), Path(folder))
-        try:
-            program = _program([command, *flags, *_WATCHED], *make)
-        except RuntimeError as error:
-            if "cannot find" not in str(error):
-                raise
-            # Traps need no library.
-            program = _program([command, *flags, *_TRAPPED], *make)
-            told = "clean (undefined only: its library for addresses is missing)"
-        try:
-            _answers([program], packed)
-        except RuntimeError as error:
-            return f"runtime error: {error}"[:200]
-    return told
+    files = probing(made, outputs)
+    # Nothing is allocated, and what looks for leaks does not run everywhere.
+    options = "const char *__asan_default_options(void)"
+    files["probe.c"] += f'{options};\n{options}\n{{\n    return "detect_leaks=0";\n}}\n'
+    machine = Machine(command, "", ("-g",), "")
+    for flags, told in _SANITIZERS:
+        with tempfile.TemporaryDirectory(prefix="thinflow-c-") as folder:
+            try:
+                choices = {"level": "-O1", "flags": flags}
+                _on_linux(machine, files, _packed(feeds), 4 * len(outputs), folder, **choices)
+            except RuntimeError as error:
+                if "cannot find" in str(error):
+                    continue
+                return f"runtime error: {error}"[:200]
+        return told
+    return f"{command} has no sanitizers"
 
 
 def compile_seconds(made: Network) -> float:
@@ -139,13 +126,21 @@ def compile_seconds(made: Network) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def probing(made: Network, tensors: Sequence[Tensor]) -> dict[str, str]:
+    """The files of a network with those of its probe: name -> text."""
+    files = Writer(made, "net").files()
+    files["probe.c"] = probe(made, tensors)
+    files["probe.h"] = "void probe_run(const void *in, void *out);\n"
+    return files
+
+
 def probe(made: Network, tensors: Sequence[Tensor]) -> str:
     """C that runs a network in memory of its own, and leaves a sum of the bytes of each value."""
     block = made.block
     inputs = list(dict.fromkeys(block.inputs))
     outputs = [t for t in dict.fromkeys(block.outputs) if t not in inputs]
     states = [a for layer in made.layers for a in layer.arguments() if isinstance(a, State)]
-    lines = ["#include <stddef.h>", '#include "net.h"', "void probe(const void *in, void *out);"]
+    lines = ["#include <stddef.h>", '#include "net.h"', '#include "probe.h"']
     lines.append(
         f"static union {{ uint8_t bytes[{max(made.plan.arena_bytes, 8)}]; int64_t aligned; }} memory;"
     )
@@ -163,7 +158,7 @@ def probe(made: Network, tensors: Sequence[Tensor]) -> str:
         "    }",
         "    return sum;",
         "}",
-        "void probe(const void *in, void *out)",
+        "void probe_run(const void *in, void *out)",
         "{",
         "    const uint8_t *x = in;",
         "    uint32_t *sums = out;",
@@ -197,27 +192,15 @@ def _padded(array: Array) -> bytes:
     return raw + bytes(-len(raw) % 8)
 
 
-def _program(
-    command: Sequence[str], files: Mapping[str, str], packed: Array, output_bytes: int, folder: Path
-) -> str:
-    """A program that reads inputs and writes what becomes of them."""
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    sizes = [f"-DINPUT_BYTES={packed.shape[1]}", f"-DOUTPUT_BYTES={output_bytes}"]
-    sources = [name for name in files if name.endswith(".c")]
-    run = [*command, *sizes, "-I.", str(FIRMWARE / "hosted.c"), *sources, "-o", "program", "-lm"]
-    done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT)
-    if done.returncode:
-        raise RuntimeError(f"{command[0]}: {done.stderr[-500:]}")
-    return str(folder / "program")
+def _packed(feeds: Sequence[Sequence[Array]]) -> Array:
+    """uint8 [inputs, bytes]."""
+    return np.stack([np.frombuffer(b"".join(map(_padded, feed)), np.uint8) for feed in feeds])
 
 
-def _answers(command: Sequence[str], packed: Array) -> bytes:
-    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
-    done = subprocess.run(
-        command, input=packed.tobytes(), capture_output=True, timeout=_TIMEOUT, env=environment
-    )
-    if done.returncode:
-        told = [line for line in done.stderr.decode(errors="replace").splitlines() if "error" in line.lower()]
-        raise RuntimeError(f"exit code {done.returncode}: {next(iter(told), '')}")
-    return done.stdout
+def _on_linux(
+    machine: Machine, files: Mapping[str, str], packed: Array, size: int, folder: str, **choices: Any
+) -> Array:
+    """What a probe leaves of each input."""
+    return run_on_linux(
+        machine, files, "probe", packed, size, Path(folder), is_counted=False, **choices
+    ).answers

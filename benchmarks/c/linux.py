@@ -18,7 +18,7 @@ import numpy as np
 from thinflow.typing import Array
 
 FIRMWARE = Path(__file__).parent / "firmware"
-_TIMEOUT = 300
+_TIMEOUT = 900
 _COUNT = re.compile(r"^instructions (?P<count>\d+)$", re.MULTILINE)
 
 
