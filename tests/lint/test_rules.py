@@ -13,6 +13,7 @@ import thinflow
 from tests.lint.cases import FOLDER, LintCase, cases, said
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
+from thinflow.lint.codes import shipped_codes
 from thinflow.lint.rules import THEMES, Rule, rules
 
 CASES = cases()
@@ -71,3 +72,7 @@ def test_a_transform_that_is_proposed_can_be_typed(
         paths = {"MODEL": "model.pb", "OUT": "out.pb", "SAMPLES": "samples.npz"}
         assert main([paths.get(word, word) for word in words]) == 0, command
         assert thinflow.load("out.pb") != graph
+
+
+def test_codes_are_found_without_importing_a_rule() -> None:
+    assert shipped_codes() == [one.code for one in rules()]
