@@ -1,4 +1,4 @@
-"""Finds the codes of the linter's rules by their lines `@rule("TF201"`: completion does not wait for imports."""
+"""Finds the codes of rules by their lines `@rule("TF201"`: completion does not wait for imports."""
 
 from __future__ import annotations
 
