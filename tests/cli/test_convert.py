@@ -127,3 +127,22 @@ def test_inputs_too_small_for_a_window(
     assert main(["convert", pooling, "p.tflite", "--shape", f"x=1,{side},{side},2"]) == 1
     assert told in capsys.readouterr().err
     assert not Path("p.tflite").exists()
+
+
+@pytest.mark.parametrize("suffix", ["tflite", "onnx", "c"])
+def test_a_graph_that_was_never_frozen(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A part of it without its weights, each of them an input, would help nobody."""
+    monkeypatch.chdir(tmp_path)
+    graph = thinflow.Graph()
+    x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((1, 2))}).output()
+    w = graph.add("VariableV2", name="w", attrs={"dtype": FLOAT, "shape": ShapeAttr((2, 3))}).output()
+    y = graph.add("MatMul", [x, w], "y", attrs={"T": FLOAT}).output()
+    graph.inputs, graph.outputs = [x], [y]
+    thinflow.save(graph, "m.pb")
+    assert main(["convert", "m.pb", f"out.{suffix}"]) == 1
+    told = capsys.readouterr().err
+    assert "is a variable, its values are in a checkpoint" in told or "the graph was never frozen" in told
+    assert "--checkpoint PREFIX" in told
+    assert [path.name for path in Path().iterdir()] == ["m.pb"]

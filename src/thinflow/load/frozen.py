@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from thinflow.errors import ParameterError, UnsupportedOp
+from thinflow.errors import GraphError, ParameterError, UnsupportedOp
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
@@ -20,6 +20,7 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.load.checkpoint_keys import Key
 from thinflow.load.read_ops import ORIGIN
+from thinflow.ops.traits import Trait, has
 
 
 class Kept:
@@ -179,6 +180,21 @@ def tell_unkept(graph: Graph, why: str) -> None:
     """Note why state that the model keeps between runs is frozen in a graph."""
     if STATE in graph.facts:
         graph.facts[STATE] += f" (it cannot be kept: {why})"
+
+
+def require_frozen(graph: Graph) -> None:
+    """Refuse variables, whose values are in a checkpoint.
+
+    Raises:
+        GraphError: names the first.
+    """
+    variable = next((n for n in graph if has(n.op, Trait.VARIABLE)), None)
+    if variable is not None:
+        raise GraphError(
+            f"the graph is not frozen: '{variable.name}' is a variable, its values are in a checkpoint",
+            graph.path,
+            hint="give the checkpoint's prefix: --checkpoint PREFIX",
+        )
 
 
 def opening_notes(graph: Graph) -> list[str]:

@@ -185,6 +185,12 @@ class Lowering(Generic[B, S]):
             return (self.read(node.inputs[0]),)
         if has(node.op, Trait.FED):
             raise UnsupportedOp("nothing feeds it", node.where, hint=f"name '{node.name}' among the inputs")
+        if has(node.op, Trait.VARIABLE):
+            raise UnsupportedOp(
+                "its value is in a checkpoint: the graph was never frozen",
+                node.where,
+                hint="give the checkpoint's prefix: --checkpoint PREFIX",
+            )
         raise UnsupportedOp(
             f"{self.target.label} has no form of {node.op}",
             node.where,

@@ -12,6 +12,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.ir.ledger import Entry, reasons
 from thinflow.ir.notebook import table_html
+from thinflow.load.frozen import require_frozen
 from thinflow.optimize.advice import fits_onnx
 from thinflow.optimize.batch_sizes import only_batch_is_open
 from thinflow.optimize.converted import UnprovenError
@@ -137,6 +138,8 @@ class Converter(Generic[M]):
         self._tell(0, "transform")
         optimized = float_graph(self.graph, verify=self.verify, runtime=self.maker.order)
         graph, lower = optimized.graph, self.maker.lower
+        # Without it the part that has a form would take every weight as an input.
+        require_frozen(graph)
         # Inference of ONNX needs ranks: the first made-up sample has them.
         samples = samples_for(graph, None, limit=1) if self.maker.needs_ranks else None
         self._tell(1, "write in the runtime's words")

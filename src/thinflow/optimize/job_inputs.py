@@ -19,9 +19,8 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import shape_text
-from thinflow.load.frozen import AUTO, tell_unkept
+from thinflow.load.frozen import AUTO, require_frozen, tell_unkept
 from thinflow.load.graphs import load_for_inference
-from thinflow.ops.traits import Trait, has
 from thinflow.optimize.ladder.budget import Amount, Budget, budget_of, drop_of
 from thinflow.optimize.ladder.held_out import held_out
 from thinflow.optimize.recipe_options import OpenedRecipe, opened_recipe
@@ -191,7 +190,7 @@ def open_inputs(
     names = {**ends, "shapes": options.shapes, "state": state, **options.opening}
     graph, settings = load_for_inference(source, **names)
     require_valid(graph)
-    _require_frozen(graph)
+    require_frozen(graph)
     if not graph.outputs:
         raise GraphError(
             "no output was found",
@@ -217,21 +216,6 @@ def open_inputs(
     return JobInputs(
         graph, settings, summary, data, tested, folder, options, {**named, **opened}, path, state, unkept
     )
-
-
-def _require_frozen(graph: Graph) -> None:
-    """Refuse variables, whose values are in a checkpoint.
-
-    Raises:
-        GraphError: names the first.
-    """
-    variable = next((n for n in graph if has(n.op, Trait.VARIABLE)), None)
-    if variable is not None:
-        raise GraphError(
-            f"the graph is not frozen: '{variable.name}' is a variable, its values are in a checkpoint",
-            graph.path,
-            hint="give the checkpoint's prefix: --checkpoint PREFIX",
-        )
 
 
 class Report(Protocol):
