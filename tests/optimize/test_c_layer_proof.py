@@ -155,11 +155,11 @@ def test_variables_are_told_and_states_of_recurrent_layers_stay_with_them() -> N
 def test_each_network_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if compiler() is None:
         pytest.skip("no C compiler")
-    made: list[tuple[Options, bool]] = []
+    made: list[Options] = []
     network = c_conversion.network
 
     def counted(program: Program, options: Options) -> Network:
-        made.append((options, program is given))
+        made.append(options)
         return network(program, options)
 
     monkeypatch.setattr(c_conversion, "network", counted)
@@ -177,10 +177,12 @@ def test_each_network_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     given = Program([Subgraph([x], [pooled], steps)])
     files = convert_to_c(given, tmp_path / "m.c", Options(cpu="cortex-m4", ram=38_000))
     assert files.proof.endswith("; in bands of rows every bit is as with whole layers, in portable C")
-    # As asked for, and both ways in portable C; whole on the Cortex-M4 for what it says of its memory.
-    assert [(o.cpu, bool(o.bands), is_given) for o, is_given in made] == [
-        ("cortex-m4", False, True),
-        ("generic", True, False),
-        ("generic", False, False),
-        ("cortex-m4", False, False),
+    # Once for each stack that is reckoned with: a compiler for the processor may tell another than expected.
+    tried = [options.stack for options in made if options.ram is not None]
+    assert 1 <= len(tried) == len(set(tried))
+    # Whole on the Cortex-M4, to see whether that fits; and both ways in portable C.
+    assert [(o.cpu, bool(o.bands)) for o in made if o.ram is None] == [
+        ("cortex-m4", False),
+        ("generic", True),
+        ("generic", False),
     ]

@@ -122,9 +122,10 @@ class _Networks:
         from thinflow.tflite.writer import to_bytes
 
         self.content = to_bytes(program)
+        self._known: dict[Options, Network] = {}
         self.made = network(program, options) if options.ram is None else self._within(options)
         self.scheduled = replace(options, ram=None, stack=0, bands=self.made.bands)
-        self._known = {self.scheduled: self.made}
+        self._known[self.scheduled] = self.made
 
     def _within(self, asked: Options) -> Network:
         """The network in the memory that it may take, the stack that its compiler tells among it.
@@ -135,7 +136,8 @@ class _Networks:
 
         def make(options: Options) -> Network:
             within = replace(asked, ram=options.ram, stack=options.stack)
-            return network(read_program(self.content), within)
+            # Without a limit its layers run whole, as others are compared with.
+            return self.of(within if options.ram is not None else replace(within, bands=()))
 
         found = fitted(make, asked.cpu, asked.ram)
         if found.refusal is not None:
