@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,10 @@ def test_how_to_ship(report: OptimizeReport) -> None:
     items = blocks(report)["commands"]["items"]
     commands = [item["text"] for item in items]
     assert commands[2:] == report.next_steps
-    assert any("digits_dynamic.tflite" in line for line in items[1]["lines"])
+    # Which of the small ones is quickest goes by the machine, and by the moment.
+    ships = re.search(r"ship (digits_\w+\.tflite)", report.verdict)
+    assert ships is not None
+    assert any(ships[1] in line for line in items[1]["lines"])
     assert commands[0].startswith("thinflow run ")
 
 
