@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from thinflow.analysis import foreign
@@ -173,17 +173,18 @@ def peak_activations(order: Sequence[Node], outputs: Sequence[Value]) -> Peak:
 
     Pass-through nodes share their input's memory. O(nodes + edges).
     """
-    owner = _owners()
+    # By name of the op, not by trait: this is asked several times at every node.
+    passing = ops_with(Trait.PASSES_THROUGH)
     last_use: dict[Value, int] = {}
     # What nobody reads dies right after the node that makes it, though it takes memory meanwhile.
     for index, node in enumerate(order):
         for value in node.outputs:
-            last_use[owner(value)] = index
+            last_use[_owner(value, passing)] = index
         for value in node.inputs:
-            last_use[owner(value)] = index
+            last_use[_owner(value, passing)] = index
     for value in outputs:
         # Behind the last node: results outlive the run.
-        last_use[owner(value)] = len(order)
+        last_use[_owner(value, passing)] = len(order)
     ends: dict[int, list[Value]] = {}
     for value, index in last_use.items():
         ends.setdefault(index, []).append(value)
@@ -192,7 +193,7 @@ def peak_activations(order: Sequence[Node], outputs: Sequence[Value]) -> Peak:
     for index, node in enumerate(order):
         if node.tensor is None:
             for value in node.outputs:
-                if owner(value) is value and value in last_use:
+                if _owner(value, passing) is value and value in last_use:
                     size = value.spec.size_bytes
                     complete &= size is not None
                     alive += size or 0
@@ -205,15 +206,9 @@ def peak_activations(order: Sequence[Node], outputs: Sequence[Value]) -> Peak:
     return Peak(peak, where, complete)
 
 
-def _owners() -> Callable[[Value], Value]:
-    """Tells the value whose memory a value shares."""
-    # By name of the op, not by trait: this is asked several times at every node.
-    passing = ops_with(Trait.PASSES_THROUGH)
-
-    def owner(value: Value) -> Value:
-        # Of several outputs only the first passes the input on.
-        while value.node.op in passing and value.port == 0 and value.node.inputs:
-            value = value.node.inputs[0]
-        return value
-
-    return owner
+def _owner(value: Value, passing: Collection[str]) -> Value:
+    """The value whose memory this one shares; `passing` are the ops that pass their input on."""
+    # Of several outputs only the first passes the input on.
+    while value.node.op in passing and value.port == 0 and value.node.inputs:
+        value = value.node.inputs[0]
+    return value

@@ -124,7 +124,7 @@ def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]], turns: 
         parameters=parameters(graph),
         control_edges=sum(len(n.control_inputs) for n in graph),
         devices=dict(sorted(Counter(n.device for n in graph if n.device).items())),
-        problems=find_problems(graph, port_count, may_turn=len(sound) != len(graph)),
+        problems=find_problems(graph, port_count, acyclic=len(sound) == len(graph)),
         cost=graph_cost(graph, [n for n in graph if n in needed], turns=turns),
         peak=peak_activations(order, suggested) if order else None,
         training_norms=training,

@@ -82,11 +82,10 @@ def save(
         WriteError: it cannot be written; what stood there is untouched.
         UnsupportedOp: a node cannot be expressed in the format.
     """
-    of_c = (rounding, cpu, sound, sample_rate, layout, ram)
-    if stream or any(choice is not None for choice in of_c):
-        from thinflow.optimize.c_options import COptions
+    from thinflow.optimize.c_options import COptions
 
-        asked = COptions(*of_c[:-1], stream, ram)
+    asked = COptions(rounding, cpu, sound, sample_rate, layout, stream, ram)
+    if asked != COptions():
         if format != "c":
             asked.require_c(path)
         return _save_c(graph, path, asked)

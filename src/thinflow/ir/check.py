@@ -14,7 +14,7 @@ PortCount = Callable[[Node], int | None]
 
 
 def find_problems(
-    graph: Graph, port_count: PortCount | None = None, *, may_turn: bool = True
+    graph: Graph, port_count: PortCount | None = None, *, acyclic: bool = False
 ) -> list[Problem]:
     """Every broken rule, in file order. O(nodes + edges).
 
@@ -25,7 +25,7 @@ def find_problems(
     Args:
         graph: what to check.
         port_count: tells the outputs of ops; without it the fourth rule is not looked at.
-        may_turn: False if all nodes were put in an order already, so that there is no cycle.
+        acyclic: True if all nodes were put in an order already, so that no cycle is looked for.
     """
     problems = list(graph.problems)
     problems += [
@@ -36,7 +36,7 @@ def find_problems(
         if not LEGAL_NAME.match(node.name):
             problems.append(Problem("illegal name", node.name, "the name is not legal in TensorFlow"))
         problems += _input_problems(node, port_count, sources)
-    cycle = find_cycle(graph) if may_turn else []
+    cycle = [] if acyclic else find_cycle(graph)
     if cycle:
         names = " -> ".join(n.name for n in [*cycle[:6], cycle[0]])
         problems.append(Problem("cycle", min(n.name for n in cycle), f"it is in a cycle: {names}"))
