@@ -21,7 +21,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
     for floor in (
         "_version typing",
         "errors progress",
-        "wire ir",
+        "wire ir settings",
         "ops program",
         "tflite onnx keras",
         "rewrite control_flow formats",
@@ -48,7 +48,7 @@ EXCEPTIONS = {
     ("cli", "thinflow"),
 }
 
-NUMPY_ONLY_IN_FUNCTIONS = {"wire", "ir", "formats", "cli", "errors", "thinflow", "__main__"}
+NUMPY_ONLY_IN_FUNCTIONS = {"wire", "ir", "settings", "formats", "cli", "errors", "thinflow", "__main__"}
 
 
 def part_of(file: Path) -> str:

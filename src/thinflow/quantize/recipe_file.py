@@ -13,7 +13,7 @@ from thinflow._version import __version__
 from thinflow.errors import FormatError, ParameterError, ThinflowError, closest
 from thinflow.formats.files import write_file
 from thinflow.quantize.recipe import PLAIN, Recipe
-from thinflow.quantize.toml_text import Value, read_toml, toml_key, toml_value
+from thinflow.settings.toml_text import Value, read_toml, toml_key, toml_value
 
 VERSION = 1
 """Of the form of these files. A change that an older reader would misread makes it larger."""

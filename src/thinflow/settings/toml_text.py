@@ -1,7 +1,8 @@
 """Settings as TOML: keys, texts, numbers, lists, tables and comments.
 
-Python reads TOML from 3.11 on only. Dates, texts of several lines and keys with dots, which no settings here
-have, are refused as any other mistake is, with the number of the line.
+Python reads TOML from 3.11 on only. Tables may lie in others, `[device.board]`. Dates, texts of several
+lines, lists of tables and keys with dots, which no settings here have, are refused as any other mistake is,
+with the number of the line.
 """
 
 from __future__ import annotations
@@ -68,6 +69,9 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokens(text))
         self._next = 0
+        # Tables that headings made, by identity, as equal ones are two: these may be added to, and have a
+        # heading of their own once.
+        self._begun: dict[int, bool] = {}
 
     def document(self) -> dict[str, Value]:
         """All of it."""
@@ -77,13 +81,53 @@ class _Reader:
             if self._skipped("line"):
                 continue
             if self._skipped("mark", "["):
-                table = {}
-                self._put(root, self._key(), table)
+                table = self._table(root)
                 self._expect("mark", "]")
             else:
                 self._pair(table)
             self._expect("line")
         return root
+
+    def _table(self, root: dict[str, Value]) -> dict[str, Value]:
+        """The table that a heading names; those around it come to be with it."""
+        *around, last = self._path()
+        table = root
+        for name in around:
+            table = self._inner(table, name)
+        table = self._inner(table, last)
+        if self._begun[id(table)]:
+            raise self._error(f"has '{last}' for the second time")
+        self._begun[id(table)] = True
+        return table
+
+    def _inner(self, table: dict[str, Value], name: str) -> dict[str, Value]:
+        if name not in table:
+            made: dict[str, Value] = {}
+            table[name] = made
+            self._begun[id(made)] = False
+        found = table[name]
+        if not isinstance(found, dict) or id(found) not in self._begun:
+            raise self._error(f"has '{name}' for the second time")
+        return found
+
+    def _path(self) -> list[str]:
+        """The names of a heading, which dots part: `budget."models/*.tflite"`."""
+        parts: list[str | None] = []  # None for a dot, which in quotes would be a name
+        while self._tokens[self._next].kind in ("text", "word"):
+            token = self._take()
+            if token.kind == "text":
+                parts.append(self._unquoted(token))
+                continue
+            for piece in re.findall(r"\.|[^.]+", token.text):
+                if piece != "." and not _KEY.fullmatch(piece):
+                    raise self._error(f"has {_shown(token)} where a name should be")
+                parts.append(None if piece == "." else piece)
+        names = [part for part in parts[::2] if part is not None]
+        if not names or 2 * len(names) - 1 != len(parts) or any(part is not None for part in parts[1::2]):
+            raise self._error(f"has {_shown(self._tokens[self._next])} where a name should be")
+        if len(names) > _DEEPEST:
+            raise self._error("has tables in too many others")
+        return names
 
     def _pair(self, table: dict[str, Value], depth: int = 0) -> None:
         key = self._key()
