@@ -32,6 +32,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "load quantize pages",
         "engines datasets fit",
         "compare bench cluster",
+        "device",
         "optimize",
         "lint explorer",
         "survey",

@@ -13,8 +13,8 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.analysis.node_stats import NodeStats
-from thinflow.bench import litert_events, profile_mapping
-from thinflow.bench.litert_events import DELEGATED_OPERATOR, OPERATOR, Event, decode
+from thinflow.bench import litert_events, litert_recorder, profile_mapping
+from thinflow.bench.litert_recorder import DELEGATED_OPERATOR, OPERATOR, Event, decode
 from thinflow.bench.profile import profile
 from thinflow.bench.profile_litert import ALONE, RECORDED
 from thinflow.bench.profile_mapping import assign
@@ -225,9 +225,9 @@ def test_litert_without_a_profiler(graph: thinflow.Graph, monkeypatch: pytest.Mo
 def test_a_library_that_is_missing_is_no_crash(
     graph: thinflow.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(litert_events, "LIBRARIES", ("libNothing.so",))
-    with pytest.raises(EngineUnavailable, match="comes without libLiteRt"):
-        litert_events._Library()
+    monkeypatch.setattr(litert_recorder, "LIBRARIES", ("libNothing.so",))
+    with pytest.raises(litert_recorder.RecorderError, match="comes without libLiteRt"):
+        litert_recorder._Library()
 
 
 def test_a_damaged_file_is_reported_by_the_child(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.bench import litert_events
-from thinflow.bench.litert_events import Event
+from thinflow.bench.litert_recorder import Event
 from thinflow.bench.profile_mapping import Alignments, Timed, assign, output_bytes
 from thinflow.bench.profile_model import Profile, Step, collect, require_fixed
 from thinflow.engines.litert import Model
@@ -58,6 +58,13 @@ def profile_file(
         recorded = _recorded(content, arrays, threads, runs, warmup)
     except EngineUnavailable:
         return _one_by_one(program, content, arrays, origin, threads, runs, warmup)
+    return of_events(program, recorded, origin, threads)
+
+
+def of_events(
+    program: Program, recorded: Sequence[Sequence[Event]], origin: Mapping[str, str], threads: int
+) -> Profile:
+    """The operators of a program by what LiteRT's profiler recorded of each run, wherever that was."""
     known: Alignments = {}
     runs_found = [assign(program, events, known) for events in recorded]
     steps, kernels = _steps(runs_found, origin)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle
 
-from thinflow.bench.litert_events import DELEGATE_KERNEL, DELEGATED_OPERATOR, OPERATOR, Event
+from thinflow.bench.litert_recorder import DELEGATE_KERNEL, DELEGATED_OPERATOR, OPERATOR, Event
 from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 
 Timed = tuple[Operator, int, str]
