@@ -164,6 +164,7 @@ class Talk:
 
     def close(self) -> None:
         """Hang up: what runs there ends by itself, and puts its things away."""
+        # The end of its input is what the runner waits for.
         for end in (self._to, self._from):
             # What was still to be sent has nobody to go to.
             with suppress(OSError):
@@ -216,6 +217,7 @@ class RunnerConnection:
         self._ids: dict[Job, str] = {}
         hello = {"do": "hello", "home": home, "keep": keep, "patience": patience}
         self._hello, _ = talk.ask(hello, seconds=patience, progress=progress)
+        # Now, as each request about a model would fail by it.
         missing = self._hello.get("missing", [])
         if missing:
             raise EngineUnavailable(

@@ -74,6 +74,7 @@ class Channel:
     def request(self) -> dict[str, Any]:
         """The next line, as data."""
         while (end := self._buffer.find(b"\n")) < 0:
+            # Whatever sends this is no request.
             if len(self._buffer) > _LONGEST_LINE:
                 raise Gone
             self.fill()
@@ -106,6 +107,7 @@ class Channel:
             self._write(part)
 
     def _write(self, part: bytes) -> None:
+        # A pipe takes what it has room for.
         view = memoryview(part)
         while view:
             view = view[os.write(self.sink, view[:_CHUNK]) :]
@@ -228,6 +230,7 @@ class Worker:
                     model.again()
                     model.invoke()
                 invoke = model.invoke
+                # Outside of what is timed, as is the copying of inputs.
                 cpu = used()
                 model.again()
                 begin = clock()
@@ -320,6 +323,7 @@ class Child:
     def _started(self) -> socket.socket:
         if self._socket is not None:
             return self._socket
+        # Forked and not started: the interpreter is there already, and nothing of LiteRT is.
         ours, theirs = socket.socketpair()
         sys.stderr.flush()
         pid = os.fork()
@@ -429,6 +433,7 @@ def facts() -> dict[str, Any]:
         found["memory"] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     from importlib import metadata
 
+    # Asked of their metadata: importing them is left to children, which are small until then.
     for package in ("ai-edge-litert", "numpy"):
         try:
             found["versions"][package] = metadata.version(package)
@@ -488,6 +493,7 @@ def state() -> dict[str, Any]:
 
 
 def _pi_flags() -> list[str]:
+    # The firmware of a Raspberry Pi knows what Linux does not: that its supply is too weak.
     tool = shutil.which("vcgencmd")
     if tool is None:
         return []
@@ -571,6 +577,7 @@ class Folder:
         found = hashlib.sha256()
         failure = None
         try:
+            # In turns with what arrives, so that a model of any size takes no memory here.
             with open(part, "wb") as file:
                 for chunk in chunks:
                     found.update(chunk)
