@@ -9,21 +9,14 @@ import pytest
 
 from tests.transforms.golden import parse_graph
 from tests.transforms.support import apply, assert_same_numbers, reasons, step
+from thinflow.analysis.releases import graph_version, history, knows, read_release, too_new
 from thinflow.errors import ParameterError, TransformError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Versions
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of, read_default
 from thinflow.transforms.downgrade.rules import downgrade_rules
-from thinflow.transforms.downgrade.target_runtime import (
-    Target,
-    graph_version,
-    history,
-    knows,
-    mobile_ops,
-    read_release,
-    too_new,
-)
+from thinflow.transforms.downgrade.target_runtime import Target, mobile_ops
 from thinflow.zoo import digits, mobilenet_v2
 
 

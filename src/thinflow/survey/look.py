@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow import zoo
+from thinflow.analysis.releases import era
 from thinflow.analysis.summary import summarize
 from thinflow.engines.session import Session
 from thinflow.errors import FormatError, ThinflowError
@@ -197,8 +198,7 @@ def _era(graph: Graph) -> str:
     told = graph.facts.get("description", "").removesuffix(".")
     if told and (runtime := graph.facts.get("runtime", "")):
         return f"{told}, for runtimes from {runtime}"
-    versions = graph.versions
-    return told or (f"TensorFlow of GraphDef version {versions.producer}" if versions is not None else "")
+    return told or era(graph)
 
 
 def _tell(entry: Entry, graph: Graph) -> None:
