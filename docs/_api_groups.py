@@ -5,6 +5,7 @@ from __future__ import annotations
 GROUPS = {
     "Open and save": "load save convert convert_verified Conversion freeze load_checkpoint Checkpoint",
     "Look": "inspect summarize Summary view View fit Fit lint LintReport LintFinding survey SurveyReport",
+    "Deploy": "deploy Deployment",
     "Optimize and quantize": (
         "optimize OptimizeReport GraphReport quantize QuantizedModel OnnxQuantizedModel Recipe Scaling"
     ),

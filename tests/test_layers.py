@@ -34,7 +34,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "compare bench cluster",
         "device",
         "optimize",
-        "lint explorer",
+        "lint explorer deploy",
         "survey",
         "api",
         "compat rewriting",

@@ -47,6 +47,8 @@ PUBLIC = [
     "StatSummarizerOptions",
     "verify",
     "freeze",
+    "deploy",
+    "Deployment",
     "load_checkpoint",
     "compare",
     "reduce",

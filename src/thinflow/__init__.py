@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         compare,
         convert,
         convert_verified,
+        deploy,
         diff,
         evaluate,
         fit,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from thinflow.compare.verification import Verification
     from thinflow.compat.android import InferenceInterface
     from thinflow.compat.stat_summarizer import StatSummarizer, StatSummarizerOptions
+    from thinflow.deploy.deployment import Deployment
     from thinflow.engines.session import Session
     from thinflow.errors import (
         EngineCrashed,
@@ -90,6 +92,7 @@ __all__ = [
     "Conversion",
     "ConversionDiff",
     "DType",
+    "Deployment",
     "Diff",
     "EngineCrashed",
     "EngineUnavailable",
@@ -139,6 +142,7 @@ __all__ = [
     "compare",
     "convert",
     "convert_verified",
+    "deploy",
     "diff",
     "evaluate",
     "fit",
@@ -170,6 +174,7 @@ _HOMES = {
     "thinflow.bench.report": "BenchmarkReport",
     "thinflow.compare.diff.conversion": "ConversionDiff",
     "thinflow.compare.diff.report": "Diff",
+    "thinflow.deploy.deployment": "Deployment",
     "thinflow.engines.session": "Session",
     "thinflow.optimize.evaluation.report": "Evaluation Evaluations",
     "thinflow.fit.report": "Fit",

@@ -37,6 +37,11 @@ _PREPARES = {
 """Op -> what it does in front of a model, in words."""
 
 
+def in_front(op: str) -> str:
+    """What an op does in front of a model, in words; "" if nothing is known."""
+    return _PREPARES.get(op, "")
+
+
 @cache
 def postprocessing() -> dict[str, str]:
     """Ops at the end of a model that do not compute but choose, and what they do in words."""

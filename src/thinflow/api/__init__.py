@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from thinflow.api.comparing import compare, diff, structure_lines, verify
 from thinflow.api.converting import convert, convert_verified
+from thinflow.api.deploying import deploy, deploy_targets, open_deployment
 from thinflow.api.describing import (
     describe_transform,
     describe_transforms,
@@ -108,6 +109,8 @@ __all__ = [
     "compare",
     "convert",
     "convert_verified",
+    "deploy",
+    "deploy_targets",
     "describe_model",
     "describe_transform",
     "describe_transforms",
@@ -138,6 +141,7 @@ __all__ = [
     "measured_reasons",
     "named_orders",
     "obstacles",
+    "open_deployment",
     "open_session",
     "opening_notes",
     "optimize",

@@ -13,6 +13,7 @@ COMMANDS: dict[str, str] = {
     "transform": "apply graph transforms; say what each did, and why not",
     "freeze": "turn the variables of a model into constants",
     "convert": "write a model in another format",
+    "deploy": "a folder that builds, for a phone, a board or a page",
     "inspect": "show what goes in, what comes out and what it costs",
     "lint": "what an expert would notice, what it costs and what mends it",
     "survey": "what is in a folder of models, and what is a copy",

@@ -75,16 +75,8 @@ def add_onnx(p: ArgumentParser) -> None:
 
 def add_c(p: ArgumentParser) -> None:
     """`--rounding`, `--cpu`, `--sound`, `--sample-rate`, `--layout`, `--stream`, `--ram`."""
-    p.add_argument(
-        "--rounding",
-        metavar="ROUNDING",
-        help=f"for .c: whose answers to give, bit by bit: {', '.join(ROUNDINGS)} (default {ROUNDINGS[0]})",
-    )
-    p.add_argument(
-        "--cpu",
-        metavar="CPU",
-        help=f"the processor that kernels of C are chosen for; {', '.join(CPUS)} (default {CPUS[0]})",
-    )
+    add_rounding(p)
+    add_cpu(p)
     add_sound(p)
     p.add_argument(
         "--layout",
@@ -92,6 +84,29 @@ def add_c(p: ArgumentParser) -> None:
         help=f"for .c: how its files are arranged: {', '.join(C_LAYOUTS)} (default {C_LAYOUTS[0]})",
     )
     add_stream(p)
+    add_ram(p)
+
+
+def add_rounding(p: ArgumentParser) -> None:
+    """`--rounding`."""
+    p.add_argument(
+        "--rounding",
+        metavar="ROUNDING",
+        help=f"for .c: whose answers to give, bit by bit: {', '.join(ROUNDINGS)} (default {ROUNDINGS[0]})",
+    )
+
+
+def add_cpu(p: ArgumentParser) -> None:
+    """`--cpu`."""
+    p.add_argument(
+        "--cpu",
+        metavar="CPU",
+        help=f"the processor that kernels of C are chosen for; {', '.join(CPUS)} (default {CPUS[0]})",
+    )
+
+
+def add_ram(p: ArgumentParser) -> None:
+    """`--ram`."""
     p.add_argument(
         "--ram",
         metavar="BYTES",

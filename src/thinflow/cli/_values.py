@@ -61,6 +61,12 @@ def _rules() -> list[str]:
     return shipped_codes()
 
 
+def _platforms() -> list[str]:
+    from thinflow.deploy.targets import target_names
+
+    return target_names()
+
+
 VALUES: Mapping[str, Callable[[], list[str]]] = {
     "ENGINE": lambda: list(ENGINES),
     "SCHEME": lambda: list(SCHEMES),
@@ -78,6 +84,7 @@ VALUES: Mapping[str, Callable[[], list[str]]] = {
     "SAMPLE": _samples,
     "CODE": _rules,
     "COMMAND": _commands,
+    "PLATFORM": _platforms,
     "BOOL": lambda: ["true", "false"],
 }
 """What a word may be, by what help calls it, up to a bracket as in `OBSERVER[(OPTION=N)]`."""

@@ -1,0 +1,252 @@
+"""The work of `thinflow.deploy`: a model is converted, a sample run, and a folder filled."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thinflow._version import __version__
+from thinflow.deploy.contract import (
+    ANY,
+    BOX_CLASSES,
+    BOX_COUNT,
+    BOX_SCORES,
+    BOXES,
+    CLASSIFICATION,
+    DETECTION,
+    PICTURE,
+    SCORES,
+    AppOutput,
+    Contract,
+    SelfTest,
+)
+from thinflow.deploy.deployment import Deployment
+from thinflow.deploy.filling import common_values, filled, filled_templates
+from thinflow.deploy.folder import CONTRACT, MANIFEST, Manifest, digest, made_aside, require_free
+from thinflow.deploy.opened import Asked, OpenedModel
+from thinflow.deploy.sample import png_bytes, sample_for, wav_bytes
+from thinflow.deploy.targets import Target, find
+from thinflow.errors import ParameterError
+from thinflow.typing import Array
+
+if TYPE_CHECKING:
+    from thinflow.optimize.conversion import Conversion
+
+Convert = Callable[..., "Conversion"]
+"""Writes the whole model to a path, and tells what it proved; takes more options of `convert_verified`."""
+_MOST_TOP = 100
+# What no package may be called: words of the languages of apps, modules of Python.
+_TAKEN = frozenset(("main", "test", "tests", "model", "src", "app", "class", "switch", "default"))
+
+
+@dataclass(frozen=True)
+class AppOptions:
+    """What a user chose.
+
+    Attributes:
+        target: name of the platform.
+        asked: labels, scaling and sample rate.
+        name: of programs and packages; "": after the model's file.
+        sample: file of the self-test's sample; None: made up.
+        top: how many of the likeliest classes are shown.
+        c: options of C: processor, memory and the like.
+    """
+
+    target: str
+    asked: Asked = field(default_factory=Asked)
+    name: str = ""
+    sample: str | None = None
+    top: int = 5
+    c: Mapping[str, Any] = field(default_factory=dict)
+
+
+def make(source: str, out: str | os.PathLike[str], convert: Convert, options: AppOptions) -> Deployment:
+    """The folder of an app.
+
+    Args:
+        source: path of the model, for its name; "" for a graph in memory.
+        out: the folder.
+        convert: writes the model.
+        options: see there.
+
+    Raises:
+        ParameterError: there is no such target, or a choice makes no sense.
+        WriteError: the folder holds something else, or cannot be written.
+        PartialModel: the target's runtime can hold only a part of the model.
+    """
+    target = find(options.target)
+    folder = Path(os.path.abspath(out))
+    # Before the model is opened: wrong options should not cost a minute.
+    name = app_name(options.name, source, folder)
+    _check(options)
+    require_free(folder, target.built)
+    with made_aside(folder) as aside, tempfile.TemporaryDirectory() as scratch:
+        held = Path(scratch) / "model.tflite"
+        conversion = convert(os.fspath(held))
+        opened = OpenedModel(os.fspath(held), options.asked)
+        contract = contract_of(opened, name, source, options)
+        target.check(contract)
+        files = content_of(target, contract)
+        files[f"{assets_of(target, contract)}{contract.file}"] = held.read_bytes()
+        _write(aside, files, target, contract)
+    return Deployment(
+        os.fspath(out),
+        target.name,
+        name,
+        tuple(sorted(files)),
+        sum(map(len, files.values())),
+        f"{assets_of(target, contract)}{contract.file}",
+        contract.test.answer,
+        conversion.proof,
+        (*conversion.notes, *contract.doubts),
+        contract.data(),
+    )
+
+
+def app_name(asked: str, source: str, folder: Path) -> str:
+    """The name of programs and packages: lower case letters, digits and _.
+
+    Raises:
+        ParameterError: what was asked for is none.
+    """
+    if asked:
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", asked) or asked in _TAKEN:
+            raise ParameterError(
+                f"an app cannot be called '{asked}'", hint="give a name of lower case letters, digits and _"
+            )
+        return asked
+    stem = Path(source or folder.name).name.split(".")[0]
+    name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")[:40].strip("_")
+    return name if name and name[0].isalpha() and name not in _TAKEN else f"net_{name}".rstrip("_")
+
+
+def _check(options: AppOptions) -> None:
+    if not 1 <= options.top <= _MOST_TOP:
+        raise ParameterError(f"{options.top} classes cannot be shown", hint=f"give 1 to {_MOST_TOP}: --top 5")
+    if options.sample is not None and not Path(options.sample).is_file():
+        raise ParameterError(
+            "there is no such sample", options.sample, "name a picture, a .wav, an .npy or an .npz file"
+        )
+
+
+# --------------------------------------------------------------------------------------------- the contract
+
+
+def contract_of(model: OpenedModel, name: str, source: str, options: AppOptions) -> Contract:
+    """What an app must know of a model; a sample is run for its answer."""
+    sample = sample_for(model, options.sample)
+    arrays = tuple(model.run(sample.feed))
+    outputs = model.outputs(arrays)
+    kinds = {one.kind for one in outputs}
+    task = CLASSIFICATION if SCORES in kinds else DETECTION if BOXES in kinds else ANY
+    test = SelfTest(
+        sample.raw, tuple(sample.feed[one.name] for one in model.inputs), arrays, "", sample.origin
+    )
+    reals = model.reals(arrays)
+    return Contract(
+        name=name,
+        title=Path(source).name.split(".")[0] or name,
+        source=Path(source).name,
+        file="model.tflite",
+        task=task,
+        inputs=model.inputs,
+        outputs=outputs,
+        labels=model.labels if task != ANY else (),
+        test=replace(test, answer=answer_of(outputs, reals, model.labels)),
+        top=options.top,
+        doubts=tuple(model.doubts),
+        made_by=f"thinflow {__version__}",
+    )
+
+
+def answer_of(outputs: Sequence[AppOutput], reals: Sequence[Array], labels: Sequence[str]) -> str:
+    """An answer as apps show it: `seven 0.981`, the best box, or "" for numbers.
+
+    Args:
+        reals: of the outputs.
+    """
+    found = {
+        one.kind: np.asarray(real, np.float64).reshape(-1) for one, real in zip(outputs, reals, strict=True)
+    }
+    if SCORES in found:
+        scores = found[SCORES]
+        softmax = next(one.softmax for one in outputs if one.kind == SCORES)
+        best = int(scores.argmax())
+        if softmax:
+            scores = np.exp(scores - scores.max())
+            scores /= scores.sum()
+        return f"{label_of(best, labels)} {scores[best]:.3f}"
+    if BOXES not in found:
+        return ""
+    count = int(found[BOX_COUNT][0]) if BOX_COUNT in found else len(found[BOX_SCORES])
+    scores = found[BOX_SCORES][:count]
+    if not len(scores):
+        return "no box"
+    best = int(scores.argmax())
+    kind = label_of(int(found[BOX_CLASSES][best]), labels) if BOX_CLASSES in found else "box"
+    ends = ", ".join(f"{end:.3f}" for end in found[BOXES].reshape(-1, 4)[best])
+    return f"{kind} {scores[best]:.3f} at {ends}"
+
+
+def label_of(number: int, labels: Sequence[str]) -> str:
+    """The name of a class, else its number."""
+    return labels[number] if 0 <= number < len(labels) else str(number)
+
+
+# --------------------------------------------------------------------------------------------- the folder
+
+
+def assets_of(target: Target, contract: Contract) -> str:
+    """Where model.json and the like go: "" or a path that ends in /."""
+    found = filled(target.assets, {"name": contract.name})
+    return f"{found}/" if found else ""
+
+
+def content_of(target: Target, contract: Contract) -> dict[str, bytes]:
+    """Path -> content of all files but the model."""
+    values = {**common_values(contract), **target.values(contract)}
+    texts = filled_templates(target.name, contract, values)
+    own = {path: _bytes(held) for path, held in target.files(contract).items()}
+    assets = {f"{assets_of(target, contract)}{path}": held for path, held in _assets(contract).items()}
+    return {**{path: text.encode() for path, text in texts.items()}, **assets, **own}
+
+
+def _assets(contract: Contract) -> dict[str, bytes]:
+    """What every app reads: the contract, the labels, and the sample with its answer."""
+    found = {CONTRACT: (json.dumps(contract.data(), indent=2, ensure_ascii=False) + "\n").encode()}
+    if contract.labels:
+        found["labels.txt"] = "".join(f"{label}\n" for label in contract.labels).encode()
+    names = contract.data()["self_test"]
+    for side, arrays in (("inputs", contract.test.inputs), ("outputs", contract.test.outputs)):
+        for path, array in zip(names[side], arrays, strict=True):
+            # Little-endian, row by row, as all these processors have numbers in memory.
+            found[path] = array.astype(array.dtype.newbyteorder("<")).tobytes()
+    if (raw := contract.test.raw) is not None:
+        main = contract.main_input
+        rate = 0 if main.sound is None else main.sound.sample_rate
+        found[contract.raw_file] = png_bytes(raw) if main.kind == PICTURE else wav_bytes(raw, rate)
+    return found
+
+
+def _bytes(held: str | bytes) -> bytes:
+    return held.encode() if isinstance(held, str) else held
+
+
+def _write(folder: Path, files: Mapping[str, bytes], target: Target, contract: Contract) -> None:
+    for path, content in files.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+        if content.startswith(b"#!"):
+            place.chmod(0o755)
+    digests = {path: digest(content) for path, content in sorted(files.items())}
+    manifest = Manifest(target.name, contract.name, assets_of(target, contract).rstrip("/"), digests)
+    (folder / MANIFEST).write_text(manifest.text(), encoding="utf-8")

@@ -1,0 +1,111 @@
+"""Platforms: each a class in a file of this folder, found by being there.
+
+    @target
+    class Linux(Target):
+        \"\"\"A C++ program with CMake.\"\"\"
+
+        name = "linux"
+
+The file has the name of the target, with _ for -; its texts lie in `templates/` under that name, see
+`filling.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from thinflow.deploy.contract import Contract
+from thinflow.errors import ParameterError, closest
+
+TFLITE, C = "tflite", "c"
+"""What runs the model: LiteRT, from its file, or the network as C."""
+
+
+class Target:
+    """A platform; its docstring says in a line what is made for it.
+
+    Attributes:
+        name: as users write it.
+        model: "tflite" or "c".
+        assets: the folder that gets model.json, the model, its labels and the self-test's files; may have
+            %{name} of the contract.
+        built: names of files and folders that builds and tests leave behind: they do not keep a folder from
+            being made anew.
+    """
+
+    name: ClassVar[str]
+    model: ClassVar[str] = TFLITE
+    assets: ClassVar[str] = ""
+    built: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def title(self) -> str:
+        """What is made for it, in a line."""
+        return inspect.cleandoc(type(self).__doc__ or "").partition("\n")[0].rstrip(".")
+
+    def check(self, contract: Contract) -> None:
+        """Refuse what cannot run there, with a ThinflowError, before anything is written."""
+
+    def c_options(self) -> Mapping[str, Any]:
+        """Of a target of C: further keyword arguments for `convert_verified`, such as `layout`."""
+        return {}
+
+    def values(self, contract: Contract) -> Mapping[str, str]:
+        """What its templates ask for beyond `filling.common_values`."""
+        return {}
+
+    def files(self, contract: Contract) -> Mapping[str, str | bytes]:
+        """Path below the folder -> content, of files that no template makes."""
+        return {}
+
+    def test(self, folder: Path) -> str:
+        """Build what lies in a folder and run its self-test; what it printed.
+
+        Raises:
+            EngineUnavailable: a tool is not here.
+            VerificationError: the answer is another.
+        """
+        raise NotImplementedError
+
+    def next(self, folder: str) -> str:
+        """The command to try next."""
+        return f"thinflow deploy {folder} --test"
+
+
+T = TypeVar("T", bound=type[Target])
+_TARGETS: dict[str, Target] = {}
+
+
+def target(cls: T) -> T:
+    """Decorator that makes a class a target under its name."""
+    _TARGETS[cls.name] = cls()
+    return cls
+
+
+def targets() -> list[Target]:
+    """All targets, by name."""
+    return [find(name) for name in target_names()]
+
+
+def target_names() -> list[str]:
+    """The names of all targets, without importing them."""
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__))
+
+
+def find(name: str) -> Target:
+    """A target by its name.
+
+    Raises:
+        ParameterError: there is none; the hint has the closest.
+    """
+    known = target_names()
+    if name not in known:
+        hint = closest(name, known) or f"there are: {', '.join(known)}"
+        raise ParameterError(f"there is no target '{name}'", hint=hint)
+    importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+    return _TARGETS[name]
