@@ -31,6 +31,7 @@ class Deployment:
         size_bytes: of them together.
         model: path of the model in it; of C, of its source.
         answer: to the self-test's sample, in words.
+        origin: of that sample: a file's name, or "made up".
         proof: what the model was compared with when it was converted; "" for a folder that was opened again.
         notes: what else to know.
         contract: the content of its model.json.
@@ -43,9 +44,10 @@ class Deployment:
     size_bytes: int
     model: str = ""
     answer: str = ""
+    origin: str = ""
     proof: str = ""
     notes: tuple[str, ...] = ()
-    contract: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    contract: Mapping[str, object] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(cls, path: FilePath) -> Deployment:
@@ -66,6 +68,7 @@ class Deployment:
             sum((folder / name).stat().st_size for name in files),
             (Path(manifest.assets) / contract["file"]).as_posix(),
             contract["self_test"]["answer"],
+            contract["self_test"]["origin"],
             contract=contract,
         )
 
@@ -92,7 +95,7 @@ class Deployment:
         """All of it for reading."""
         found = [f"made {self.verdict}", f"  {self.model}: {self.proof}" if self.proof else f"  {self.model}"]
         if self.answer:
-            found.append(f"  self-test: {self.contract['self_test']['origin']} sample, answer {self.answer}")
+            found.append(f"  self-test: a sample, {self.origin}, and its answer: {self.answer}")
         return [*found, *(f"  {note}" for note in self.notes)]
 
     def data(self) -> dict[str, Any]:
@@ -105,6 +108,7 @@ class Deployment:
             "size_bytes": self.size_bytes,
             "model": self.model,
             "answer": self.answer,
+            "origin": self.origin,
             "proof": self.proof,
             "notes": list(self.notes),
             "contract": dict(self.contract),

@@ -105,6 +105,7 @@ def make(source: str, out: str | os.PathLike[str], convert: Convert, options: Ap
         sum(map(len, files.values())),
         f"{assets_of(target, contract)}{contract.file}",
         contract.test.answer,
+        contract.test.origin,
         conversion.proof,
         (*conversion.notes, *contract.doubts),
         contract.data(),
