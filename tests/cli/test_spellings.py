@@ -39,6 +39,8 @@ MEANS_ANOTHER_THING = {
     ("survey", "--csv"): "it names a file; benchmark has its whole output so",
     ("evaluate", "--csv"): "it names a file; benchmark has its whole output so",
     ("view", "--layout"): "it places boxes of a picture; convert arranges files of C",
+    ("deploy", "--test"): "it runs the folder's own test, where the others name samples to judge on",
+    ("deploy", "--target"): "a platform that an app is for, not a processor that is judged by",
     ("inspect", "--placement"): "it prepares a model for an engine to tell; run has one at hand",
 }
 """Spellings that were public before they clashed."""
