@@ -12,11 +12,11 @@ from thinflow.ir.types import FLOAT
 @pytest.mark.parametrize(
     ("producer", "told"),
     [
-        (27, "TensorFlow 1.11 to 1.13 (GraphDef version 27)"),
-        (38, "TensorFlow 1.14 (GraphDef version 38)"),
-        (500, "TensorFlow 2.3 to 2.5 (GraphDef version 500)"),
-        (8, "TensorFlow before 1.0 (GraphDef version 8)"),
-        (99_999, "TensorFlow 2.21 or newer (GraphDef version 99999)"),
+        (27, "TensorFlow 1.11 to 1.13, GraphDef version 27"),
+        (38, "TensorFlow 1.14, GraphDef version 38"),
+        (500, "TensorFlow 2.3 to 2.5, GraphDef version 500"),
+        (8, "TensorFlow before 1.0, GraphDef version 8"),
+        (99_999, "TensorFlow 2.21 or newer, GraphDef version 99999"),
     ],
 )
 def test_by_the_version_it_declares(producer: int, told: str) -> None:

@@ -252,7 +252,7 @@ def test_the_reference_models(shared: Path) -> None:
     assert makers["carnd_keras1.h5"] == "Keras 1.2.1"
     assert makers["mnist_cntk.onnx"] == "CNTK 2.5.1"
     assert makers["micro_speech_quantized.tflite"] == "TOCO Converted, for runtimes from 1.5.0"
-    assert makers["graph.pb"] == "TensorFlow 2.21 (GraphDef version 2474)"
+    assert makers["graph.pb"] == "TensorFlow 2.21, GraphDef version 2474"
     assert all(entry.maker for entry in report.models), [e.name for e in report.models if not e.maker]
 
 

@@ -116,7 +116,7 @@ def era(graph: Graph) -> str:
     """
     producer = graph.versions.producer if graph.versions is not None else 0
     if producer:
-        return f"{_written_by(producer)} (GraphDef version {producer})"
+        return f"{_written_by(producer)}, GraphDef version {producer}"
     bodies = [graph, *(function.graph for function in graph.functions.values())]
     known = {node.op for body in bodies for node in body if knows(node.op)}
     if not known:
