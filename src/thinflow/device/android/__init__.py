@@ -1,0 +1,1 @@
+"""Android devices: the calls of `adb`, LiteRT's benchmark_model there, and what it prints."""
