@@ -35,7 +35,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "device",
         "optimize",
         "lint explorer deploy",
-        "survey",
+        "survey budgets",
         "api",
         "compat rewriting",
         "cli",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from thinflow.api import (
         TransformGraph,
         benchmark,
+        check,
         compare,
         convert,
         convert_verified,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     )
     from thinflow.api.viewing import View
     from thinflow.bench.report import BenchmarkReport
+    from thinflow.budgets.report import CheckReport
     from thinflow.compare.diff.conversion import ConversionDiff
     from thinflow.compare.diff.report import Diff
     from thinflow.compare.reducing.search import Reduction
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BenchmarkReport",
+    "CheckReport",
     "Checkpoint",
     "Conversion",
     "ConversionDiff",
@@ -139,6 +142,7 @@ __all__ = [
     "View",
     "WriteError",
     "benchmark",
+    "check",
     "compare",
     "convert",
     "convert_verified",
@@ -172,6 +176,7 @@ _HOMES = {
     "thinflow.analysis.summary": "Summary",
     "thinflow.api.viewing": "View",
     "thinflow.bench.report": "BenchmarkReport",
+    "thinflow.budgets.report": "CheckReport",
     "thinflow.compare.diff.conversion": "ConversionDiff",
     "thinflow.compare.diff.report": "Diff",
     "thinflow.deploy.deployment": "Deployment",

@@ -5,6 +5,7 @@ They take a path or a Graph, return data, and never print. What is not in `thinf
 
 from __future__ import annotations
 
+from thinflow.api.checking import budget_kinds, check, check_lines
 from thinflow.api.comparing import compare, diff, structure_lines, verify
 from thinflow.api.converting import convert, convert_verified
 from thinflow.api.deploying import deploy, deploy_targets, open_deployment
@@ -103,6 +104,9 @@ __all__ = [
     "benchmark",
     "benchmark_figures",
     "benchmark_table",
+    "budget_kinds",
+    "check",
+    "check_lines",
     "check_lint_engine",
     "check_lint_rules",
     "check_lint_target",

@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "verify": "compare the outputs of two models; name what differs first",
     "evaluate": "accuracy on labelled samples",
     "benchmark": "measure latency and memory",
+    "check": "whether models keep their budgets, for workflows",
     "reduce": "shrink a graph that fails to the smallest that still fails",
     "pack": "protect a model: a checksum, or encryption",
     "unpack": "the model of a package, in the clear",

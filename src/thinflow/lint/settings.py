@@ -45,7 +45,7 @@ def settings_for(model: str) -> Settings:
     Raises:
         FormatError, ParameterError: the file cannot be read, or something in it cannot be; with its path.
     """
-    return _settings(nearest_project(model))
+    return settings_of(nearest_project(model))
 
 
 def read_settings(path: str | os.PathLike[str]) -> Settings:
@@ -54,10 +54,15 @@ def read_settings(path: str | os.PathLike[str]) -> Settings:
     Raises:
         FormatError, ParameterError: it cannot be read, or something in it cannot be; with its path.
     """
-    return _settings(read_project(path))
+    return settings_of(read_project(path))
 
 
-def _settings(project: Project) -> Settings:
+def settings_of(project: Project) -> Settings:
+    """What a file of settings says of the linter; the defaults where it has no table `[lint]`.
+
+    Raises:
+        ParameterError: something in it cannot be; with its path.
+    """
     table = project.table("lint")
     if table is None:
         return Settings(path=project.path)

@@ -20,11 +20,14 @@ def github_lines(report: LintReport) -> Iterator[str]:
     for finding in report.findings:
         level = _LEVELS[finding.severity or Severity.INFO]
         at = f" (at {', '.join(finding.nodes[:_SHOWN_NODES])})" if finding.nodes else ""
-        title = f"{finding.code} {finding.rule}"
-        text = _escaped(f"{finding.message}{at}")
-        yield f"::{level} file={_property(report.model)},title={_property(title)}::{text}"
+        yield command(level, report.model, f"{finding.code} {finding.rule}", f"{finding.message}{at}")
     for code, why in report.broken.items():
-        yield f"::error file={_property(report.model)},title={code}::{_escaped(f'the rule failed: {why}')}"
+        yield command("error", report.model, code, f"the rule failed: {why}")
+
+
+def command(level: str, file: str, title: str, text: str) -> str:
+    """A command of a GitHub workflow that annotates a file: level is error, warning or notice."""
+    return f"::{level} file={_property(file)},title={_property(title)}::{_escaped(text)}"
 
 
 def _escaped(text: str) -> str:

@@ -21,12 +21,13 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.types import shape_text
 from thinflow.load.frozen import AUTO, require_frozen, tell_unkept
 from thinflow.load.graphs import load_for_inference
-from thinflow.optimize.ladder.budget import Amount, Budget, budget_of, drop_of
+from thinflow.optimize.ladder.budget import Budget, budget_of, drop_of
 from thinflow.optimize.ladder.held_out import held_out
 from thinflow.optimize.recipe_options import OpenedRecipe, opened_recipe
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples
 from thinflow.optimize.source_proof import note_proof, prove_and_free
 from thinflow.pages.shell import why_no_pages
+from thinflow.program.amounts import Amount
 from thinflow.quantize.recipe import Recipe, chosen_recipe
 from thinflow.typing import FilePath, Progress
 

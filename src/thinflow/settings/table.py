@@ -57,6 +57,7 @@ class Table:
         """
         if key not in self.values:
             return None
+        # Errors name it as its heading does.
         return Table.of(self.values[key], f"{self.name}.{key}", self.path)
 
     def text(self, key: str, example: str) -> str | None:

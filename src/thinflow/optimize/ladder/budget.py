@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from thinflow.errors import ParameterError
 from thinflow.lower.c.options import Options
-from thinflow.program.amounts import bytes_text, ms_text
+from thinflow.program.amounts import (
+    BYTES,
+    MILLISECONDS,
+    POINTS,
+    Amount,
+    amount_of,
+    bytes_text,
+    ms_text,
+)
 
 DEFAULT_MAX_DROP = 1.5
 """Points of accuracy (or of equal answers) that fewer bits may cost before float is recommended."""
-
-Amount = float | str
-"""A number, or one with its unit: "100KB"."""
-
-# Decimal, as everywhere here: who means 1024 and says kB gets a file that fits all the same.
-_BYTES = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-_MILLISECONDS = {"": 1.0, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "s": 1e3}
-_POINTS = {"": 1.0, "%": 1.0}
-_AMOUNT = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([^\W\d]*|%)\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ def drop_of(given: Amount | None) -> float:
     if given is None:
         return DEFAULT_MAX_DROP
     hint = "write 0.5%; a number alone counts points of percent"
-    points = _amount(given, _POINTS, "drop", hint)
+    points = amount_of(given, POINTS, "drop", hint)
     if not 0 <= points <= 100:
         raise ParameterError(f"a drop of at most {points:g} points makes no sense", hint="give 0 to 100")
     return points
@@ -89,9 +87,9 @@ def budget_of(
     in_time = "write 20ms, 500us or 0.5s; a number alone counts milliseconds"
     return Budget(
         drop_of(max_drop),
-        _bound(max_size, _BYTES, "size", "a file of at most {:g} bytes", in_bytes),
-        _bound(max_latency, _MILLISECONDS, "time", "a run of at most {:g} ms", in_time),
-        _bound(max_ram, _BYTES, "size", "memory of at most {:g} bytes", in_bytes),
+        _bound(max_size, BYTES, "size", "a file of at most {:g} bytes", in_bytes),
+        _bound(max_latency, MILLISECONDS, "time", "a run of at most {:g} ms", in_time),
+        _bound(max_ram, BYTES, "size", "memory of at most {:g} bytes", in_bytes),
         # Refuses what does not exist, and tells what does.
         "" if target is None else Options(cpu=target).cpu,
     )
@@ -102,26 +100,8 @@ def _bound(
 ) -> float | None:
     if given is None:
         return None
-    found = _amount(given, units, kind, hint)
+    found = amount_of(given, units, kind, hint)
     # Written so that what is no number is refused, too.
     if not 0 < found < math.inf:
         raise ParameterError(f"{words.format(found)} makes no sense", hint=f"give more than 0: {hint}")
     return found
-
-
-def _amount(given: Amount, units: Mapping[str, float], kind: str, hint: str) -> float:
-    """A number in the first of some units.
-
-    Raises:
-        ParameterError: it is none, or its unit is another.
-    """
-    if isinstance(given, str):
-        match = _AMOUNT.fullmatch(given)
-        # By lower case: kB and KB are both common, and there are no megaseconds here.
-        unit = units.get(match[2].lower()) if match else None
-        if match is None or unit is None:
-            raise ParameterError(f"'{given}' is no {kind}", hint=hint)
-        return float(match[1]) * unit
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise ParameterError(f"{given!r} is no {kind}", hint=hint)
-    return float(given)
