@@ -40,6 +40,12 @@ MEANS_ANOTHER_THING = {
     ("evaluate", "--csv"): "it names a file; benchmark has its whole output so",
     ("view", "--layout"): "it places boxes of a picture; convert arranges files of C",
     ("deploy", "--test"): "it runs the folder's own test, where the others name samples to judge on",
+    (
+        "check",
+        "--format",
+    ): "reports for workflows, of which JUnit's is one that findings of lint have no use for",
+    ("check", "--report"): "its suffix chooses how; what transforms did is JSON alone",
+    ("check", "--strict"): "what is not known of a budget, and no part of a model",
     ("deploy", "--target"): "a platform that an app is for, not a processor that is judged by",
     ("inspect", "--placement"): "it prepares a model for an engine to tell; run has one at hand",
 }
