@@ -213,3 +213,24 @@ def test_blue_first_is_not_said_to_be_red_first() -> None:
     data = to_bytes(described(classifiers.program(), usage))
     found = read_usage(read_program(data).metadata[KEY], data, ["picture"], ["scores"])
     assert found.inputs["picture"].colours == ""
+
+
+def test_boxes_and_sound_are_told_as_task_libraries_ask_for() -> None:
+    boxes = OutputUsage(kind="boxes", said=KEY)
+    sound = InputUsage("audio", sample_rate=16000)
+    data = to_bytes(described(classifiers.program(), Usage({"picture": sound}, {"scores": boxes})))
+    content = read_program(data).metadata[KEY]
+    found = read_usage(content, data, ["picture"], ["scores"])
+    assert found.outputs["scores"] == boxes
+    assert found.outputs["scores"].text() == "boxes: top, left, bottom, right [TFLITE_METADATA]"
+    assert found.inputs["picture"].sample_rate == 16000
+    (table,) = flatbuffer.root(content, b"M001").tables(3)
+    properties = table.tables(2)[0].table(3).table(1)  # type: ignore[union-attr]
+    assert properties is not None
+    assert properties.scalar(1, "u32") == 1  # channels
+
+
+def test_boxes_in_another_order_are_not_taken_for_ours() -> None:
+    for ends in ({0: Vector("u32", (0, 1, 2, 3)), 1: Scalar("i8", 1)}, {0: Vector("u32", (1, 0, 3, 2))}, {}):
+        table = {3: {0: Scalar("u8", 3), 1: ends}}
+        assert usage_of(outputs=[table]).outputs["scores"].kind == ""

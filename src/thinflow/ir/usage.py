@@ -10,6 +10,7 @@ from typing import Any
 
 IMAGE, AUDIO, TEXT, FEATURES = "image", "audio", "text", "features"
 RGB, BGR, GREY = "RGB", "BGR", "grey"
+BOXES = "boxes"
 AXIS, VALUES = "axis", "values"
 _SHOWN_WORDS = 3
 
@@ -164,6 +165,7 @@ class OutputUsage:
         description: in the words of whoever made the model.
         notes: what else the file says to do with it: "scores below 0.3 do not count".
         said: where all this stands.
+        kind: "boxes" for rows of top, left, bottom and right, in parts of the picture; "" for anything else.
     """
 
     labels: Words | None = None
@@ -172,10 +174,11 @@ class OutputUsage:
     description: str = ""
     notes: tuple[str, ...] = ()
     said: str = ""
+    kind: str = ""
 
     def text(self) -> str:
         """All of it in one line, as `inspect` says it."""
-        parts = list(self.notes)
+        parts = ["boxes: top, left, bottom, right"] * (self.kind == BOXES) + list(self.notes)
         if self.labels is not None:
             labels = f"{self.labels.text('labels')} from {self.labels.name}"
             parts.insert(0, f"numbers of {labels}" if self.labels.of == VALUES else labels)
@@ -195,6 +198,7 @@ class OutputUsage:
             "description": self.description,
             "notes": list(self.notes),
             "said": self.said,
+            "kind": self.kind,
         }
         return {key: value for key, value in found.items() if value}
 

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from thinflow.ir.usage import AUDIO, AXIS, FEATURES, IMAGE, TEXT, InputUsage, OutputUsage, Usage, Words
+from thinflow.ir.usage import AUDIO, AXIS, BOXES, FEATURES, IMAGE, TEXT, InputUsage, OutputUsage, Usage, Words
 from thinflow.tflite.metadata import (
     AUDIO_PROPERTIES,
     AXIS_LABELS,
+    BOUNDARIES,
+    BOX_ORDER,
+    BOX_PROPERTIES,
     COLOUR_SPACES,
     FEATURE_PROPERTIES,
     IDENTIFIER,
@@ -89,12 +92,12 @@ class _Writer:
         width = tensor.shape[-1] if tensor.shape else None
         if labels is not None and labels.of == AXIS and width not in (None, len(labels.words)):
             labels = None
-        self.has_facts |= bool(labels or usage.description)
+        self.has_facts |= bool(labels or usage.description or usage.kind)
         kind = VALUE_LABELS if labels is not None and labels.of != AXIS else AXIS_LABELS
         return {
             0: tensor.name,
             1: usage.description or None,
-            3: _content(FEATURES if labels else "", InputUsage()),
+            3: _content(usage.kind or (FEATURES if labels else ""), InputUsage()),
             6: self._listed(labels, kind, "labels.txt"),
         }
 
@@ -145,6 +148,10 @@ def _content(kind: str, usage: InputUsage) -> Mapping[int, Any] | None:
         properties = {0: scalar("i8", spaces.get(usage.colours, 0)), 1: size}
         return {0: Scalar("u8", IMAGE_PROPERTIES), 1: properties}
     if kind == AUDIO:
-        rate = scalar("u32", usage.sample_rate)
-        return {0: Scalar("u8", AUDIO_PROPERTIES), 1: {0: rate}}
+        # Task libraries refuse a sound without a number of channels; all that is told of here has one.
+        rates = {0: scalar("u32", usage.sample_rate), 1: Scalar("u32", 1)}
+        return {0: Scalar("u8", AUDIO_PROPERTIES), 1: rates}
+    if kind == BOXES:
+        ends = {0: Vector("u32", BOX_ORDER), 1: Scalar("i8", BOUNDARIES)}
+        return {0: Scalar("u8", BOX_PROPERTIES), 1: ends}
     return {0: Scalar("u8", FEATURE_PROPERTIES), 1: {}} if kind in (FEATURES, TEXT) else None

@@ -14,6 +14,7 @@ from thinflow.errors import FormatError
 from thinflow.ir.usage import (
     AUDIO,
     AXIS,
+    BOXES,
     FEATURES,
     GREY,
     IMAGE,
@@ -37,6 +38,8 @@ AXIS_LABELS, VALUE_LABELS, AXIS_CALIBRATION, VOCABULARY = 2, 3, 4, 5
 FEATURE_PROPERTIES, IMAGE_PROPERTIES, BOX_PROPERTIES, AUDIO_PROPERTIES = 1, 2, 3, 4
 NORMALIZATION, CALIBRATION, THRESHOLDING, BERT, SENTENCE_PIECE, REGEX = 1, 2, 3, 4, 5, 6
 COLOUR_SPACES = {1: RGB, 2: GREY}
+BOUNDARIES, BOX_ORDER = 1, (1, 0, 3, 2)
+"""Of boxes: their type, and where left, top, right and bottom stand in a row that begins with the top."""
 NOTES = {0: "name", 1: "description", 2: "version", 4: "author", 5: "licence"}
 """Slots of ModelMetadata that are texts; 3 are subgraphs, 6 files, 7 the version of parser that it needs."""
 _TOKENIZERS = {BERT: "BERT's", SENTENCE_PIECE: "SentencePiece's", REGEX: "a regular expression's"}
@@ -153,7 +156,13 @@ class _Reader:
             elif unit == CALIBRATION:
                 notes.append("its scores are to be calibrated")
         return OutputUsage(
-            labels, _stats(table, 1), _stats(table, 0), _text(table, 1)[:_SHOWN_TEXT], tuple(notes), KEY
+            labels,
+            _stats(table, 1),
+            _stats(table, 0),
+            _text(table, 1)[:_SHOWN_TEXT],
+            tuple(notes),
+            KEY,
+            BOXES if _has_boxes(table) else "",
         )
 
     def normalization(self, options: Table) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -225,6 +234,18 @@ def _content(table: Table) -> tuple[str, str, tuple[int, int] | None, int]:
     if kind == AUDIO_PROPERTIES:
         return AUDIO, "", None, properties.scalar(0, "u32")
     return FEATURES if kind == FEATURE_PROPERTIES else "", "", None, 0
+
+
+def _has_boxes(table: Table) -> bool:
+    """Whether a tensor holds rows of top, left, bottom and right; there are other ways to write boxes."""
+    content = table.table(3)
+    if content is None or content.scalar(0, "u8") != BOX_PROPERTIES:
+        return False
+    ends = content.table(1)
+    # Slots of BoundingBoxProperties: order, type, unit (0: parts of the picture).
+    if ends is None or ends.scalar(1, "i8") != BOUNDARIES or ends.scalar(2, "i8"):
+        return False
+    return ends.numbers(0, "u32") == BOX_ORDER
 
 
 def _units(table: Table, slot: int) -> list[tuple[int, Table]]:
