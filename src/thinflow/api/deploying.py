@@ -28,10 +28,6 @@ def deploy(
     sample: FilePath | None = None,
     name: str = "",
     top: int = 5,
-    cpu: str | None = None,
-    ram: float | str | None = None,
-    rounding: str | None = None,
-    sound: str | None = None,
     sample_rate: int | None = None,
     shapes: Shapes | None = None,
     inputs: Sequence[str] | None = None,
@@ -47,7 +43,7 @@ def deploy(
         made = thinflow.deploy("mobilenet.tflite", "app", target="linux", labels="labels.txt")
         made.test()                              # builds it, and runs the sample in it
 
-    The model has to become a .tflite file, or C for microcontrollers, whole. How pictures become numbers is
+    The model has to become a .tflite file, whole. How pictures become numbers is
     what `evaluate` does with the same arguments.
 
     Args:
@@ -60,7 +56,6 @@ def deploy(
         sample: of the self-test: a picture, a .wav, an .npy or .npz file; default: made up.
         name: of the program or package; default: after the model's file.
         top: how many of the likeliest classes are shown.
-        cpu, ram, rounding, sound: for targets of C, as for `convert_verified`.
         sample_rate: of sound, hertz; default: as the model's file says, else 16000.
         shapes: input name -> shape to assume.
         inputs, outputs, tags, signature, checkpoint: as for `load`.
@@ -88,14 +83,12 @@ def deploy(
         progress=progress,
         **opening(tags, signature, checkpoint),
     )
-    of_c = {"cpu": cpu, "ram": ram, "rounding": rounding, "sound": sound}
     options = AppOptions(
         target,
         Asked(names, scaling, sample_rate),
         name,
         None if sample is None else os.fspath(sample),
         top,
-        {key: value for key, value in of_c.items() if value is not None},
     )
     path = source.path if isinstance(source, Graph) else os.fspath(source)
     return make(path, out, convert, options)

@@ -122,13 +122,18 @@ def c_options(args: Namespace) -> dict[str, Any]:
 
 
 def add_sound(p: ArgumentParser) -> None:
-    """`--sound`, `--sample-rate`."""
+    """`--sound`, and `add_sample_rate`."""
     p.add_argument(
         "--sound",
         metavar="SOUND",
         help="for .c: samples of sound as float or int16, or fixed: int16 with features made in fixed point;"
         f" where the model makes a spectrogram of them (default {SOUNDS[0]})",
     )
+    add_sample_rate(p)
+
+
+def add_sample_rate(p: ArgumentParser) -> None:
+    """`--sample-rate`."""
     p.add_argument(
         "--sample-rate",
         type=int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from thinflow.cli._console import print_lines, progress
-from thinflow.cli._making import add_cpu, add_labels, add_ram, add_rounding, add_sound
+from thinflow.cli._making import add_labels, add_sample_rate
 from thinflow.cli._options import (
     add_interface,
     add_json,
@@ -20,8 +20,8 @@ from thinflow.errors import ParameterError
 
 EXAMPLES = """
   thinflow deploy mobilenet.tflite app --target linux --labels labels.txt --mean 127.5 --std 127.5
-  thinflow deploy keywords.pb package --target python --labels words.txt --test
-  thinflow deploy digits.pb board --target arduino --cpu cortex-m4
+  thinflow deploy photos.pb package --target python --resize 256 --crop center --test
+  thinflow deploy keywords.pb package --target raspberrypi --labels words.txt
   thinflow deploy app --test                    # build it, and run its self-test
   thinflow deploy --list
 """
@@ -42,10 +42,7 @@ def add_arguments(p: ArgumentParser) -> None:
     )
     p.add_argument("--name", metavar="NAME", help="of the program or package (default: after the model)")
     p.add_argument("--top", type=int, default=5, metavar="K", help="how many classes to show (default 5)")
-    add_cpu(p)
-    add_ram(p)
-    add_rounding(p)
-    add_sound(p)
+    add_sample_rate(p)
     add_interface(p)
     add_json(p)
 
@@ -84,10 +81,6 @@ def run(args: Namespace) -> int:
             sample=args.sample,
             name=args.name or "",
             top=args.top,
-            cpu=args.cpu,
-            ram=args.ram,
-            rounding=args.rounding,
-            sound=args.sound,
             sample_rate=args.sample_rate,
             progress=progress(),
             **interface(args),

@@ -35,7 +35,7 @@ class PictureSteps:
     (pixel - mean) / std in float32.
 
     Every resize is bilinear on bytes, with a filter that is widened where a picture gets smaller, as Pillow
-    has it.
+    has it; across before down, rounded in between.
 
     Attributes:
         height, width, channels: of the input; 1 channel is grey.

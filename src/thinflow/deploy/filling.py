@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from thinflow.deploy.contract import (
@@ -37,14 +37,19 @@ def filled(text: str, values: Mapping[str, str]) -> str:
     return _KEY.sub(lambda m: json.dumps(values[m[1]]) if m[2] else values[m[1]], text)
 
 
-def filled_templates(target: str, contract: Contract, values: Mapping[str, str]) -> dict[str, str]:
-    """Path below the folder -> text, of what a target has templates for."""
-    root = Path(__file__).parent / "templates" / target.replace("-", "_")
+def filled_templates(folders: Sequence[str], contract: Contract, values: Mapping[str, str]) -> dict[str, str]:
+    """Path below the folder -> text, of what a target has templates for.
+
+    Args:
+        folders: of templates; a file in a later one takes the place of one in an earlier one.
+    """
     found: dict[str, str] = {}
-    for feature in (ALWAYS, *contract.features):
-        for file in _files(root / feature):
-            path = file.relative_to(root / feature).as_posix().removesuffix(SUFFIX)
-            found[filled(path, values)] = filled(file.read_text(encoding="utf-8"), values)
+    for folder in folders:
+        for feature in (ALWAYS, *contract.features):
+            root = Path(__file__).parent / "templates" / folder / feature
+            for file in _files(root):
+                path = file.relative_to(root).as_posix().removesuffix(SUFFIX)
+                found[filled(path, values)] = filled(file.read_text(encoding="utf-8"), values)
     return found
 
 

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -57,7 +57,6 @@ class AppOptions:
         name: of programs and packages; "": after the model's file.
         sample: file of the self-test's sample; None: made up.
         top: how many of the likeliest classes are shown.
-        c: options of C: processor, memory and the like.
     """
 
     target: str
@@ -65,7 +64,6 @@ class AppOptions:
     name: str = ""
     sample: str | None = None
     top: int = 5
-    c: Mapping[str, Any] = field(default_factory=dict)
 
 
 def make(source: str, out: str | os.PathLike[str], convert: Convert, options: AppOptions) -> Deployment:
@@ -214,7 +212,7 @@ def assets_of(target: Target, contract: Contract) -> str:
 def content_of(target: Target, contract: Contract) -> dict[str, bytes]:
     """Path -> content of all files but the model."""
     values = {**common_values(contract), **target.values(contract)}
-    texts = filled_templates(target.name, contract, values)
+    texts = filled_templates(target.templates or (target.name,), contract, values)
     own = {path: _bytes(held) for path, held in target.files(contract).items()}
     assets = {f"{assets_of(target, contract)}{path}": held for path, held in _assets(contract).items()}
     return {**{path: text.encode() for path, text in texts.items()}, **assets, **own}

@@ -263,7 +263,12 @@ def _to_size(picture: Any, size: tuple[int, ...]) -> Any:
 
     # Pillow widens the filter where it makes a picture smaller; TensorFlow's resize takes four pixels
     # whatever the factor, so the two differ there.
-    return picture if picture.size == size else picture.resize(size, Image.Resampling.BILINEAR)
+    # Across before down, each by itself: Pillow 13 chooses the order by the sizes, older ones and the code of
+    # apps do not, and bytes are rounded in between.
+    for step in ((size[0], picture.height), size):
+        if picture.size != step:
+            picture = picture.resize(step, Image.Resampling.BILINEAR)
+    return picture
 
 
 def read_picture(file: Path | IO[bytes], spec: TensorSpec, scaling: Scaling, where: str) -> Array:

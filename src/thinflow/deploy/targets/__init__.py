@@ -17,13 +17,10 @@ import inspect
 import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from thinflow.deploy.contract import Contract
 from thinflow.errors import ParameterError, closest
-
-TFLITE, C = "tflite", "c"
-"""What runs the model: LiteRT, from its file, or the network as C."""
 
 
 class Target:
@@ -31,7 +28,7 @@ class Target:
 
     Attributes:
         name: as users write it.
-        model: "tflite" or "c".
+        templates: folders of `templates/` that it takes, the later ones before the earlier; () for its name.
         assets: the folder that gets model.json, the model, its labels and the self-test's files; may have
             %{name} of the contract.
         built: names of files and folders that builds and tests leave behind: they do not keep a folder from
@@ -39,7 +36,7 @@ class Target:
     """
 
     name: ClassVar[str]
-    model: ClassVar[str] = TFLITE
+    templates: ClassVar[tuple[str, ...]] = ()
     assets: ClassVar[str] = ""
     built: ClassVar[tuple[str, ...]] = ()
 
@@ -50,10 +47,6 @@ class Target:
 
     def check(self, contract: Contract) -> None:
         """Refuse what cannot run there, with a ThinflowError, before anything is written."""
-
-    def c_options(self) -> Mapping[str, Any]:
-        """Of a target of C: further keyword arguments for `convert_verified`, such as `layout`."""
-        return {}
 
     def values(self, contract: Contract) -> Mapping[str, str]:
         """What its templates ask for beyond `filling.common_values`."""
