@@ -25,6 +25,8 @@ from thinflow.formats.files import map_file
 from thinflow.tflite.reader import read_program
 from thinflow.typing import Array, Progress
 
+PROTOCOL = 1
+"""The runner's, which is sent from here."""
 _CHUNK = 1 << 20
 _BATCH_BYTES = 4 << 20
 """Of feeds in one request: enough to be worth the way there and back, and little in memory."""
@@ -197,6 +199,10 @@ def refusal(answer: Mapping[str, Any], name: str) -> EngineUnavailable:
     return EngineUnavailable(problem, name, hint=_HINTS.get(kind, ""))
 
 
+class NoRuntime(EngineUnavailable):
+    """The Python there has no LiteRT."""
+
+
 class RunnerConnection:
     """A device with the runner on it; see `Connection`.
 
@@ -220,9 +226,7 @@ class RunnerConnection:
         # Now, as each request about a model would fail by it.
         missing = self._hello.get("missing", [])
         if missing:
-            raise EngineUnavailable(
-                f"its Python has no {' and no '.join(missing)}", talk.name, hint=_HINTS["module"]
-            )
+            raise NoRuntime(f"its Python has no {' and no '.join(missing)}", talk.name, hint=_HINTS["module"])
 
     @cached_property
     def facts(self) -> Facts:
