@@ -15,8 +15,8 @@ GROUPS = {
         "Reduction"
     ),
     "Run and measure": (
-        "run Session benchmark BenchmarkReport check CheckReport InferenceInterface StatSummarizer "
-        "StatSummarizerOptions progress_bar"
+        "run Session benchmark BenchmarkReport check CheckReport open_device Device InferenceInterface "
+        "StatSummarizer StatSummarizerOptions progress_bar"
     ),
     "Graphs": "Graph Node Value Tensor TensorSpec DType",
     "Errors": (

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         lint,
         load,
         load_checkpoint,
+        open_device,
         optimize,
         progress_bar,
         quantize,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from thinflow.compat.android import InferenceInterface
     from thinflow.compat.stat_summarizer import StatSummarizer, StatSummarizerOptions
     from thinflow.deploy.deployment import Deployment
+    from thinflow.device.base import Device
     from thinflow.engines.session import Session
     from thinflow.errors import (
         EngineCrashed,
@@ -96,6 +98,7 @@ __all__ = [
     "ConversionDiff",
     "DType",
     "Deployment",
+    "Device",
     "Diff",
     "EngineCrashed",
     "EngineUnavailable",
@@ -156,6 +159,7 @@ __all__ = [
     "load",
     "load_checkpoint",
     "load_plugin",
+    "open_device",
     "optimize",
     "progress_bar",
     "quantize",
@@ -180,6 +184,7 @@ _HOMES = {
     "thinflow.compare.diff.conversion": "ConversionDiff",
     "thinflow.compare.diff.report": "Diff",
     "thinflow.deploy.deployment": "Deployment",
+    "thinflow.device.base": "Device",
     "thinflow.engines.session": "Session",
     "thinflow.optimize.evaluation.report": "Evaluation Evaluations",
     "thinflow.fit.report": "Fit",

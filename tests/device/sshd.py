@@ -1,9 +1,10 @@
-"""A real sshd on this machine: its keys, its configuration and that of the client lie in a folder of the test."""
+"""A real sshd on this machine: keys and configurations, the client's too, lie in a folder of the test."""
 
 from __future__ import annotations
 
 import getpass
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -80,14 +81,14 @@ def serving(folder: Path, environment: Mapping[str, str] | None = None, **option
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("host", "user"):
         if not (folder / name).exists():
-            subprocess.run(
-                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True
-            )
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     shutil.copy(folder / "user.pub", folder / "authorized")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     variables = {"XDG_CACHE_HOME": str(folder / "there"), **(environment or {})}
+    # Behind the start files of the shell, which may set some of them, too.
+    exports = " ".join(shlex.quote(f"{key}={value}") for key, value in variables.items())
     lines = {
         "Port": port,
         "ListenAddress": "127.0.0.1",
@@ -99,14 +100,15 @@ def serving(folder: Path, environment: Mapping[str, str] | None = None, **option
         "PasswordAuthentication": "no",
         "KbdInteractiveAuthentication": "no",
         "PermitRootLogin": "yes",
-        "SetEnv": " ".join(f'"{key}={value}"' for key, value in variables.items()),
+        "ForceCommand": f'export {exports}; eval "$SSH_ORIGINAL_COMMAND"',
         **options,
     }
     (folder / "server").write_text("".join(f"{key} {value}\n" for key, value in lines.items()))
     _client(folder, port, (folder / "host.pub").read_text())
     path = sshd_path()
     assert path is not None
-    process = subprocess.Popen([path, "-D", "-e", "-f", folder / "server"], stderr=(folder / "log").open("wb"))
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([path, "-D", "-e", "-f", folder / "server"], stderr=log)
     try:
         _await(port, process, folder)
         yield Sshd(folder, port, process)

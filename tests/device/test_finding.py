@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from thinflow.device.base import Device, Settings, State
@@ -20,9 +22,14 @@ def test_each_kind_says_how_it_is_written(name: str) -> None:
 
 
 def test_addresses_that_are_none() -> None:
-    with pytest.raises(ParameterError, match="'lokal' is no kind of device") as caught:
-        find_device("lokal:pi@board")
+    with pytest.raises(ParameterError, match="'lokal' is no device") as caught:
+        find_device("lokal")
     assert "'local'" in caught.value.hint
+    with pytest.raises(ParameterError, match="'pi@board' is no device") as caught:
+        find_device("pi@board")
+    assert "ssh:[user@]host[:port]" in caught.value.hint
+    with pytest.raises(ParameterError, match="'usb' is no kind of device"):
+        kind("usb")
     with pytest.raises(ParameterError, match="'local:here' is no device"):
         find_device("local:here")
     with pytest.raises(ParameterError, match="a int is no device"):
@@ -33,13 +40,13 @@ def test_addresses_that_are_none() -> None:
 
 def test_settings_that_a_kind_does_not_know() -> None:
     with pytest.raises(ParameterError, match="kind 'local' has no setting 'folder'"):
-        find_device("local", Settings(folder="/tmp"))
+        find_device("local", folder="/tmp")
     with pytest.raises(ParameterError, match="none of the devices has a setting 'folder'"):
         find_devices(["local"], folder="/tmp")
 
 
 def test_each_device_once_in_order() -> None:
-    given = find_device("local", Settings(name="here"))
+    given = find_device("local", name="here")
     found = find_devices(["local", given, "local"], python="python3", keep=True)
     assert [d.name for d in found] == ["local", "here"]
     assert found[0].settings == Settings(python="python3", keep=True)
@@ -79,3 +86,53 @@ def test_a_state_in_words() -> None:
         "governor ondemand, 1500 MHz, 62 °C, throttled now"
     )
     assert str(State()) == ""
+
+
+PROFILES = """
+[device.board]
+address = "ssh:pi@board:2222"
+threads = [1, 4]
+folder = "~/models"
+patience = 60
+
+[device.desk]
+address = "local"
+threads = 2
+"""
+
+
+def test_devices_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "thinflow.toml").write_text(PROFILES)
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    board, desk = find_devices(["board", "desk"], keep=True)
+    expected = Settings(name="board", threads=(1, 4), folder="~/models", patience=60.0, keep=True)
+    assert board.settings == expected
+    assert (board.name, str(board.address)) == ("board", "ssh:pi@board:2222")  # type: ignore[attr-defined]
+    assert (desk.name, desk.settings.threads) == ("desk", (2,))
+    # What is given counts before what the file says.
+    assert find_devices(["board"], folder="/tmp")[0].settings.folder == "/tmp"
+    with pytest.raises(ParameterError) as caught:
+        find_device("bord")
+    assert caught.value.hint == "did you mean 'board'?"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[device.x]\nthreads = 1\n", r"\[device.x\] has no address"),
+        ("[device.x]\naddress = 'local'\nthreads = 'all'\n", "'threads' is no number of threads"),
+        ("[device.x]\naddress = 'local'\npyton = 'p'\n", "has nothing called 'pyton'"),
+        ("[device.x]\naddress = 'local'\nbinary = 'b'\n", "kind 'local' has no setting 'binary'"),
+        ("[device]\nx = 1\n", "'device.x' is no table"),
+        ("[device.x]\naddress = 'usb:1'\n", "'usb' is no kind of device"),
+    ],
+)
+def test_profiles_that_are_none(
+    text: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "thinflow.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ParameterError, match=problem) as caught:
+        find_device("x")
+    assert caught.value.hint

@@ -17,6 +17,7 @@ from thinflow.api.describing import (
     named_orders,
     require_layers,
 )
+from thinflow.api.devices import open_device, open_devices
 from thinflow.api.files import (
     is_sound,
     obstacles,
@@ -146,6 +147,8 @@ __all__ = [
     "named_orders",
     "obstacles",
     "open_deployment",
+    "open_device",
+    "open_devices",
     "open_session",
     "opening_notes",
     "optimize",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from thinflow.bench.inputs import Feeds, FeedsFor
     from thinflow.bench.profile_text import RowProfile
     from thinflow.bench.report import BenchmarkReport
+    from thinflow.device.base import Devices
     from thinflow.engines.session import Session
     from thinflow.ir.types import TensorSpec
     from thinflow.optimize.evaluation.report import Evaluation, Evaluations
@@ -141,6 +142,8 @@ def benchmark(
     timeout: float | None = None,
     inter_op_threads: int = 1,
     peaks: bool = True,
+    device: Devices | None = None,
+    soak: float | None = None,
     tags: str | None = None,
     signature: str | None = None,
     checkpoint: FilePath | None = None,
@@ -173,6 +176,10 @@ def benchmark(
             crashes its engine there, or takes longer, is left out, and the report says why.
         inter_op_threads: how many nodes ONNX Runtime may run side by side; the others run one by one.
         peaks: also measure what the machine can do at most, for the share of it that each model reaches.
+        device: another machine to run on, or several in one table: "ssh:[user@]host[:port]", "adb[:serial]",
+            "local" for this one, a name from thinflow.toml, or what `open_device` gives. LiteRT runs there;
+            what is no .tflite file becomes one.
+        soak: seconds to run for, to compare the last minute with the first; without a device on this machine.
         tags, signature, checkpoint: as for `load`, for models that keep their variables outside the graph.
 
     Returns:
@@ -187,6 +194,27 @@ def benchmark(
     from thinflow.bench.latency import benchmark as run_benchmark
 
     fed = {"feeds": feeds} | _feeding(calibration, scaling, feeds)
+    if device is not None or soak is not None:
+        _require_litert(engines, inter_op_threads)
+        from thinflow.device.benchmark import benchmark_on
+        from thinflow.device.finding import find_devices
+
+        return benchmark_on(
+            find_devices("local" if device is None else device, patience=timeout),
+            source,
+            threads=[threads] if isinstance(threads, int) else threads,
+            runs=runs,
+            seconds=seconds,
+            warmup=warmup,
+            soak=soak,
+            memory=memory,
+            progress=progress,
+            shapes=shapes,
+            inputs=inputs,
+            outputs=outputs,
+            **fed,
+            **opening(tags, signature, checkpoint),
+        )
     return run_benchmark(
         source,
         threads=threads,
@@ -205,6 +233,20 @@ def benchmark(
         **fed,
         **opening(tags, signature, checkpoint),
     )
+
+
+def _require_litert(engines: str | Sequence[str], inter_op_threads: int) -> None:
+    """Refuse what a device cannot be asked for.
+
+    Raises:
+        ParameterError: another engine, or nodes side by side.
+    """
+    named = [engines] if isinstance(engines, str) else list(engines)
+    other = next((name for name in named if name not in ("auto", "litert")), None)
+    if other is not None:
+        raise ParameterError(f"devices run LiteRT, and no '{other}'", hint="leave the engine out")
+    if inter_op_threads != 1:
+        raise ParameterError("LiteRT runs node by node", hint="leave the inter-op threads out")
 
 
 def _feeding(calibration: Any, scaling: Any, feeds: Any) -> dict[str, Any]:
@@ -243,11 +285,16 @@ def profile_rows(report: BenchmarkReport, **options: Any) -> list[RowProfile]:
     """What each node takes, for every row of a benchmark of files.
 
     Args:
-        options: as for `benchmark`, how to open the models and what to feed them.
+        options: as for `benchmark`, how to open the models and what to feed them, and on which devices.
     """
     from thinflow.bench.profile_text import profile_rows as profile_all
 
     feeding = _feeding(options.pop("calibration", None), options.pop("scaling", None), options.get("feeds"))
+    if report.devices:
+        from thinflow.device.finding import find_devices
+        from thinflow.device.profiling import profile_rows as profile_there
+
+        return profile_there(report, find_devices(options.pop("device")), **(options | feeding))
     return profile_all(report, **(options | feeding))
 
 

@@ -38,6 +38,7 @@ class Memory:
         before_bytes: what Python and the libraries had taken before the model was opened.
         error: why it was not measured; empty if it was.
         crashed: the process did not live to tell, or was too slow.
+        device: where it was measured; "" for this machine.
     """
 
     subject: str
@@ -46,6 +47,7 @@ class Memory:
     before_bytes: int | None = None
     error: str = ""
     crashed: bool = False
+    device: str = ""
 
     def data(self) -> dict[str, Any]:
         """For JSON."""

@@ -117,11 +117,11 @@ def _in_litert(subject: Subject, threads: int, runs: int, warmup: int) -> Profil
 
     if isinstance(subject, TFLiteSubject):
         content = content_of(subject.path)
-        return profile_litert_file(content, _tflite_arrays(subject, content), {}, threads, runs, warmup)
+        return profile_litert_file(content, tflite_arrays(subject, content), {}, threads, runs, warmup)
     if not isinstance(subject, GraphSubject):
         raise EngineUnavailable("an .onnx file runs on the engine 'onnxruntime' only", subject.name)
     by_name = dict(zip((v.name for v in subject.graph.inputs), subject.arrays(), strict=True))
-    lowered = _whole_program(subject)
+    lowered = whole_program(subject)
     # Lowering drops inputs that nothing reads.
     arrays = [by_name[name] for name in lowered.inputs]
     # A decrypted model stays in memory; others go to a file, which the engine maps.
@@ -135,7 +135,7 @@ def _in_litert(subject: Subject, threads: int, runs: int, warmup: int) -> Profil
         return profile_litert_file(str(path), arrays, lowered.origin, threads, runs, warmup)
 
 
-def _tflite_arrays(subject: TFLiteSubject, content: bytes | str) -> list[Array]:
+def tflite_arrays(subject: TFLiteSubject, content: bytes | str) -> list[Array]:
     """The inputs of a .tflite file, in order."""
     from thinflow.tflite.runtime import interpreter, source
 
@@ -148,7 +148,7 @@ def _tflite_arrays(subject: TFLiteSubject, content: bytes | str) -> list[Array]:
     return [as_input(x, detail) for x, detail in zip(given, details, strict=True)]
 
 
-def _whole_program(subject: GraphSubject) -> Lowered:
+def whole_program(subject: GraphSubject, *, matrix_unit: bool | None = None) -> Lowered:
     """All of a graph in LiteRT's words.
 
     Raises:
@@ -168,7 +168,8 @@ def _whole_program(subject: GraphSubject) -> Lowered:
             subject.name,
             hint="engine='reference' profiles every graph",
         )
-    return lower_graph(graph, graph.inputs, graph.outputs, specs={}, matrix_unit=multiplies_matrices())
+    unit = multiplies_matrices() if matrix_unit is None else matrix_unit
+    return lower_graph(graph, graph.inputs, graph.outputs, specs={}, matrix_unit=unit)
 
 
 def _in_onnxruntime(subject: Subject, threads: int, runs: int, warmup: int) -> Profile:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from thinflow.bench.devices import MeasuredDevice
 from thinflow.bench.machine import Doing, Machine
 from thinflow.bench.memory import Memory
 from thinflow.bench.report_page import Profiled, benchmark_document
@@ -51,6 +52,7 @@ class BenchmarkReport(Paged):
         assumed: model -> input -> sizes that were made up, since the model leaves them open.
         parts: model -> what its file says of the part of a model that it holds.
         fed: which sample the models were run with, in words; empty where inputs were given or made up.
+        devices: where the rows ran; empty for this machine alone, which `machine` says.
     """
 
     rows: tuple[Row, ...]
@@ -68,15 +70,21 @@ class BenchmarkReport(Paged):
     assumed: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     parts: dict[str, str] = field(default_factory=dict)
     fed: str = ""
+    devices: tuple[MeasuredDevice, ...] = ()
 
     def row(
-        self, subject: str | os.PathLike[str], engine: str | None = None, threads: int | None = None
+        self,
+        subject: str | os.PathLike[str],
+        engine: str | None = None,
+        threads: int | None = None,
+        *,
+        device: str | None = None,
     ) -> Row:
         """The first row that fits.
 
         Args:
             subject: a model's name in this report, or the path it was opened from.
-            engine, threads: None means any.
+            engine, threads, device: None means any.
 
         Raises:
             ParameterError: there is none.
@@ -84,7 +92,13 @@ class BenchmarkReport(Paged):
         wanted = os.fspath(subject)
         name = self.paths.get(wanted, wanted)
         for row in self.rows:
-            if row.subject == name and engine in (None, row.engine) and threads in (None, row.threads):
+            is_there = device in (None, row.device)
+            if (
+                row.subject == name
+                and engine in (None, row.engine)
+                and threads in (None, row.threads)
+                and is_there
+            ):
                 return row
         names = list(dict.fromkeys(r.subject for r in self.rows))
         raise ParameterError(
@@ -136,7 +150,8 @@ class BenchmarkReport(Paged):
         second = b if isinstance(b, Row) else self.row(b, engine, threads)
         # An interrupted measurement may leave one of them a run ahead; then the i-th runs need not belong
         # together.
-        paired = len(first.samples_ns) == len(second.samples_ns)
+        # And what ran on two devices did not run side by side.
+        paired = len(first.samples_ns) == len(second.samples_ns) and first.device == second.device
         interval = ratio_of_medians(first.samples_ns, second.samples_ns, paired=paired)
         # Where all rows are of one engine its name would only be in the way.
         among_engines = len({row.engine for row in self.rows}) > 1
@@ -148,17 +163,19 @@ class BenchmarkReport(Paged):
 
         What has no like, such as an .onnx file beside a .tflite file, is compared with the first row.
         """
-        first: dict[tuple[str, int | None], Row] = {}
+        first: dict[tuple[str, str, int | None], Row] = {}
         own: dict[tuple[str, object], Row] = {}
         models: list[Ratio] = []
         settings: list[Ratio] = []
         for row in self.rows:
-            base = first.setdefault((row.engine, row.threads), row)
+            base = first.setdefault((row.device, row.engine, row.threads), row)
             if base is not row:
                 models.append(self.ratio(base, row))
-            # The first row of the same model with this engine, with this number of threads, and with any of
-            # either.
-            likes = [own.setdefault((row.subject, like), row) for like in (row.engine, row.threads, "")]
+            # The first row of the same model there with this engine, with this number of threads, and with
+            # any of either; then anywhere.
+            there = row.device
+            kinds = ((there, row.engine), (there, row.threads), (there,), (row.threads, row.engine), ())
+            likes = [own.setdefault((row.subject, kind), row) for kind in kinds]
             mine = next((like for like in likes if like is not row), row)
             if mine is not row:
                 settings.append(self.ratio(mine, row))
@@ -168,7 +185,8 @@ class BenchmarkReport(Paged):
 
     def sentences(self) -> list[str]:
         """The findings in words, the most interesting first."""
-        lines = [str(r) for r in self.ratios()]
+        lines = [line for device in self.devices for line in device.sentences()]
+        lines += [str(r) for r in self.ratios()]
         if not lines:
             row = self.rows[0]
             unit, factor = unit_of(self)
@@ -203,6 +221,7 @@ class BenchmarkReport(Paged):
         """Sentences to read before trusting the numbers."""
         lines = ["the measurement was interrupted; these are the runs up to then"] if self.interrupted else []
         lines += [self.disturbance] if self.disturbance else []
+        lines += [line for device in self.devices for line in device.caveats()]
         lines += [f"{subject} is PARTIAL: {note}" for subject, note in self.parts.items()]
         lines += [f"every run was fed {self.fed}"] if self.fed else []
         lines += self._assumptions()
@@ -213,8 +232,12 @@ class BenchmarkReport(Paged):
             lines.append(
                 "only onnxruntime runs nodes side by side; elsewhere inter-op threads change nothing"
             )
-        lines += [f"{s.subject} was not measured on {s.engine}: {s.why}" for s in self.skipped]
-        lines += [f"{m.subject}, {m.engine}: memory not measured: {m.error}" for m in self.memory if m.error]
+        lines += [f"{s.subject} was not measured on {s.device or s.engine}: {s.why}" for s in self.skipped]
+        lines += [
+            f"{m.subject}, {m.device or m.engine}: memory not measured: {m.error}"
+            for m in self.memory
+            if m.error
+        ]
         return lines
 
     def _assumptions(self) -> Iterator[str]:
@@ -249,6 +272,15 @@ class BenchmarkReport(Paged):
         if row.note:
             yield f"{who}: {row.note}"
 
+    @property
+    def place(self) -> str:
+        """Where it was measured, behind a comma or not: " on ..."; empty where `device_lines` say it."""
+        return "" if self.devices else f" on {self.machine}"
+
+    def device_lines(self) -> list[str]:
+        """What the devices are, a line each."""
+        return [device.line() for device in self.devices]
+
     def peaks(self) -> list[Peak]:
         """The machine's peaks, for each kind of numbers and number of threads in the report."""
         return list(dict.fromkeys(row.peak for row in self.rows if row.peak is not None))
@@ -260,7 +292,8 @@ class BenchmarkReport(Paged):
         lines += ["", pipes(headers), "|" + "---|" * len(headers), *map(pipes, cells), ""]
         lines += [f"- {markdown(c)}" for c in self.caveats()]
         lines += [f"- peak: {markdown(str(p))}" for p in self.peaks()]
-        lines += [f"- {self.rounds} interleaved rounds in {self.seconds:.1f} s on {self.machine}"]
+        lines += [f"- {markdown(line)}" for line in self.device_lines()]
+        lines += [f"- {self.rounds} interleaved rounds in {self.seconds:.1f} s{self.place}"]
         return "\n".join(lines) + "\n"
 
     def _repr_html_(self) -> str:
@@ -304,6 +337,7 @@ class BenchmarkReport(Paged):
             "rounds": self.rounds,
             "seconds": round(self.seconds, 3),
             "machine": self.machine.data(),
+            "devices": [device.data() for device in self.devices],
         }
 
 

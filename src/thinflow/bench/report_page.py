@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from thinflow.bench.devices import MeasuredDevice
 from thinflow.bench.machine import Machine
 from thinflow.bench.profile_model import Profile
 from thinflow.bench.rows import Measured, Ratio, Row, figures, readable
@@ -43,6 +44,9 @@ class Benchmarked(Measured, Protocol):
 
     @property
     def machine(self) -> Machine: ...
+
+    @property
+    def devices(self) -> Sequence[MeasuredDevice]: ...
 
     @property
     def rounds(self) -> int: ...
@@ -139,7 +143,10 @@ def time_text(row: Row) -> str:
 
 def how(report: Benchmarked) -> str:
     """A sentence on how it was measured."""
-    return f"{report.rounds} rounds in turns, {report.seconds:.1f} s, on {report.machine}."
+    measured = f"{report.rounds} rounds in turns, {report.seconds:.1f} s"
+    if report.devices:
+        return f"{measured}. {'. '.join(device.line() for device in report.devices)}."
+    return f"{measured}, on {report.machine}."
 
 
 # --- latency ------------------------------------------------------------------------------------------------
@@ -230,7 +237,11 @@ def _cell(text: str) -> str | float | None:
 def _sizes(report: Benchmarked) -> Iterator[Block]:
     files = [Bar(name, [float(size)]) for name, size in report.sizes.items()]
     yield Bars("Size of the file", "bytes", ["file"], files)
-    peaks = [Bar(f"{m.subject}, {m.engine}", [float(m.peak_bytes)]) for m in report.memory if m.peak_bytes]
+    peaks = [
+        Bar(f"{m.subject}, {m.device or m.engine}", [float(m.peak_bytes)])
+        for m in report.memory
+        if m.peak_bytes
+    ]
     yield Bars("Peak memory", "bytes", ["memory"], peaks, "Of a process that does nothing but run the model.")
 
 
@@ -245,7 +256,7 @@ def profile_blocks(profiles: Sequence[Profiled], names: Mapping[str, str] | None
     """
     found = [(p, p.profile) for p in profiles if p.profile is not None]
     # Sums of two settings do not belong side by side.
-    first = [pair for pair in found if pair[0].row.threads == found[0][0].row.threads]
+    first = [pair for pair in found if pair[0].row.setting == found[0][0].row.setting]
     series = [(names or {}).get(p.row.subject, p.row.subject) for p, _ in first]
     times = [_ms_by_op(made) for _, made in first]
     ops = sorted(

@@ -35,6 +35,7 @@ class Row:
         cause: what the machine did in the run that lies furthest off; empty if that is not known.
         work: what a run computes; None if that is not known.
         peak: what the machine can do at most on as many threads; None if it was not measured.
+        device: where it ran; "" for this machine, in this process.
     """
 
     subject: str
@@ -50,6 +51,7 @@ class Row:
     cause: str = ""
     work: Workload | None = None
     peak: Peak | None = None
+    device: str = ""
 
     @property
     def rate(self) -> float | None:
@@ -65,10 +67,11 @@ class Row:
 
     @property
     def setting(self) -> str:
-        """Its threads or engine in words: `2 threads`."""
+        """Its threads or engine in words, behind where it ran: `2 threads`, `board, 2 threads`."""
+        where = f"{self.device}, " if self.device else ""
         if self.threads is None:
-            return f"the {self.engine} engine"
-        return f"{self.threads} thread{'s' if self.threads != 1 else ''}"
+            return f"{where}the {self.engine} engine"
+        return f"{where}{self.threads} thread{'s' if self.threads != 1 else ''}"
 
     @property
     def median_ms(self) -> float:
@@ -85,6 +88,7 @@ class Row:
         return {
             "subject": self.subject,
             "engine": self.engine,
+            "device": self.device,
             "threads": self.threads,
             "latency_ms": self.latency.data(),
             "feed_ms": None if self.feed is None else self.feed.data(),
@@ -107,6 +111,7 @@ class Skipped:
     subject: str
     engine: str
     why: str
+    device: str = ""
 
 
 @brief_repr
@@ -171,9 +176,9 @@ class Ratio:
         return f" with {self.a.engine}" if is_same else ""
 
     def _who(self) -> tuple[str, str]:
-        if self.a.engine != self.b.engine:
+        if self.a.engine != self.b.engine and self.a.device == self.b.device:
             return f"{self.a.subject} on {self.a.engine}", f"{self.b.subject} on {self.b.engine}"
-        if self.a.threads != self.b.threads:
+        if (self.a.threads, self.a.device) != (self.b.threads, self.b.device):
             return f"{self.a.subject} on {self.a.setting}", f"{self.b.subject} on {self.b.setting}"
         return self.a.subject, self.b.subject
 
@@ -181,7 +186,8 @@ class Ratio:
         """For JSON."""
 
         def key(row: Row) -> dict[str, Any]:
-            return {"subject": row.subject, "engine": row.engine, "threads": row.threads}
+            where = {"device": row.device} if row.device else {}
+            return {"subject": row.subject, "engine": row.engine, "threads": row.threads, **where}
 
         known = {**self.interval.data(), "outcome": self.outcome, "text": str(self)}
         return {"a": key(self.a), "b": key(self.b), **known}
@@ -218,7 +224,7 @@ def readable(report: Measured, width: int | None = WIDTH) -> Table:
     Columns without anything in them are left out. Times are in µs where the quickest model needs that.
     """
     unit, factor = unit_of(report)
-    headers = ["model", "engine", "threads", f"median {unit}", "p90", "p99", "GFLOP/s", "% peak"]
+    headers = ["model", "device", "engine", "threads", f"median {unit}", "p90", "p99", "GFLOP/s", "% peak"]
     headers += ["file MB", "RAM MB"]
     memory = _memory(report)
     cells = [_readable_row(report, row, memory, factor) for row in report.rows]
@@ -242,14 +248,16 @@ def unit_of(report: Measured) -> tuple[str, float]:
     return ("µs", 1e3) if quickest < _SHORT_MS else ("ms", 1.0)
 
 
-def _readable_row(
-    report: Measured, row: Row, memory: dict[tuple[str, str], Memory], factor: float
-) -> list[str]:
-    used = memory.get((row.subject, row.engine))
+_ByRow = dict[tuple[str, str, str], Memory]
+
+
+def _readable_row(report: Measured, row: Row, memory: _ByRow, factor: float) -> list[str]:
+    used = memory.get((row.subject, row.engine, row.device))
     size = report.sizes.get(row.subject)
     percent = row.percent_of_peak
     return [
         row.subject,
+        row.device or "-",
         row.engine,
         "any" if row.threads is None else str(row.threads),
         median_text(row, factor),
@@ -295,14 +303,14 @@ def shortened(names: Sequence[str], width: int) -> list[str]:
     return found if len(set(found)) == len(set(names)) else list(names)
 
 
-def _memory(report: Measured) -> dict[tuple[str, str], Memory]:
-    return {(m.subject, m.engine): m for m in report.memory if m.peak_bytes is not None}
+def _memory(report: Measured) -> _ByRow:
+    return {(m.subject, m.engine, m.device): m for m in report.memory if m.peak_bytes is not None}
 
 
 FIGURES = (
     *("model", "engine", "threads", "runs", "median_ms", "low_ms", "high_ms", "mad_ms", "p90_ms", "p99_ms"),
     *("min_ms", "max_ms", "outliers", "feed_ms", "cpu_ms", "gflops", "percent_of_peak", "peak_gflops"),
-    *("peak_kind", "operations", "file_bytes", "memory_bytes", "eight_bit", "converged", "path"),
+    *("peak_kind", "operations", "file_bytes", "memory_bytes", "eight_bit", "converged", "path", "device"),
 )
 """Columns of the table with every figure. The median lies between low and high with 95 % confidence."""
 
@@ -314,10 +322,8 @@ def figures(report: Measured) -> Table:
     return list(FIGURES), [list(_figures_of(report, row, memory, paths)) for row in report.rows]
 
 
-def _figures_of(
-    report: Measured, row: Row, memory: dict[tuple[str, str], Memory], paths: dict[str, str]
-) -> Iterable[str]:
-    t, used = row.latency, memory.get((row.subject, row.engine))
+def _figures_of(report: Measured, row: Row, memory: _ByRow, paths: dict[str, str]) -> Iterable[str]:
+    t, used = row.latency, memory.get((row.subject, row.engine, row.device))
     found = [
         *(row.subject, row.engine, row.threads, t.count, t.median, t.low, t.high, t.mad, t.p90, t.p99),
         *(t.minimum, t.maximum, len(t.outliers)),
@@ -333,6 +339,7 @@ def _figures_of(
         int(row.eight_bit),
         int(row.converged),
         paths.get(row.subject, ""),
+        row.device,
     ]
     return ("" if x is None else f"{x:.9g}" if isinstance(x, float) else str(x) for x in found)
 

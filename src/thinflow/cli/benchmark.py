@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._console import print_lines, terminal_width
+from thinflow.cli._device import add_device, device_flags, devices, read_duration
 from thinflow.cli._feeds import add_feed, feed_paths, whole_feed
 from thinflow.cli._making import add_calibration
 from thinflow.cli._options import (
@@ -34,6 +35,8 @@ EXAMPLES = """
   thinflow benchmark model.pb --engine litert,onnxruntime --profile    # and what each node takes
   thinflow benchmark pose.pb --shape image=1,184,184,3 --engine litert,reference --runs 20
   thinflow benchmark kws_int8.tflite --calibration clips/    # run with the first clip
+  thinflow benchmark model.tflite --device ssh:pi@board,local --threads 1,4
+  thinflow benchmark model.tflite --device ssh:pi@board --soak 10m    # does heat slow it down?
   thinflow benchmark *.tflite --csv > figures.csv
   thinflow benchmark model.pb model_int8.tflite --profile --html report.html    # a page to show
 """
@@ -70,6 +73,12 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument(
         "--no-peak", dest="peaks", action="store_false", help="do not measure what the machine can do at most"
     )
+    add_device(p, "run models", several=True)
+    p.add_argument(
+        "--soak",
+        metavar="TIME",
+        help="run for 10m or 1h, and compare the last minute with the first; on --device, or this machine",
+    )
     add_interface(p)
     add_calibration(p, "models are run with the first; without them inputs are made up")
     add_scaling(p)
@@ -95,6 +104,8 @@ def run(args: Namespace) -> int:
         )
     check_html(args)
     told = progress()
+    # In front of anything that takes time, so that a slip in an address is told at once.
+    there = devices(args)
     report = thinflow.benchmark(
         args.models,
         threads=_counts(args.threads),
@@ -107,10 +118,12 @@ def run(args: Namespace) -> int:
         peaks=args.peaks,
         timeout=args.timeout,
         progress=told,
+        soak=None if args.soak is None else read_duration(args.soak),
+        device=there,
         **_feeding(args),
         **interface(args),
     )
-    profiles = _profiles(args, report, told) if args.profile and not report.interrupted else []
+    profiles = _profiles(args, report, told, there) if args.profile and not report.interrupted else []
     if args.json:
         data = report.data()
         if args.profile:
@@ -129,11 +142,12 @@ def run(args: Namespace) -> int:
     return _INTERRUPTED if report.interrupted else 0
 
 
-def _profiles(args: Namespace, report: Any, told: Any) -> list[Any]:
+def _profiles(args: Namespace, report: Any, told: Any, there: Any) -> list[Any]:
     """What the nodes take, for each row of the report."""
     from thinflow.api import profile_rows
 
-    return profile_rows(report, progress=told, **_feeding(args), **interface(args))
+    where = {"device": there or "local"} if report.devices else {}
+    return profile_rows(report, progress=told, **where, **_feeding(args), **interface(args))
 
 
 def _feeding(args: Namespace) -> dict[str, Any]:
@@ -185,7 +199,9 @@ def _print_report(args: Namespace, report: Any, profiles: list[Any]) -> None:
         print_lines([f"note: {line}"])
     for peak in report.peaks():
         print_lines([f"peak: {peak}"])
-    print_lines([f"measured: {report.rounds} rounds in turns, {report.seconds:.1f} s, on {report.machine}"])
+    print_lines([f"device: {line}" for line in report.device_lines()])
+    where = report.place.replace(" on", ", on", 1)
+    print_lines([f"measured: {report.rounds} rounds in turns, {report.seconds:.1f} s{where}"])
     print_lines([*html_lines(args), f"next: {_next(args)}"])
 
 
@@ -208,7 +224,7 @@ def _print_profile(found: Any) -> None:
 def _next(args: Namespace) -> str:
     from thinflow.api import runtime_format
 
-    flags = interface_flags(args) + _feeding_flags(args)
+    flags = interface_flags(args) + _feeding_flags(args) + device_flags(args)
     files = " ".join(map(shlex.quote, args.models)) + flags
     # One step further each time: optimize a graph, then more threads, then the nodes.
     if len(args.models) == 1 and not args.feed and not runtime_format(args.models[0]):

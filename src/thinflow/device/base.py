@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from thinflow.bench.machine import Machine
+from thinflow.bench.devices import Facts, State
 from thinflow.bench.profile_model import Profile
 from thinflow.errors import EngineUnavailable
-from thinflow.ir.brief import brief_repr
 from thinflow.typing import Array, Progress
+
+__all__ = ["Connection", "Device", "DeviceLost", "Devices", "Facts", "Job", "Settings", "State", "Timing"]
 
 
 class DeviceLost(EngineUnavailable):
@@ -60,65 +61,6 @@ class Job:
     path: str
     threads: int
     feeds: tuple[Array, ...] = ()
-
-
-@brief_repr
-@dataclass(frozen=True)
-class State:
-    """What a device was doing at a moment; what it does not tell is None or empty.
-
-    Attributes:
-        governor: of the frequency, such as "ondemand"; several if its CPUs have several.
-        mhz: frequency of the quickest of its CPUs.
-        celsius: of the hottest place that it knows.
-        throttled: what slows it down now or did since it was started, in words: "under-voltage now".
-        battery: percent.
-        throttle_count: how often its CPUs were slowed down since it was started, for heat.
-    """
-
-    governor: str = ""
-    mhz: float | None = None
-    celsius: float | None = None
-    throttled: tuple[str, ...] = ()
-    battery: float | None = None
-    throttle_count: int | None = None
-
-    def __str__(self) -> str:
-        told = [f"governor {self.governor}"] if self.governor else []
-        told += [f"{self.mhz:.0f} MHz"] if self.mhz is not None else []
-        told += [f"{self.celsius:.0f} °C"] if self.celsius is not None else []
-        told += [f"battery at {self.battery:.0f} %"] if self.battery is not None else []
-        return ", ".join([*told, *self.throttled])
-
-    def data(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**vars(self), "throttled": list(self.throttled)}
-
-
-@brief_repr
-@dataclass(frozen=True)
-class Facts:
-    """What a device is.
-
-    Attributes:
-        machine: its CPU, cores and system.
-        runtime: what runs models there, with its version: "LiteRT 2.1.0".
-        memory_bytes: of the whole device; None if it does not tell.
-        model: what the device itself is called, such as "Raspberry Pi 5 Model B"; "" if it does not tell.
-    """
-
-    machine: Machine
-    runtime: str
-    memory_bytes: int | None = None
-    model: str = ""
-
-    def __str__(self) -> str:
-        known = [self.model] if self.model else []
-        return ", ".join([*known, str(self.machine), self.runtime])
-
-    def data(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**vars(self), "machine": self.machine.data()}
 
 
 @dataclass
@@ -210,6 +152,9 @@ class Device(Protocol):
         name: what tables and messages call it.
         settings: how it is used.
     """
+
+    # `open_device` makes them; each kind takes what it needs.
+    def __init__(self) -> None: ...
 
     @property
     def name(self) -> str: ...

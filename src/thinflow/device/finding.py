@@ -1,4 +1,4 @@
-"""Devices by their addresses: `ssh:pi@board`, `adb:emulator-5554`, or the name of a profile."""
+"""Devices by their addresses: `ssh:pi@board`, `adb:emulator-5554`, or the name that a project gives one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from typing import Any
 
 from thinflow.device import kinds
 from thinflow.device.base import Device, Devices, Settings
+from thinflow.device.profiles import Profile, find_profile, profile_names
 from thinflow.errors import ParameterError, closest
+
+_EVERYWHERE = ("name", "threads", "keep", "patience")
+"""Settings of every kind."""
 
 
 @cache
@@ -36,12 +40,13 @@ def kind(name: str) -> Any:
     return importlib.import_module(f"{kinds.__name__}.{name}")
 
 
-def find_device(address: str | Device, settings: Settings | None = None) -> Device:
+def find_device(address: str | Device, **given: Any) -> Device:
     """The device of an address.
 
     Args:
-        address: `KIND:where`, or a device, which is given back as it is.
-        settings: how to use it.
+        address: `KIND:where`, the name of a device in the nearest thinflow.toml, or a device, which is given
+            back as it is.
+        given: settings, see `Settings`; those of the file count where they are not given.
 
     Raises:
         ParameterError: the address cannot be read, or the kind of device does not know a setting.
@@ -52,18 +57,36 @@ def find_device(address: str | Device, settings: Settings | None = None) -> Devi
         raise ParameterError(
             f"a {type(address).__name__} is no device", hint="give an address: ssh:pi@board, adb"
         )
-    chosen = settings or Settings()
-    name, _, where = address.strip().partition(":")
+    profile = _profile(address)
+    settings = replace(profile.settings, **given)
+    name, _, where = profile.address.strip().partition(":")
     module = kind(name)
-    check_settings(name, chosen)
-    made: Device = module.device(where, chosen)
+    _check(name, settings)
+    made: Device = module.device(where, settings)
     return made
 
 
-_EVERYWHERE = ("name", "threads", "keep", "patience")
+def _profile(address: str) -> Profile:
+    """The profile of a name; an address is one without settings.
+
+    Raises:
+        ParameterError: it is neither.
+    """
+    if address.strip().partition(":")[0] in kind_names():
+        return Profile(address, Settings())
+    found = find_profile(address)
+    if found is not None:
+        return found
+    known = [kind(name).ADDRESS for name in kind_names()]
+    names = profile_names()
+    hint = closest(address, [*names, *kind_names()])
+    named = f"; thinflow.toml names {', '.join(names)}" if names else "; or name one in thinflow.toml"
+    raise ParameterError(
+        f"'{address}' is no device", hint=hint or f"addresses are: {', '.join(known)}{named}"
+    )
 
 
-def check_settings(name: str, settings: Settings) -> None:
+def _check(name: str, settings: Settings) -> None:
     """Refuse a setting that a kind of device does not know, instead of passing over it.
 
     Raises:
@@ -90,10 +113,12 @@ def find_devices(devices: Devices, **settings: Any) -> list[Device]:
     Raises:
         ParameterError: as for `find_device`, there is none, or no kind of device among them knows a setting.
     """
-    listed: Sequence[Any] = (
-        [devices] if isinstance(devices, str) or not isinstance(devices, Sequence) else devices
-    )
-    if not listed or listed == [None]:
+    listed: list[str | Device] = []
+    if isinstance(devices, Sequence) and not isinstance(devices, str):
+        listed += devices
+    else:
+        listed.append(devices)
+    if not listed:
         raise ParameterError("no device is given", hint="give an address: ssh:pi@board, adb")
     given = {name: value for name, value in settings.items() if value not in (None, "", False, ())}
     found: dict[str, Device] = {}
@@ -101,10 +126,10 @@ def find_devices(devices: Devices, **settings: Any) -> list[Device]:
     for item in listed:
         known = _known(item)
         used |= known & set(given)
-        chosen = {n: v for n, v in given.items() if n in known or n in _EVERYWHERE}
-        made = find_device(item, replace(Settings(), **chosen))
+        made = find_device(item, **{n: v for n, v in given.items() if n in known or n in _EVERYWHERE})
         # Twice the same would be one row twice.
         found.setdefault(made.name, made)
+    # Passed over in silence, it would be taken to have worked.
     for name in given:
         if name not in used:
             raise ParameterError(
@@ -115,4 +140,6 @@ def find_devices(devices: Devices, **settings: Any) -> list[Device]:
 
 def _known(item: str | Device) -> set[str]:
     """Settings that a device of that address knows."""
-    return set(kind(item.strip().partition(":")[0]).KEYS) if isinstance(item, str) else set()
+    if not isinstance(item, str):
+        return set()
+    return set(kind(_profile(item).address.strip().partition(":")[0]).KEYS)

@@ -64,6 +64,7 @@ def make(home: str, name: str, wishes: list[list[str]], least_bytes: int = _LEAS
             _install(part, wishes)
             with open(os.path.join(part, "ready"), "w", encoding="ascii") as file:
                 file.write("\n")
+            # From here on others find it, and all of it.
             os.rename(part, target)
         finally:
             shutil.rmtree(part, ignore_errors=True)
@@ -96,6 +97,7 @@ def _install(folder: str, wishes: list[list[str]]) -> None:
     python = os.path.join(folder, "bin", "python")
     pip = [python, "-m", "pip", "install", "-q", "--no-input", "--retries", "1"]
     pip.append("--disable-pip-version-check")
+    # -q leaves warnings, by which a missing network is told from a missing package.
     for wish in wishes:
         tell(progress=f"installing {' and '.join(wish)} there")
         done = _run([*pip, *wish])

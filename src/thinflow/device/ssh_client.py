@@ -73,6 +73,7 @@ def read_address(text: str) -> SshAddress:
     Raises:
         ParameterError: it cannot be read.
     """
+    # The last one, as names of users at some companies have one themselves.
     user, at, rest = text.rpartition("@")
     host, port = rest, ""
     if rest.startswith("["):

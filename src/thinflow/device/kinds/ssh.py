@@ -26,6 +26,7 @@ ADDRESS = "ssh:[user@]host[:port]"
 KEYS = ("python", "folder")
 _NOISE = 200
 """Lines that a login may print before the first of ours."""
+_CONNECT_SECONDS = 60.0
 _OUTFIT_SECONDS = 1800.0
 _INSTALL = "install it there: sudo apt install"
 _HINTS = {
@@ -70,6 +71,7 @@ class SshDevice:
             talk.close()
 
     def _runner(self, progress: Progress | None) -> tuple[Talk, RunnerConnection]:
+        # Twice where the environment is made: each is a connection of its own.
         for is_first in (True, False):
             if progress is not None:
                 progress(0, 1, f"{self.name}: connecting")
@@ -134,8 +136,9 @@ class SshDevice:
 
     def _greeting(self, talk: SshTalk) -> tuple[str, str]:
         """Run, make or none, and the folder there."""
+        # Start files of a shell may greet whoever comes.
         for _ in range(_NOISE):
-            words = talk.line().decode("utf-8", "replace").split(" ", 2)
+            words = talk.line(_CONNECT_SECONDS).decode("utf-8", "replace").split(" ", 2)
             if words[0] == "thinflow" and len(words) == 3:
                 talk.was_connected = True
                 return words[1], words[2]
@@ -159,6 +162,7 @@ class SshDevice:
                 hint="check `python` of the device" if python else f"{_INSTALL} python3-venv",
             )
         talk.write(shipped(source(file="outfit.py")))
+        # The same version as here if there is one for it: two may be of different speed.
         wishes = [[f"ai-edge-litert=={_litert()}", "numpy"], ["ai-edge-litert", "numpy"]]
         asked = {"home": home, "name": _environment(), "wishes": wishes}
         talk.write(json.dumps(asked).encode() + b"\n")

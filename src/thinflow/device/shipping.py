@@ -1,0 +1,104 @@
+"""Models as devices take them: a .tflite file each, with what it is fed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from thinflow.bench.open_targets import open_subjects
+from thinflow.bench.profile import tflite_arrays, whole_program
+from thinflow.bench.targets import GraphSubject, OnnxSubject, Subject, TFLiteSubject, lifted
+from thinflow.engines._files import file_content
+from thinflow.errors import EngineUnavailable, ThinflowError
+from thinflow.formats.sealing import may_write_copies
+from thinflow.ir.graph import Graph
+from thinflow.tflite.writer import write_program
+from thinflow.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Shipped:
+    """A model for devices.
+
+    Attributes:
+        name: in tables.
+        path: of the .tflite file on this machine.
+        arrays: what it is fed, in the order of the file.
+        subject: what it was made from.
+    """
+
+    name: str
+    path: str
+    arrays: tuple[Array, ...]
+    subject: Subject
+
+
+@contextmanager
+def shipped(sources: Any, **options: Any) -> Iterator[list[Shipped]]:
+    """Models as .tflite files. Those that are none become some, which last as long as this.
+
+    Args:
+        sources: as for `benchmark`.
+        options: feeds, shapes, inputs, outputs and how to open the models, as for `benchmark`.
+
+    Raises:
+        EngineUnavailable: a model does not go whole into such a file.
+        FormatError: a file is not a model.
+    """
+    with TemporaryDirectory(prefix="thinflow-") as folder:
+        # As for a benchmark here: names, sizes and feeds are the same in both tables.
+        subjects = open_subjects(sources, **options)
+        yield [_shipped(subject, Path(folder) / f"{n}.tflite") for n, subject in enumerate(subjects)]
+
+
+def _shipped(subject: Subject, path: Path) -> Shipped:
+    if isinstance(subject, TFLiteSubject):
+        content = file_content(subject.path)
+        if not isinstance(content, str):
+            raise _sealed(subject.name)
+        return Shipped(subject.name, content, tuple(tflite_arrays(subject, content)), subject)
+    if isinstance(subject, OnnxSubject):
+        graph, arrays = lifted(subject)
+        return _written(_graph_subject(subject, graph, arrays), path)
+    if isinstance(subject, GraphSubject):
+        return _written(subject, path)
+    raise EngineUnavailable(
+        "devices run the main graph of a file, and no signature", subject.name, hint="leave --signature out"
+    )
+
+
+def _graph_subject(subject: Subject, graph: Graph, arrays: Sequence[Array]) -> GraphSubject:
+    return GraphSubject(subject.name, subject.path, graph, subject.size_bytes, list(arrays))
+
+
+def _written(subject: GraphSubject, path: Path) -> Shipped:
+    """A graph, all of it as one .tflite file."""
+    if not may_write_copies():
+        raise _sealed(subject.name)
+    by_name = dict(zip((v.name for v in subject.graph.inputs), subject.arrays(), strict=True))
+    try:
+        # Not for this machine's processor, which the device has not.
+        lowered = whole_program(subject, matrix_unit=False)
+    except ThinflowError as error:
+        raise EngineUnavailable(
+            error.problem,
+            error.where,
+            hint="devices run whole .tflite files: see what `thinflow convert` makes of it",
+        ) from error
+    with path.open("wb") as file:
+        for chunk in write_program(lowered.program)[1]:
+            file.write(chunk)
+    # An input that nothing reads is not in the file.
+    return Shipped(subject.name, str(path), tuple(by_name[name] for name in lowered.inputs), subject)
+
+
+def _sealed(name: str) -> EngineUnavailable:
+    return EngineUnavailable(
+        "a package is not sent to a device, where others could read it",
+        name,
+        hint="unpack it first: thinflow unpack",
+    )
