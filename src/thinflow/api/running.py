@@ -241,6 +241,7 @@ def _require_litert(engines: str | Sequence[str], inter_op_threads: int) -> None
     Raises:
         ParameterError: another engine, or nodes side by side.
     """
+    # "auto" is LiteRT for whatever goes to a device.
     named = [engines] if isinstance(engines, str) else list(engines)
     other = next((name for name in named if name not in ("auto", "litert")), None)
     if other is not None:

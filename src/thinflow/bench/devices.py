@@ -128,6 +128,7 @@ class MeasuredDevice:
     soak: tuple[Soak, ...] = ()
     failure: str = ""
 
+    # What was so since it was started may be older than the measurement, and is told all the same.
     def slowed(self) -> Iterator[str]:
         """What slows it down, or came to slow it down meanwhile, in words."""
         yield from self.after.throttled
@@ -148,6 +149,7 @@ class MeasuredDevice:
 
     def sentences(self) -> Iterator[str]:
         """How it fared in a long run, with what it tells of the cause."""
+        # Beside a row that got slower only: for the others there is nothing to explain.
         causes = "; ".join([*([self.changes()] if self.changes() else []), *self.slowed()])
         for one in self.soak:
             yield f"{one}{f': {causes}' if causes and 1.0 not in one.ratio else ''}"

@@ -44,6 +44,7 @@ def devices(args: Namespace) -> list[Any] | None:
     Raises:
         ParameterError: an address cannot be read, or a flag is for devices and there is none.
     """
+    # Repeated or with commas, as one likes.
     listed = [item for text in args.device for item in names(text) or []]
     given = {key: getattr(args, key) for key in _TEXTS if getattr(args, key)}
     if not listed:
@@ -53,6 +54,7 @@ def devices(args: Namespace) -> list[Any] | None:
         return None
     from thinflow.api import open_devices
 
+    # Commands that wait for nothing else have no such flag.
     timeout = getattr(args, "timeout", None)
     return open_devices(listed, keep=args.keep, patience=timeout, **given)
 

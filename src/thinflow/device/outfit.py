@@ -127,6 +127,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _last(text: str) -> str:
+    # What went wrong stands at the end.
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # pip ends with advice on itself now and then.
     lines = [line for line in lines if not line.startswith(("[notice]", "WARNING:"))] or lines

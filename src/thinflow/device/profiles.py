@@ -73,6 +73,7 @@ def _read(name: str, table: Table) -> Profile:
     if texts["binary"]:
         # As it stands in the file, so from there.
         texts["binary"] = str(Path(table.path).parent / Path(texts["binary"]).expanduser())
+    # A board that is slow to answer may be given more time once for all.
     patience = table.number("patience", "600")
     return Profile(
         address,
@@ -87,6 +88,7 @@ def _read(name: str, table: Table) -> Profile:
 
 
 def _threads(table: Table) -> tuple[int, ...]:
+    # One number or a list of them; true would be a number for Python.
     found = table.values.get("threads", [])
     counts = found if isinstance(found, list) else [found]
     whole = [n for n in counts if isinstance(n, int) and not isinstance(n, bool) and 0 < n < 1000]

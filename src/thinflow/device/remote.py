@@ -86,6 +86,7 @@ class Talk:
         return found
 
     def _fill(self, until: float) -> None:
+        # Not a read that waits for ever: a device may be switched off.
         ready, _, _ = select.select([self._from], [], [], max(0.0, until - time.monotonic()))
         if not ready:
             raise DeviceLost(
@@ -340,6 +341,7 @@ def unpacked(kinds: Sequence[Any], payload: bytes) -> Iterator[Array]:
     Raises:
         DeviceLost: it does not hold what it says.
     """
+    # Bounds first: what comes from a device is not trusted to be whole.
     place = 0
     for name, shape in kinds:
         kind = np.dtype(name)

@@ -81,6 +81,7 @@ def device(where: str, settings: Settings) -> LocalDevice:
     Raises:
         ParameterError: something stands behind the name.
     """
+    # There is but one of it.
     if where:
         raise ParameterError(f"'local:{where}' is no device", hint="write local, for this machine")
     return LocalDevice(settings)
