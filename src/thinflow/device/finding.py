@@ -40,13 +40,14 @@ def kind(name: str) -> Any:
     return importlib.import_module(f"{kinds.__name__}.{name}")
 
 
-def find_device(address: str | Device, **given: Any) -> Device:
+def find_device(address: str | Device, settings: Settings | None = None, **given: Any) -> Device:
     """The device of an address.
 
     Args:
         address: `KIND:where`, the name of a device in the nearest thinflow.toml, or a device, which is given
             back as it is.
-        given: settings, see `Settings`; those of the file count where they are not given.
+        settings: in the place of those of the file.
+        given: single ones, see `Settings`; the others stay as they are.
 
     Raises:
         ParameterError: the address cannot be read, or the kind of device does not know a setting.
@@ -58,11 +59,11 @@ def find_device(address: str | Device, **given: Any) -> Device:
             f"a {type(address).__name__} is no device", hint="give an address: ssh:pi@board, adb"
         )
     profile = _profile(address)
-    settings = replace(profile.settings, **given)
+    chosen = replace(settings or profile.settings, **given)
     name, _, where = profile.address.strip().partition(":")
     module = kind(name)
-    _check(name, settings)
-    made: Device = module.device(where, settings)
+    _check(name, chosen)
+    made: Device = module.device(where, chosen)
     return made
 
 
