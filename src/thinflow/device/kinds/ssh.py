@@ -71,8 +71,9 @@ class SshDevice:
             talk.close()
 
     def _runner(self, progress: Progress | None) -> tuple[Talk, RunnerConnection]:
-        # Twice where the environment is made: each is a connection of its own.
-        for is_first in (True, False):
+        # More than once where the environment is made, or found useless and made anew: each step is a
+        # connection of its own.
+        for is_first in (True, False, False):
             if progress is not None:
                 progress(0, 1, f"{self.name}: connecting")
             talk = start(self.address, self._command(), self.settings.patience, self.name)
