@@ -16,6 +16,7 @@ import pytest
 import thinflow
 from tests.device.android.phones import SERIAL, PhoneFolder, elf
 from thinflow import zoo
+from thinflow.cli import main
 from thinflow.device.android.bridge import Bridge
 from thinflow.device.base import DeviceLost, Job, Settings
 from thinflow.device.finding import find_device
@@ -125,9 +126,7 @@ def test_for_some_seconds(phones: Phones, tool: str, digits: Path) -> None:
 def test_memory(phones: Phones, tool: str, digits: Path) -> None:
     phone = phones()
     with device(binary=tool).connect() as connection:
-        model = job(digits)
-        connection.open(model)
-        assert connection.memory(model) == round(8.71875 * (1 << 20))
+        assert connection.memory(job(digits)) == round(8.71875 * (1 << 20))
     assert "--report_peak_memory_footprint=true" in phone.tools()[-1]
 
 
@@ -142,9 +141,8 @@ def test_memory_of_a_tool_that_tells_less(phones: Phones, tool: str, digits: Pat
 def test_operators_within_the_delegate(phones: Phones, tool: str, digits: Path) -> None:
     phones()
     with device(binary=tool).connect() as connection:
-        model = job(digits)
-        connection.open(model)
-        found = connection.profile(model, runs=50, warmup=1)
+        # In a connection of its own, for a job that was not opened before.
+        found = connection.profile(job(digits), runs=50, warmup=1)
     micros = {name: row.micros.total for name, row in found.stats.rows.items()}
     assert micros["conv1/Relu"] == 13
     assert micros["conv3/Relu"] == 29
@@ -279,6 +277,44 @@ def test_names_tell_the_rows_of_one_phone_apart() -> None:
     assert device().name == "adb"
     assert device("adb:X1", delegate="gpu", cpus="big").name == "adb:X1 (gpu, cpus big)"
     assert device("adb:X1", name="pixel").name == "pixel"
+
+
+@pytest.mark.slow
+def test_the_command_puts_a_phone_and_this_machine_into_one_table(
+    phones: Phones, tool: str, digits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    phones(reply="gpu_part")
+    flags = [
+        "--device",
+        "adb,local",
+        "--binary",
+        tool,
+        "--delegate",
+        "gpu",
+        "--cpus",
+        "big",
+        "--seconds",
+        "1",
+    ]
+    assert main(["benchmark", str(digits), *flags]) == 0
+    told = capsys.readouterr().out
+    assert "digits  adb (gpu, cpus big)  litert gpu" in told
+    assert "digits  local " in told
+    assert "delegate gpu runs 6 of 9 operators, in 2 parts; the CPU runs the rest" in told
+    assert "Google Pixel 7" in told
+    assert "Android 14 (API 34)" in told
+
+
+@pytest.mark.slow
+def test_the_command_profiles_on_a_phone(
+    phones: Phones, tool: str, digits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    phone = phones()
+    flags = ["--device", "adb", "--binary", tool, "--profile", "--seconds", "1"]
+    assert main(["benchmark", str(digits), *flags]) == 0
+    told = capsys.readouterr().out
+    assert "conv3/Relu" in told
+    assert phone.made() == []
 
 
 # --- what goes wrong ----------------------------------------------------------------------------------------

@@ -102,9 +102,7 @@ class AndroidConnection:
         """Send a model and what it is fed, and run it once; note what became of the delegate."""
         if job in self._notes:
             return
-        require_fixed(job.feeds)
-        self._feeds[job] = self._sent_feeds(job)
-        once = self._run(job, [*self._feeds[job], *_loop(1, 0.0), *_warmup(0)])
+        once = self._run(job, [*self._fed(job), *_loop(1, 0.0), *_warmup(0)])
         self._notes[job] = self._note(once, job)
 
     def time(
@@ -124,7 +122,7 @@ class AndroidConnection:
         while not done or ((rounds is None or done < rounds) and time.monotonic() - begun < seconds):
             shuffled.shuffle(order)
             for job in order:
-                flags = [*self._feeds[job], *_loop(each, piece), *_warmup(max(1, warmup))]
+                flags = [*self._fed(job), *_loop(each, piece), *_warmup(max(1, warmup))]
                 output, now = self._run_and_clock(job, flags, piece)
                 assert output.inference is not None
                 found[job].times_ns.append(round(output.inference.typical * 1000))
@@ -138,7 +136,7 @@ class AndroidConnection:
         flags = ["--report_peak_memory_footprint=true", "--memory_footprint_check_interval_ms=5"]
         output = self._run(
             job,
-            [*self._feeds[job], *flags, *_loop(_MEMORY_RUNS, _MEMORY_SECONDS), *_warmup(1)],
+            [*self._fed(job), *flags, *_loop(_MEMORY_RUNS, _MEMORY_SECONDS), *_warmup(1)],
             _MEMORY_SECONDS,
         )
         megabytes = output.peak_mb if output.peak_mb is not None else output.overall_mb
@@ -147,7 +145,7 @@ class AndroidConnection:
     def profile(self, job: Job, *, runs: int, warmup: int) -> Profile:
         """By benchmark_model's own profiler."""
         flags = ["--enable_op_profiling=true", *_loop(runs, 0.0), *_warmup(warmup)]
-        output = self._run(job, [*self._feeds[job], *flags])
+        output = self._run(job, [*self._fed(job), *flags])
         return profile_of(self._program(job.path), output, self._delegate.name or "litert", job.threads)
 
     def answers(self, job: Job, feeds: Iterable[Sequence[Array]]) -> Iterator[list[Array]]:
@@ -250,6 +248,13 @@ class AndroidConnection:
                 self._bridge.shell(f"mv {shlex.quote(place)}.part {shlex.quote(place)}")
             self._sent[path] = place
         return self._sent[path]
+
+    def _fed(self, job: Job) -> list[str]:
+        """The flags that feed a job; its arrays are sent when they are first asked for."""
+        if job not in self._feeds:
+            require_fixed(job.feeds)
+            self._feeds[job] = self._sent_feeds(job)
+        return self._feeds[job]
 
     def _sent_feeds(self, job: Job) -> list[str]:
         """The flags that feed a job what it is to be fed; none where benchmark_model makes inputs up."""
