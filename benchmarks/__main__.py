@@ -7,8 +7,9 @@ goes with channels that hardly tell anything, `ptq_stored_codes` what codes of w
 `c` what networks take in C on microcontrollers that QEMU plays, `c_here` on this machine, `c_ram` what they
 cost in less memory, `c_sound` what features of sound take in fixed point, `c_exact` compares their answers
 with LiteRT's layer by layer, `fit_costs` counts what `thinflow fit` estimates by, `int8_kernels` times
-LiteRT's integer kernels beside its float ones, and `cluster_disasters` kills, stops and loses the machines of
-an evaluation.
+LiteRT's integer kernels beside its float ones, `arm_answers` compares what models answer on Arm processors,
+`arm_operators` what operators do (`arm_root` makes what both need), and `cluster_disasters` kills, stops and
+loses the machines of an evaluation.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ RESULTS = Path(__file__).parent / "RESULTS.md"
 BUSY = 0.5
 """Load per core from which on the results are not to be trusted."""
 APART = {
+    "arm_answers": "benchmarks.arm.answers",
+    "arm_operators": "benchmarks.arm.operators",
+    "arm_root": "benchmarks.arm.root",
     "c": "benchmarks.c.table",
     "c_exact": "benchmarks.c.exact",
     "c_here": "benchmarks.c.here",
