@@ -90,6 +90,11 @@ def make(source: str, out: str | os.PathLike[str], convert: Convert, options: Ap
         held = Path(scratch) / "model.tflite"
         conversion = convert(os.fspath(held))
         opened = OpenedModel(os.fspath(held), options.asked)
+        # LiteRT's CompiledModel compares shapes strictly: a batch of 1 does not fit one of -1.
+        if not target.has_open_batch and opened.has_open_batch:
+            held = Path(scratch) / "fixed.tflite"
+            conversion = convert(os.fspath(held), shapes={one.name: one.shape for one in opened.inputs})
+            opened = OpenedModel(os.fspath(held), options.asked)
         contract = contract_of(opened, name, source, options)
         target.check(contract)
         files = content_of(target, contract)
@@ -105,7 +110,7 @@ def make(source: str, out: str | os.PathLike[str], convert: Convert, options: Ap
         contract.test.answer,
         contract.test.origin,
         conversion.proof,
-        (*conversion.notes, *contract.doubts),
+        (*conversion.notes, *contract.doubts, *filter(None, [target.limit])),
         contract.data(),
     )
 

@@ -100,6 +100,11 @@ class OpenedModel:
             _require_sizes(name, spec)
         self.inputs = self._inputs()
 
+    @property
+    def has_open_batch(self) -> bool:
+        """Whether an input leaves open how many samples it takes at once."""
+        return any(None in (self.session.spec(one.name).shape or ()) for one in self.inputs)
+
     @cached_property
     def _aliases(self) -> dict[str, str]:
         """Name of an input or output -> what the signature calls it."""

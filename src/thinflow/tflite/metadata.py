@@ -242,6 +242,7 @@ def _has_boxes(table: Table) -> bool:
     if content is None or content.scalar(0, "u8") != BOX_PROPERTIES:
         return False
     ends = content.table(1)
+    # Centres, sizes and pixels would have to be turned into this first, which nobody here does.
     # Slots of BoundingBoxProperties: order, type, unit (0: parts of the picture).
     if ends is None or ends.scalar(1, "i8") != BOUNDARIES or ends.scalar(2, "i8"):
         return False

@@ -33,12 +33,17 @@ class Target:
             %{name} of the contract.
         built: names of files and folders that builds and tests leave behind: they do not keep a folder from
             being made anew.
+        has_open_batch: whether its runtime takes a batch of 1 from a model that leaves that open; else the
+            model is written anew for a batch of 1.
+        limit: how far what is made was never tried, and what tries it; "" if it is built and run.
     """
 
     name: ClassVar[str]
     templates: ClassVar[tuple[str, ...]] = ()
     assets: ClassVar[str] = ""
     built: ClassVar[tuple[str, ...]] = ()
+    has_open_batch: ClassVar[bool] = True
+    limit: ClassVar[str] = ""
 
     @property
     def title(self) -> str:
