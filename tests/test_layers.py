@@ -23,7 +23,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "errors progress",
         "wire ir settings",
         "ops program",
-        "tflite onnx keras",
+        "tflite onnx keras coreml",
         "rewrite control_flow formats",
         "analysis interpreter",
         "decompose",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 # Imported for the rules that it registers.
-from thinflow.analysis import aten_costs, onnx_shapes  # noqa: F401
+from thinflow.analysis import aten_costs, coreml_costs, onnx_shapes  # noqa: F401
 from thinflow.analysis.foreign_rules import COSTS, FREE, SHAPES, TYPES, type_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import ShapeAttr

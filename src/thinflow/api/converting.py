@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from thinflow.load.layouts import Layouts
     from thinflow.optimize.c_options import COptions
     from thinflow.optimize.conversion import Conversion
+    from thinflow.optimize.coreml_options import CoreMLOptions
     from thinflow.typing import FilePath
 
 
@@ -46,6 +47,13 @@ def convert(
     layout: str | None = None,
     stream: bool = False,
     ram: float | str | None = None,
+    compute_precision: str | None = None,
+    weights: str | None = None,
+    deployment_target: str | None = None,
+    image_input: bool = False,
+    labels: FilePath | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
 ) -> int:
     """Write a model in the format of the target's suffix; returns the bytes written.
 
@@ -63,6 +71,8 @@ def convert(
         state: as for `convert_verified`.
         input_layout, output_layout: as for `load`.
         rounding, cpu, sound, sample_rate, layout, stream, ram: for .c, as for `convert_verified`.
+        compute_precision, weights, deployment_target, image_input, labels, mean, std: for .mlpackage, as
+            for `convert_verified`.
 
     Raises:
         ParameterError: there is no such format or choice, or no way to take so little memory.
@@ -72,11 +82,14 @@ def convert(
         EngineCrashed: running it crashed or took too long; nothing is written.
     """
     from thinflow.optimize.c_options import COptions
+    from thinflow.optimize.coreml_options import SUFFIX, CoreMLOptions
 
     asked = (rounding, cpu, sound, sample_rate, layout, stream, ram)
     COptions(*asked).require_c(path)
+    of_coreml = (compute_precision, weights, deployment_target, image_input, labels, mean, std)
+    CoreMLOptions(*of_coreml).require_coreml(path)
     kept = state_for(state, os.fspath(path))
-    if not _is_run(path) and not os.fspath(path).endswith(".c"):
+    if not _is_run(path) and not os.fspath(path).endswith((".c", SUFFIX)):
         # The same nodes in other letters.
         options = {"state": kept, **opening(tags, signature, checkpoint, input_layout, output_layout)}
         graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options)
@@ -107,6 +120,13 @@ def convert(
             layout=layout,
             stream=stream,
             ram=ram,
+            compute_precision=compute_precision,
+            weights=weights,
+            deployment_target=deployment_target,
+            image_input=image_input,
+            labels=labels,
+            mean=mean,
+            std=std,
         )
     # `convert` promises all or nothing, so a part is to its caller an op that cannot be expressed.
     except PartialModel as error:
@@ -161,6 +181,13 @@ def convert_verified(
     layout: str | None = None,
     stream: bool = False,
     ram: float | str | None = None,
+    compute_precision: str | None = None,
+    weights: str | None = None,
+    deployment_target: str | None = None,
+    image_input: bool = False,
+    labels: FilePath | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
     progress: Progress | None = None,
 ) -> Conversion:
     """As `convert`; a .tflite or .onnx may hold only the part its runtime can run, and is run beside the
@@ -193,6 +220,15 @@ def convert_verified(
         ram: for .c, the memory that it may take on the processor, inputs, outputs and stack included, in
             bytes or with a unit: "64KB", "64KiB". Layers run a few rows at a time where it takes that, in the
             way that costs least; default: all whole, the fastest.
+        compute_precision: for .mlpackage, in which floats Core ML computes: "float32" (default), which gives
+            the model's own answers, or "float16", which the Neural Engine needs.
+        weights: for .mlpackage, "float" (default) or "int8", with a scale for each channel.
+        deployment_target: for .mlpackage, the oldest system that runs it: "iOS15", "iOS16" (default),
+            "iOS17" or "iOS18"; macOS12 to macOS15 are the same.
+        image_input: for .mlpackage, whether it takes pictures where inputs are such; the package scales them.
+        labels: for .mlpackage, a file with the names of classes, one a line: it becomes a classifier.
+        mean, std: with `image_input`: (pixel - mean) / std, one number or one for each channel; default: as
+            the model's metadata or first steps say, else pixels as they are.
         progress: called with (done, total, label).
 
     Raises:
@@ -208,6 +244,7 @@ def convert_verified(
     from thinflow.lower.targets import target_for
     from thinflow.optimize.c_options import COptions
     from thinflow.optimize.conversion import Conversion, Converter
+    from thinflow.optimize.coreml_options import SUFFIX, CoreMLOptions
     from thinflow.optimize.kept_grids import KeptConverter, bits_of
     from thinflow.optimize.litert import LiteRTMaker
     from thinflow.optimize.onnx import OnnxMaker
@@ -224,11 +261,15 @@ def convert_verified(
     names = {"inputs": inputs, "outputs": outputs, "state": state_for(state, target)} | options
     of_c = COptions(rounding, cpu, sound, sample_rate, layout, stream, ram)
     of_c.require_c(target)
+    of_coreml = CoreMLOptions(compute_precision, weights, deployment_target, image_input, labels, mean, std)
+    of_coreml.require_coreml(target)
     nothing_asked = not any((shapes, inputs, outputs, options, opset, external_data, state))
     if nothing_asked and (copied := _copied(source, target)) is not None:
         return Conversion(target, copied, "a copy of the file, byte for byte")
     if target.endswith(".c"):
         return _converted_to_c(source, target, shapes, names, of_c, verify)
+    if target.endswith(SUFFIX):
+        return _converted_to_coreml(source, target, shapes, names, of_coreml, verify, progress)
     if not _is_run(target):
         graph = load(source, shapes=shapes, **names)
         if verify:
@@ -272,6 +313,31 @@ def _converted_to_c(
         verify=verify,
     )
     return Conversion(path, found.size_bytes, found.proof, [*found.notes, *way.notes])
+
+
+def _converted_to_coreml(
+    source: Source,
+    path: str,
+    shapes: Shapes | None,
+    names: dict[str, Any],
+    asked: CoreMLOptions,
+    verify: bool,
+    progress: Progress | None,
+) -> Conversion:
+    """The conversion of a model to a Core ML package."""
+    from thinflow.analysis.training_mode import switch_notes
+    from thinflow.load.frozen import opening_notes, source_notes
+    from thinflow.optimize.conversion import Conversion
+    from thinflow.optimize.coreml_conversion import convert_to_coreml
+
+    options = asked.chosen()
+    graph, settings = load_for_inference(source, shapes=shapes, **names)
+    require_outputs(graph)
+    made = convert_to_coreml(
+        graph, path, options, verify=verify, is_as_opened=not isinstance(source, Graph), progress=progress
+    )
+    notes = [*made.notes, *source_notes(graph), *switch_notes(settings), *opening_notes(graph)]
+    return Conversion(path, made.size_bytes, made.proof, notes)
 
 
 def state_for(state: str | None, path: str) -> str:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from thinflow.cli._options import add_scaling
-from thinflow.cli._values import C_LAYOUTS, CPUS, ROUNDINGS, SCHEMES, SOUNDS
+from thinflow.cli._options import add_scaling, channel_numbers
+from thinflow.cli._values import (
+    C_LAYOUTS,
+    COREML_TARGETS,
+    COREML_WEIGHTS,
+    CPUS,
+    PRECISIONS,
+    ROUNDINGS,
+    SCHEMES,
+    SOUNDS,
+)
 
 
 def add_verify(p: ArgumentParser) -> None:
@@ -113,6 +122,53 @@ def add_ram(p: ArgumentParser) -> None:
         help="64KB or 64KiB: memory that may be taken, the stack included; for .c: layers run a few rows at a"
         " time where that is too little for them whole (default: all whole, the fastest)",
     )
+
+
+def add_coreml(p: ArgumentParser) -> None:
+    """`--compute-precision`, `--weights`, `--deployment-target`, `--image-input`, its scale, `--labels`."""
+    p.add_argument(
+        "--compute-precision",
+        metavar="PRECISION",
+        help=f"for .mlpackage: {' or '.join(PRECISIONS)}, which the Neural Engine needs (default"
+        f" {PRECISIONS[0]}: the model's own answers)",
+    )
+    p.add_argument(
+        "--weights",
+        metavar="WEIGHTS",
+        help=f"for .mlpackage: {' or '.join(COREML_WEIGHTS)}, with a scale for each channel (default"
+        f" {COREML_WEIGHTS[0]})",
+    )
+    p.add_argument(
+        "--deployment-target",
+        metavar="SYSTEM",
+        help=f"for .mlpackage: the oldest system that runs it: {', '.join(COREML_TARGETS)} (default"
+        f" {COREML_TARGETS[1]}; macOS12 to macOS15 are the same)",
+    )
+    p.add_argument(
+        "--image-input",
+        action="store_true",
+        help="for .mlpackage: take pictures where inputs are such, scaled as the model's metadata says",
+    )
+    p.add_argument(
+        "--mean",
+        metavar="X[,X...]",
+        help="with --image-input: (pixel - mean) / std, one number or one for each channel",
+    )
+    p.add_argument("--std", metavar="X[,X...]", help="see --mean")
+    p.add_argument(
+        "--labels", metavar="FILE", help="for .mlpackage: names of classes, one a line: make it a classifier"
+    )
+
+
+def coreml_options(args: Namespace) -> dict[str, Any]:
+    """What `add_coreml` parsed, by the names of `thinflow.convert`.
+
+    Raises:
+        ParameterError: a number cannot be read.
+    """
+    names = ("compute_precision", "weights", "deployment_target", "image_input", "labels")
+    scaling = {name: channel_numbers(f"--{name}", getattr(args, name)) for name in ("mean", "std")}
+    return {name: getattr(args, name) for name in names} | scaling
 
 
 def c_options(args: Namespace) -> dict[str, Any]:

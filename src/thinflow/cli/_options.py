@@ -181,15 +181,15 @@ def scaling_options(args: Namespace) -> dict[str, Any]:
         ParameterError: a number cannot be read.
     """
     return {
-        "mean": _channel_numbers("--mean", args.mean),
-        "std": _channel_numbers("--std", args.std),
+        "mean": channel_numbers("--mean", args.mean),
+        "std": channel_numbers("--std", args.std),
         "resize": _picture_size(args.resize),
         "crop": args.crop,
         "channels": args.channels,
     }
 
 
-def _channel_numbers(flag: str, text: str | None) -> float | list[float] | None:
+def channel_numbers(flag: str, text: str | None) -> float | list[float] | None:
     if text is None:
         return None
     try:

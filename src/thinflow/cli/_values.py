@@ -29,6 +29,9 @@ CPUS = (
     "riscv32imc",
 )
 C_LAYOUTS = ("files", "one-file", "c++17", "arduino", "zephyr", "esp-idf", "cmsis-pack")
+PRECISIONS = ("float32", "float16")
+COREML_WEIGHTS = ("float", "int8")
+COREML_TARGETS = ("iOS15", "iOS16", "iOS17", "iOS18")
 SCHEMES = ("int8", "int16x8", "dynamic", "float16", "int8_weights", "int4_weights")
 EFFORTS = ("none", "fast", "default", "best")
 PIPELINES = ("eight_bit", "float", "for_runtime", "smallest")
@@ -74,6 +77,9 @@ VALUES: Mapping[str, Callable[[], list[str]]] = {
     "SOUND": lambda: list(SOUNDS),
     "CPU": lambda: list(CPUS),
     "C_LAYOUT": lambda: list(C_LAYOUTS),
+    "PRECISION": lambda: list(PRECISIONS),
+    "WEIGHTS": lambda: list(COREML_WEIGHTS),
+    "SYSTEM": lambda: list(COREML_TARGETS),
     "EFFORT": lambda: list(EFFORTS),
     "PIPELINE": lambda: list(PIPELINES),
     "OBSERVER": lambda: list(OBSERVERS),

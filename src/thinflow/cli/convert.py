@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._console import print_lines
-from thinflow.cli._making import add_c, add_onnx, add_verify, c_options
+from thinflow.cli._making import add_c, add_coreml, add_onnx, add_verify, c_options, coreml_options
 from thinflow.cli._options import (
     add_interface,
     add_json,
@@ -26,6 +26,7 @@ EXAMPLES = """
   thinflow convert model.pb model.onnx
   thinflow convert model_int8.tflite model.c     # plain C for microcontrollers
   thinflow convert model_int8.tflite model.c --cpu cortex-m4 --ram 64KB
+  thinflow convert model.pb model.mlpackage --compute-precision float16   # Core ML, for the Neural Engine
   thinflow convert model.pb model.pbtxt
   thinflow convert pose.pb pose.tflite --shape image=1,184,184,3
 """
@@ -33,12 +34,13 @@ EXAMPLES = """
 
 def add_arguments(p: ArgumentParser) -> None:
     add_model(p)
-    add_output(p, "what to write; the suffix chooses the format: .tflite, .onnx, .c, .pb, .pbtxt")
+    add_output(p, "what to write; the suffix chooses the format: .tflite, .onnx, .c, .mlpackage, .pb, .pbtxt")
     add_interface(p)
     add_layouts(p)
     add_verify(p)
     add_onnx(p)
     add_c(p)
+    add_coreml(p)
     p.add_argument(
         "--why",
         action="store_true",
@@ -67,6 +69,7 @@ def run(args: Namespace) -> int:
         strict=args.strict,
         progress=progress(),
         **c_options(args),
+        **coreml_options(args),
         **interface(args),
     )
     if args.json:
@@ -100,6 +103,8 @@ def _next(args: Namespace, report: Any) -> str:
     # C is run by way of its source: a device is not at hand.
     if args.output.endswith(".c"):
         return f"thinflow benchmark {source} --engine litert,c{interface_flags(args)}"
+    if args.output.endswith(".mlpackage"):
+        return f"thinflow verify {source} {model}{interface_flags(args)}"
     # Of the source, since the same graph runs on both engines; a file of a runtime runs on its own.
     if args.output.endswith(".onnx") and not runtime_format(args.model):
         return f"thinflow benchmark {source} --engine litert,onnxruntime"

@@ -69,7 +69,18 @@ ATEN = Vocabulary(
     "PyTorch",
     advice="export it in core ATen: torch.export.save(program.run_decompositions(), 'model.pt2')",
 )
-VOCABULARIES = (LITERT, ONNX, ATEN)
+# MIL is the language of Core ML's programs. Core ML runs on Apple's systems only.
+COREML = Vocabulary(
+    "coreml",
+    "coreml.",
+    "Core ML",
+    "a Core ML package",
+    "Core ML",
+    advice="convert the model that it was made from",
+    # `name` is the operation's own; kernels are told by the others how exact to be, which ours always are.
+    idle_options=frozenset({"name", "validate_indices"}),
+)
+VOCABULARIES = (LITERT, ONNX, ATEN, COREML)
 PREFIXES = tuple(v.prefix for v in VOCABULARIES)
 
 

@@ -20,12 +20,13 @@ from thinflow.analysis.foreign import stated
 from thinflow.decompose.terms import Term
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import Attr
-from thinflow.ir.graph import Graph, Value
+from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32, DType, TensorSpec
 from thinflow.lift.lifter import Call
+from thinflow.lift.onnx.delegated import onnx_results
 from thinflow.lift.onnx.formulas import Formula, Size
 from thinflow.lift.onnx.values import integers, like, typed
-from thinflow.lift.rules import lifts, refuse_unread, rule_for
+from thinflow.lift.rules import lifts
 from thinflow.typing import Array
 
 Results = Value | list[Value]
@@ -258,14 +259,7 @@ class Arguments:
         Raises:
             UnsupportedOp: its rule refuses it.
         """
-        node = Graph().add(f"onnx.{op}", [], self.call.node.name, attrs=options)
-        for port in range(count):
-            node.output(port)
-        call, entry = Call(self.call.lifter, node, list(operands)), rule_for(node.op)
-        assert entry is not None, op
-        results = entry.rule(call)
-        refuse_unread(call, entry)
-        return results if isinstance(results, list) else [results]
+        return onnx_results(self.call, op, operands, options, count)
 
     def finished(self, results: Results, ignores: Iterable[str]) -> list[Value]:
         """The results, in the types that the file states.

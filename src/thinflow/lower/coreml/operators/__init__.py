@@ -1,0 +1,1 @@
+"""ONNX's operators in MIL: functions under `@says`, by family."""
