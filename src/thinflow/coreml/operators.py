@@ -45,7 +45,7 @@ OPERANDS: Mapping[str, tuple[str, ...]] = {
     "instance_norm": ("x", "gamma", "beta"),
     "layer_norm": ("x", "gamma", "beta"),
     "linear": ("x", "weight", "bias"),
-    "lstm": ("x", "initial_h", "initial_c", "weight_ih", "weight_hh", "bias"),
+    "lstm": ("x", "initial_h", "initial_c", "weight_ih", "weight_hh", "bias", "peephole"),
     "one_hot": ("indices", "one_hot_vector_size", "on_value", "off_value"),
     "prelu": ("x", "alpha"),
     "quantize": ("input", "scale", "zero_point"),

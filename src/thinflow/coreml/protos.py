@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from thinflow.wire.message_table import message_class
+from thinflow.wire.message_table import descriptor_file, pool_of
 
 _PACKAGE = "CoreML"
 
@@ -79,4 +79,13 @@ def message(name: str) -> Any:
     Raises:
         KeyError: no such message in the table.
     """
-    return message_class(_PACKAGE, name, _TABLE)
+    pool = _pool()
+    from google.protobuf import message_factory
+
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+
+
+@functools.cache
+def _pool() -> Any:
+    # One for all messages: one of another pool would not fit into a field.
+    return pool_of(descriptor_file(_PACKAGE, _TABLE))

@@ -254,6 +254,12 @@ def quantize_to_file(source: Any, path: str | os.PathLike[str], options: Quantiz
     if name.endswith(".onnx"):
         return _quantize_to_file(source, name, options.for_onnx(), options)
     maker = options.for_litert(".onnx files", "end the output's name in .onnx")
+    if name.endswith(".mlpackage"):
+        # Core ML computes in floats: bits are saved in weights, and need no samples.
+        raise ParameterError(
+            f"{name}: a Core ML package is made smaller while it is converted",
+            hint="thinflow convert MODEL OUT.mlpackage --weights int8",
+        )
     if not name.endswith((".tflite", ".c", *GRAPHS)):
         raise ParameterError(
             f"{name}: a quantized model is a .tflite, .onnx, .c or .pb file",

@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import shutil
+import traceback
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -53,6 +54,8 @@ def package_of(made: MilProgram, options: Options) -> Any:
                 model = _in_eight_bits(ct, model)
         except (AssertionError, NotImplementedError, *RULE_ERRORS) as error:
             first = (str(error).strip().splitlines() or [repr(error)])[0]
+            # Its frames hold a folder of weights, which is removed as soon as they are gone.
+            traceback.clear_frames(error.__traceback__)
             if options.labels:
                 raise ParameterError(
                     f"no classifier can be made of it: {first}",
