@@ -117,7 +117,7 @@ def test_core_ml_is_not_taken_for_onnx(tmp_path: Path) -> None:
     path.write_bytes(bytes([0x08, 4, 0x12, 16, 0x0A, 8, 0x0A, 4]) + b"data" + bytes(8))
     with pytest.raises(FormatError, match="this is a Core ML model") as caught:
         thinflow.load(path)
-    assert "does not read Core ML" in caught.value.hint
+    assert ".mlpackage" in caught.value.hint
 
 
 def test_the_oldest_pickles_are_texts(tmp_path: Path) -> None:

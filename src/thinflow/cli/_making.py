@@ -152,11 +152,11 @@ def add_coreml(p: ArgumentParser) -> None:
     p.add_argument(
         "--mean",
         metavar="X[,X...]",
-        help="with --image-input: (pixel - mean) / std, one number or one for each channel",
+        help="pictures: (pixel - mean) / std, one number or one for each channel; with --image-input",
     )
     p.add_argument("--std", metavar="X[,X...]", help="see --mean")
     p.add_argument(
-        "--labels", metavar="FILE", help="for .mlpackage: names of classes, one a line: make it a classifier"
+        "--labels", metavar="FILE", help="class names, one a line; makes an .mlpackage a classifier"
     )
 
 

@@ -217,9 +217,9 @@ def is_core_ml(sample: Sample) -> bool:
 
 
 FORMAT = Format(
-    "coreml",
+    "mlmodel",
     "a Core ML model",
     is_core_ml,
     rank=18,
-    hint="give the model that it was made from; thinflow does not read Core ML",
+    hint="give the folder .mlpackage that it is from, or the model that it was made from",
 )

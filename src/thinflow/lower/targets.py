@@ -27,6 +27,8 @@ class Target:
         write: lowers a graph with outputs and writes the file; the bytes written.
         has_runtime: whether a runtime runs its files here, so that `convert` runs them before it keeps them.
         takes: vocabularies of files that it is given as they are, not in TensorFlow's ops.
+        extra: the extra of thinflow that has what writes its files; "" if nothing more is needed. What looks
+            at many models does not try such a target: it may be missing, and takes seconds to begin with.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Target:
     write: Writer
     has_runtime: bool = False
     takes: tuple[str, ...] = ()
+    extra: str = ""
 
 
 @cache

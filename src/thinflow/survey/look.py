@@ -144,7 +144,7 @@ def _looked(unit: Unit, depth: Depth) -> Looked:
         entry.runs = _tried(lambda: _run(graph))
     if depth.converts:
         with tempfile.TemporaryDirectory(prefix="thinflow-survey-") as folder:
-            for target in targets():
+            for target in (t for t in targets() if not t.extra):
                 path = Path(folder, f"model{target.suffixes[0]}")
                 entry.converts[target.name] = _converted(target, unit, graph, path)
     if depth.lints:

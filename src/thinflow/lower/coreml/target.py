@@ -20,4 +20,4 @@ def write(graph: Graph, path: FilePath) -> int:
     return write_package(package_of(mil_program(program, options, graph.usage), options), path)
 
 
-TARGET = Target("coreml", (".mlpackage",), write)
+TARGET = Target("coreml", (".mlpackage",), write, extra="coreml")

@@ -158,7 +158,7 @@ def gru(b: Builder, o: Operator) -> list[Var]:
 
 
 def _gru(b: Builder, o: Operator, layer: Layer, x: Var) -> list[Var]:
-    """Gates are update, reset and new; the state is reset in front of the weights of the new one or behind."""
+    """Gates are update, reset and new; the new one resets the state in front of its weights, or behind."""
     mb, steps, hidden = b.mb, b.shape(x)[0], layer.r.shape[1]
     if steps is None or steps > _MOST_STEPS:
         told = "an open number of" if steps is None else steps
