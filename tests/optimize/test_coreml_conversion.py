@@ -163,6 +163,21 @@ def test_an_open_batch(tmp_path: Path) -> None:
 
 
 @needs_coremltools
+def test_sizes_that_are_given(tmp_path: Path) -> None:
+    """What the file leaves open is in the package as it was given."""
+    graph = Graph()
+    x = placeholder(graph, "x", (None, None, None, 2))
+    size = graph.constant(np.array([6, 9], np.int32), "size")
+    y = graph.add("ResizeNearestNeighbor", [x, size], "y", attrs={"T": FLOAT}).output()
+    graph.inputs, graph.outputs = [x], [y]
+    thinflow.save(graph, tmp_path / "net.pb")
+    made = convert_verified(tmp_path / "net.pb", tmp_path / "net.mlpackage", shapes={"x": (1, 3, 4, 2)})
+    assert "agrees with the graph" in made.proof
+    shape = specification(tmp_path / "net.mlpackage").description.input[0].type.multiArrayType.shape
+    assert list(shape) == [1, 3, 4, 2]
+
+
+@needs_coremltools
 def test_a_classifier(tmp_path: Path) -> None:
     labels = tmp_path / "labels.txt"
     labels.write_text("cat\ndog\nbird\nfish\n")

@@ -160,7 +160,8 @@ def _lowered(graph: Graph) -> Program:
         UnsupportedOp: nodes have no form there, all of them.
     """
     try:
-        return lower_graph(graph, graph.inputs, graph.outputs).program
+        # With the sizes that values have by now: inferred anew, those that the user gave would be lost.
+        return lower_graph(graph, graph.inputs, graph.outputs, specs={}).program
     except UnsupportedOp as error:
         reasons = unsupported(graph, graph)
         if len(reasons) < 2:
