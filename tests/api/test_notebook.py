@@ -24,7 +24,7 @@ EVIL = "<b>x</b>&`|*"
 """A name that TensorFlow would refuse, and a hostile file can have."""
 
 RESULTS = (
-    "BenchmarkReport CheckReport Checkpoint Conversion ConversionDiff Diff Evaluation Evaluations Fit "
+    "BenchmarkReport CheckReport Checkpoint Conversion ConversionDiff Deployment Diff Evaluation Evaluations Fit "
     "GraphReport LintReport "
     "OnnxQuantizedModel OptimizeReport Quality QuantizedModel Reduction Session Summary SurveyReport "
     "Verification"
