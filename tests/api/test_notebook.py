@@ -24,8 +24,8 @@ EVIL = "<b>x</b>&`|*"
 """A name that TensorFlow would refuse, and a hostile file can have."""
 
 RESULTS = (
-    "BenchmarkReport CheckReport Checkpoint Conversion ConversionDiff Deployment Diff Evaluation Evaluations Fit "
-    "GraphReport LintReport "
+    "BenchmarkReport CheckReport Checkpoint Conversion ConversionDiff Deployment Diff Evaluation Evaluations "
+    "Fit GraphReport LintReport "
     "OnnxQuantizedModel OptimizeReport Quality QuantizedModel Reduction Session Summary SurveyReport "
     "Verification"
 )
@@ -67,6 +67,7 @@ def results(folder: Path) -> Iterator[Any]:
     exotic.inputs, exotic.outputs = [x], [exotic.add("OpOfNobody", [x], "y").output()]
     yield thinflow.optimize(exotic, folder / "graph", measure=False)
     yield thinflow.check(graph, budget={"nodes": 1, "forbidden_ops": ["MatMul"]})
+    yield thinflow.deploy(graph, folder / "app", target="python")
     yield thinflow.fit(graph, compile=False, remedies=False)
     yield thinflow.reduce(graph, command="test ! -e {}")
     thinflow.save(graph, folder / "evil.pb")

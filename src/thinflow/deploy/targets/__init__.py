@@ -17,10 +17,12 @@ import inspect
 import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from thinflow.deploy.contract import Contract
 from thinflow.errors import ParameterError, closest
+
+if TYPE_CHECKING:  # completion asks for the names of targets, and numpy would come along
+    from thinflow.deploy.contract import Contract
 
 
 class Target:
