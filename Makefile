@@ -40,7 +40,7 @@ $(VENV)/.core: pyproject.toml $(VENV)/.made
 	@touch $@
 
 $(VENV)/.test: pyproject.toml $(VENV)/.made
-	$(BIN)/python $(PIP) --editable ".[test,image,onnx,coreml,pack,cluster]"
+	$(BIN)/python $(PIP) --editable ".[test,image,onnx,coreml,openvino,pack,cluster]"
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.mutants: pyproject.toml $(VENV)/.made

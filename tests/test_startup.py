@@ -23,6 +23,7 @@ HEAVY = {
     "numpy",
     "onnx",
     "onnxruntime",
+    "openvino",
     "rich",
 }
 

@@ -24,7 +24,7 @@ CASES = [
     ("thinflow op", {"optimize", "ops", "optimize_for_inference"}),
     ("thinflow --ver", {"--version"}),
     ("thinflow run --eng", {"--engine", "--engine-cache"}),
-    ("thinflow run --engine ", {"auto", "litert", "onnxruntime", "c", "reference"}),
+    ("thinflow run --engine ", {"auto", "litert", "onnxruntime", "openvino", "c", "reference"}),
     ("thinflow run --state k", {"keep"}),
     ("thinflow quantize m o --scheme i", {"int8", "int16x8", "int8_weights", "int4_weights"}),
     ("thinflow transform m -t fold_old_", {"fold_old_batch_norms"}),
@@ -74,7 +74,7 @@ def in_bash(text: str, line: str, place: Path) -> set[str]:
     [
         *(case for case in CASES if case[1]),
         ("thinflow run --engine=on", {"onnxruntime"}),
-        ("thinflow run --engine=", {"auto", "litert", "onnxruntime", "c", "reference"}),
+        ("thinflow run --engine=", {"auto", "litert", "onnxruntime", "openvino", "c", "reference"}),
         ("thinflow benchmark --engine litert,ref", {"litert,reference"}),
         ("thinflow run m --feed x=model_t", {"model_two.pb"}),
         ("thinflow summarize_graph --in_g", {"--in_graph="}),
@@ -170,7 +170,7 @@ def test_zsh(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         for line, found in [
             ("thinflow run --eng", {"--engine", "--engine-cache"}),
-            ("thinflow run --engine ", {"auto", "litert", "onnxruntime", "c", "reference"}),
+            ("thinflow run --engine ", {"auto", "litert", "onnxruntime", "openvino", "c", "reference"}),
             ("thinflow optimize_f", {"optimize_for_inference"}),
             ("thinflow transform m -t fold_old_", {"fold_old_batch_norms"}),
             ("thinflow sample dig", {"digits"}),

@@ -31,9 +31,10 @@ class Floor(NamedTuple):
 FLOORS = {
     "litert": Floor(224, 195, 200),
     "onnxruntime": Floor(224, 198, 203),
+    "openvino": Floor(224, 193, 198),
     "reference": Floor(224, 224, 224),
 }
-PACKAGES = {"litert": "ai_edge_litert", "onnxruntime": "onnxruntime"}
+PACKAGES = {"litert": "ai_edge_litert", "onnxruntime": "onnxruntime", "openvino": "openvino"}
 
 
 @pytest.fixture(scope="module", params=sorted(FLOORS))

@@ -46,7 +46,7 @@ def run(
         source: path or Graph; a .tflite or .onnx file is run as it is.
         feeds: input name -> array, or anything `numpy.asarray` takes.
         fetches: names to compute; default the model's outputs.
-        engine: "auto", "litert", "onnxruntime" or "reference"; see `Session`.
+        engine: "auto", "litert", "onnxruntime", "openvino" or "reference"; see `Session`.
         threads: how many the engine may use.
         inputs, shapes: as for `load`; a .tflite or .onnx file has its own.
         measure, cache, inter_op_threads, max_iterations: as for `Session`.

@@ -164,6 +164,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     if request["engine"] == "onnxruntime":
         import onnxruntime  # noqa: F401 - likewise
 
+    if request["engine"] == "openvino":
+        import openvino  # noqa: F401 - likewise
+
     before = peak_resident_bytes()
     if before is None:
         return {"error": "this system does not tell a process its peak memory"}

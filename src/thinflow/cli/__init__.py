@@ -28,6 +28,7 @@ _EXTRAS = {
     "PIL": "image",
     "onnx": "onnx",
     "onnxruntime": "onnx",
+    "openvino": "openvino",
     "tensorboard": "tensorboard",
     "cryptography": "pack",
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-ENGINES = ("auto", "litert", "onnxruntime", "c", "reference")
+ENGINES = ("auto", "litert", "onnxruntime", "openvino", "c", "reference")
 ROUNDINGS = ("litert", "xnnpack")
 SOUNDS = ("float", "int16", "fixed")
 CPUS = (

@@ -29,14 +29,14 @@ SECONDS = 0.5
 """An engine is timed until it has had so many runs, or so much time."""
 _HOPELESS = 5.0
 """An engine whose first run takes so many times the best one's median gets no second chance."""
-_FIRST = ("litert", "onnxruntime")
+_FIRST = ("litert", "onnxruntime", "openvino")
 _ASKED_FOR = frozenset({"c"})
 """Engines that nobody gets who does not name them: to compile takes seconds, and a compiler."""
 MOST_BYTES = 16 << 20
 """Of a file of choices."""
 _MANY_WEIGHTS = 100_000
 """Fewer are multiplied fast enough by any engine."""
-_PACKAGES = ("ai-edge-litert", "onnxruntime", "numpy")
+_PACKAGES = ("ai-edge-litert", "onnxruntime", "openvino", "numpy")
 
 
 def usable_engines(candidates: Sequence[str] | None = None) -> list[str]:

@@ -23,6 +23,7 @@ from thinflow.ops.traits import Trait, has
 
 if TYPE_CHECKING:
     from thinflow.engines._bodies import Branches, Pieces
+    from thinflow.engines._units import Division
     from thinflow.interpreter import Plan
     from thinflow.ir.graph import Graph, Node, Value
 
@@ -54,6 +55,8 @@ class Backend:
             None if it never can.
         exchanged: whether it can be handed arrays of a type (by name); resources and variants never can.
         inner: values that it computes with and cannot hand out, so that their readers have to be there, too.
+        culprits: why it refuses nodes of a region that turned out to be refused; the graph is then cut anew,
+            without them.
     """
 
     name: str
@@ -62,6 +65,7 @@ class Backend:
     unsupported_unit: Callable[[Graph, Sequence[Value], Sequence[Value]], str] | None = None
     exchanged: Callable[[str], bool] = lambda _: True
     inner: Callable[[Graph], Collection[Value]] = lambda _: ()
+    culprits: Callable[[Graph, Region], Mapping[Node, str]] = lambda *_: {}
 
 
 def compile_regions(
@@ -107,24 +111,41 @@ def _cut(
         read = (why for n in unit if n not in refused and (why := _unreadable(backend, n, inside)))
         why = next(read, "")
         refused |= dict.fromkeys(unit, why) if why else {}
-    # A graph that the engine runs whole has no border that could be saved; a body always has.
-    too_small = partition.too_small if refused or is_body else lambda _: ""
-    regions, left = partition.partition(
-        division.nodes,
-        inputs,
-        outputs,
-        refused,
-        too_small,
-        units=division.units,
-        constants=division.constants,
-        alone=division.branchings,
-    )
-    pieces = [_Piece(backend, graph, r, threads, bodies) for r in regions]
+    while True:
+        # A graph that the engine runs whole has no border that could be saved; a body always has.
+        too_small = partition.too_small if refused or is_body else lambda _: ""
+        regions, left = partition.partition(
+            division.nodes,
+            inputs,
+            outputs,
+            refused,
+            too_small,
+            units=division.units,
+            constants=division.constants,
+            alone=division.branchings,
+        )
+        pieces = [_Piece(backend, graph, r, threads, bodies) for r in regions]
+        found = _culprits(backend, graph, pieces, division)
+        if not found:
+            break
+        # At least one node fewer is left to the engine, so it ends.
+        refused |= found
     for piece in pieces:
         branching = division.branchings.get(piece.region.nodes[0])
         if branching is not None and not piece.region.on_engine:
             piece.take_branches(bodies.branches(graph, branching, division.constants))
     return _Compiled(backend.name, pieces, inputs, outputs, refused | left, bodies, threads)
+
+
+def _culprits(
+    backend: Backend, graph: Graph, pieces: Iterable[_Piece], division: Division
+) -> dict[Node, str]:
+    """The nodes for whose sake the engine refused whole regions, with the units that they are in."""
+    found = {n: why for p in pieces if p.refusal for n, why in backend.culprits(graph, p.region).items()}
+    if not found:
+        return {}
+    unit_of = {node: unit for unit in division.units for node in unit}
+    return {n: why for node, why in found.items() for n in unit_of.get(node, [node])}
 
 
 def _unreadable(backend: Backend, node: Node, inside: Collection[Node]) -> str:

@@ -17,6 +17,8 @@ from thinflow.ops.traits import Trait, has
 from thinflow.program.model import Block, O, T, Tensor
 
 P = TypeVar("P")
+Judge = Callable[[Iterable[Any]], str]
+"""What a runtime has against operators of its vocabulary; "" if nothing."""
 
 
 @brief_repr
@@ -78,7 +80,14 @@ def _output(run: FlowLowering[Any, Any], value: Value) -> Any:
     raise UnsupportedOp("a list cannot be an output of a model", value.node.where)
 
 
-def unsupported(run: FlowLowering[Any, Any], graph: Graph, nodes: Iterable[Node]) -> dict[Node, str]:
+def no_objection(operators: Iterable[Any]) -> str:
+    """What to say of operators if whatever can be lowered runs."""
+    return ""
+
+
+def unsupported(
+    run: FlowLowering[Any, Any], graph: Graph, nodes: Iterable[Node], judge: Judge = no_objection
+) -> dict[Node, str]:
     """Node -> the reason why it could not be lowered; those that could are missing. O(nodes).
 
     Each is tried by itself, those that can be lowered together only, together. Placeholders, constants and
@@ -87,6 +96,7 @@ def unsupported(run: FlowLowering[Any, Any], graph: Graph, nodes: Iterable[Node]
     Args:
         run: not used before; it computes the constants of all trials, each of them once.
         graph: not changed, but for the specs of its values where shape inference has to run.
+        judge: what a runtime has against the operators that a node, or a group, becomes; "" if nothing.
     """
     if run.specs is None:
         infer_with_loops(graph)
@@ -95,14 +105,14 @@ def unsupported(run: FlowLowering[Any, Any], graph: Graph, nodes: Iterable[Node]
     together = {n: group for group in run.units(graph) for n in group}
     # Lists cannot be keys: each group once, by its identity.
     for group in {id(g): g for n in nodes if (g := together.get(n))}.values():
-        if why := unsupported_unit(run, graph, *border(group)):
+        if why := unsupported_unit(run, graph, *border(group), judge):
             reasons |= dict.fromkeys(group, why)
     for node in nodes:
         is_fine = has(node.op, Trait.FED) or node.op == "NoOp" or node in together
         if (
             not is_fine
             and run.constant(node.output()) is None
-            and (why := _objection(run, node.inputs, [node]))
+            and (why := _objection(run, node.inputs, [node], judge=judge))
         ):
             reasons[node] = why
     return {n: reasons[n] for n in nodes if n in reasons}
@@ -119,7 +129,11 @@ def border(group: Sequence[Node]) -> tuple[list[Value], list[Value]]:
 
 
 def unsupported_unit(
-    run: FlowLowering[Any, Any], graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value]
+    run: FlowLowering[Any, Any],
+    graph: Graph,
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    judge: Judge = no_objection,
 ) -> str:
     """The reason why all between inputs and outputs cannot be lowered as a whole; "" if it can.
 
@@ -128,9 +142,10 @@ def unsupported_unit(
         graph: its shapes must be inferred.
         inputs: what the unit reads, also constants.
         outputs: what others read.
+        judge: see `unsupported`.
     """
     try:
-        return _objection(run, inputs, steps(graph, outputs, inputs), outputs)
+        return _objection(run, inputs, steps(graph, outputs, inputs), outputs, judge=judge)
     except UnsupportedOp as error:
         return error.problem
 
@@ -140,6 +155,8 @@ def _objection(
     inputs: Sequence[Value],
     parts: Sequence[Step],
     outputs: Sequence[Value] | None = None,
+    *,
+    judge: Judge,
 ) -> str:
     """The first refusal among some steps, of those that `outputs` need if they are given; "" if none."""
     trial = run.trial()
@@ -166,7 +183,7 @@ def _objection(
     except UnsupportedOp as error:
         return error.problem
     refusal = first_refusal(operators)
-    return "" if refusal is None else refusal.problem
+    return judge(operators) if refusal is None else refusal.problem
 
 
 def name_outputs(

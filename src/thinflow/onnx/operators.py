@@ -40,6 +40,10 @@ class Trait(Flag):
     """Changes sizes, and keeps the order of elements."""
     PRODUCT = auto()
     """A matrix product or convolution, with weights."""
+    MOVES = auto()
+    """Copies, counts or converts elements, and computes with none; or holds other operators."""
+    PLACED = auto()
+    """Operand 1 says which elements are read or written, or into which shape they go."""
     NO_HALF = auto()
     """Does not take half by ONNX's own definition."""
 
@@ -185,9 +189,10 @@ _define("BitwiseNot", _FUNCTION, f"{_FLOATS} {_INTEGERS}", tensorflow="Invert", 
 _define("LeakyRelu Selu", Trait.ELEMENTWISE, "float")
 _define("Relu", Trait.ELEMENTWISE, f"{_FLOATS} int32")
 _define("Gelu", since=20)
-_define("BitShift Cast FakeQuant HardSigmoid Identity", Trait.ELEMENTWISE)
+_define("BitShift FakeQuant HardSigmoid", Trait.ELEMENTWISE)
+_define("Cast Identity", Trait.ELEMENTWISE | Trait.MOVES)
 _define("Clip", Trait.ELEMENTWISE | Trait.FIRST_ONLY, f"{_NUMBERS} int8 uint8 uint32 uint64")
-_define("DequantizeLinear QuantizeLinear", Trait.ELEMENTWISE | Trait.FIRST_ONLY)
+_define("DequantizeLinear QuantizeLinear", Trait.ELEMENTWISE | Trait.FIRST_ONLY | Trait.MOVES)
 
 # --- functions of several ----------------------------------------------------------------------------------
 
@@ -212,7 +217,8 @@ _define("Pow", Trait.ELEMENTWISE | Trait.ONE_TYPE, _NUMBERS)
 _define("Max", Trait.ELEMENTWISE | Trait.ONE_TYPE, f"{_NUMBERS} uint32 uint64", exact=np.maximum)
 _define("Min", Trait.ELEMENTWISE | Trait.ONE_TYPE, f"{_NUMBERS} uint32 uint64", exact=np.minimum)
 # The condition is bool in any case: the type of what is chosen from decides.
-_define("Where", Trait.ELEMENTWISE | Trait.ONE_TYPE, f"{_NUMBERS} uint8 string", deciding=1, exact=np.where)
+_CHOICE = Trait.ELEMENTWISE | Trait.ONE_TYPE | Trait.MOVES
+_define("Where", _CHOICE, f"{_NUMBERS} uint8 string", deciding=1, exact=np.where)
 _define("com.microsoft.QLinearAdd com.microsoft.QLinearMul", Trait.ELEMENTWISE)
 _define("StringConcat", types="string", since=20)
 _define("RegexFullMatch", Trait.GIVES_BOOL, "string", since=20)
@@ -241,11 +247,17 @@ _define("MaxPool", types=f"{_FLOATS} int8 uint8")
 
 # --- movement of data --------------------------------------------------------------------------------------
 
-_define("Reshape Squeeze Unsqueeze", Trait.RESHAPE)
-_define("Concat", Trait.ONE_TYPE)
-_define("DepthToSpace SpaceToDepth", types=_FLOATS)
-_define("NonZero", types="bool float int32 int64 uint8")
-_define("Pad", types=f"{_NUMBERS} int8 uint8 uint32 uint64 bool")
+_define("Reshape", Trait.RESHAPE | Trait.MOVES | Trait.PLACED)
+_define("Squeeze Unsqueeze", Trait.RESHAPE | Trait.MOVES)
+_define("Concat", Trait.ONE_TYPE | Trait.MOVES)
+_define("DepthToSpace SpaceToDepth", Trait.MOVES, _FLOATS)
+_define("Gather GatherElements GatherND ScatterElements ScatterND", Trait.MOVES | Trait.PLACED)
+_define(
+    "Compress ConstantOfShape Expand Flatten OneHot ReverseSequence Slice Split Tile Transpose", Trait.MOVES
+)
+_define("If Loop Shape Size", Trait.MOVES)
+_define("NonZero", Trait.MOVES, "bool float int32 int64 uint8")
+_define("Pad", Trait.MOVES, f"{_NUMBERS} int8 uint8 uint32 uint64 bool")
 _define("Range", types=f"{_NUMBERS} int16")
 _define("Resize", types="float int32 uint8")
 _define("Unique", types=f"{_FLOATS} int64 int8")

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.lower import convert
-from thinflow.lower.convert import lowered_block, name_outputs
+from thinflow.lower.convert import Judge, lowered_block, name_outputs, no_objection
 from thinflow.lower.lowering import Specs
 from thinflow.lower.onnx.control import lowering
 from thinflow.lower.onnx.fuse import fuse, fuse_channels
@@ -71,10 +71,15 @@ def lower_graph(
 
 
 def unsupported(
-    graph: Graph, nodes: Iterable[Node], *, specs: Specs | None = None, opset: int = DEFAULT_OPSET
+    graph: Graph,
+    nodes: Iterable[Node],
+    *,
+    specs: Specs | None = None,
+    opset: int = DEFAULT_OPSET,
+    judge: Judge = no_objection,
 ) -> dict[Node, str]:
     """Reasons by node for which it cannot be lowered; see `lower.convert.unsupported`."""
-    return convert.unsupported(lowering(check_opset(opset), specs), graph, nodes)
+    return convert.unsupported(lowering(check_opset(opset), specs), graph, nodes, judge)
 
 
 def unsupported_unit(
@@ -84,9 +89,10 @@ def unsupported_unit(
     *,
     specs: Specs | None = None,
     opset: int = DEFAULT_OPSET,
+    judge: Judge = no_objection,
 ) -> str:
     """The reason why a part of a graph cannot be lowered; see `lower.convert.unsupported_unit`."""
-    return convert.unsupported_unit(lowering(check_opset(opset), specs), graph, inputs, outputs)
+    return convert.unsupported_unit(lowering(check_opset(opset), specs), graph, inputs, outputs, judge)
 
 
 def _refined(shape: Dims, known: Dims) -> Dims:
