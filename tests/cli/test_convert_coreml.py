@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,6 +30,13 @@ def test_convert_and_what_follows(model: str, capsys: pytest.CaptureFixture[str]
 
 
 @needs_coremltools
+def test_no_thread_is_left(model: str) -> None:
+    """A process with threads cannot fork any more, and files are tried in forks."""
+    before = threading.enumerate()
+    assert main(["convert", model, "m.mlpackage"]) == 0
+    assert threading.enumerate() == before
+
+
 def test_options(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--compute-precision", "float16", "--weights", "int8", "--deployment-target", "iOS17"]
     assert main(["convert", model, "digits.mlpackage", *flags]) == 0

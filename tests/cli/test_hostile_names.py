@@ -49,6 +49,7 @@ HOSTILE = {
     "f": "f\u2028\x85g",
     "y": "y\x1b[31m\nFORGED line\u202e,\\'\"; touch OWNED",
 }
+STRICT = "[budget]\nnodes = 1\nforbidden_ops = ['Conv2D', 'Relu']\nlint = ['warning']\n"
 FORGED = ("next: thinflow FORGED", "error: FORGED", "FORGED")
 
 
@@ -68,6 +69,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         thinflow.convert(folder / "evil.pb", folder / name)
     thinflow.save(thinflow.transform(folder / "evil.pb", "fold_batch_norms"), folder / "folded.pb")
     np.savez(folder / "none.npz", np.zeros(1, np.float32))
+    (folder / "strict.toml").write_text(STRICT)
     return folder
 
 
@@ -93,6 +95,11 @@ lint evil.tflite --json
 lint evil.pb --fix new.pb
 survey evil.pb evil.tflite --all
 survey evil.pb --json --no-lint
+check evil.pb evil.tflite --budget strict.toml --all
+check evil.pb --budget strict.toml --format junit
+check evil.pb --budget strict.toml --format github
+deploy evil.pb app --target python
+deploy evil.pb app --target web --json
 convert evil.pb new.tflite
 convert evil.pb new.pbtxt
 convert evil.pb new.tflite --outputs nope

@@ -41,7 +41,7 @@ def github_lines(report: CheckReport, *, strict: bool = False) -> Iterator[str]:
 
 def _told(item: BudgetItem) -> str:
     at = f" (at {', '.join(item.nodes[:_SHOWN_NODES])})" if item.nodes else ""
-    return f"{item.status}: {item.message}{at}"
+    return one_line(f"{item.status}: {item.message}{at}")
 
 
 def junit(report: CheckReport, *, strict: bool = False) -> str:
@@ -70,11 +70,11 @@ def _suite(model: ModelCheck, strict: bool) -> Iterator[str]:
 
 def _element(item: BudgetItem, result: str) -> str:
     if not result:
-        return f"<system-out>{_text(item.message)}</system-out>"
+        return f"<system-out>{_text(one_line(item.message))}</system-out>"
     told = f"message={_attribute(item.message)}"
     if result == "skipped":
         return f"<skipped {told}/>"
-    more = _text("\n".join([_told(item), *([f"try: {item.mend}"] if item.mend else [])]))
+    more = _text("\n".join([_told(item), *([f"try: {one_line(item.mend)}"] if item.mend else [])]))
     return f"<{result} {told} type={_attribute(str(item.status))}>{more}</{result}>"
 
 

@@ -48,8 +48,23 @@ def quiet() -> Iterator[None]:
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        with _bars_without_thread(), warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
         logging.disable(before)
+
+
+@contextlib.contextmanager
+def _bars_without_thread() -> Iterator[None]:
+    """Keeps tqdm from the thread that watches its bars: it never ends, and who has threads cannot fork."""
+    try:
+        from tqdm import tqdm
+    except ImportError:  # coremltools, which needs it, is missing as well
+        yield
+        return
+    before, tqdm.monitor_interval = tqdm.monitor_interval, 0
+    try:
+        yield
+    finally:
+        tqdm.monitor_interval = before

@@ -26,6 +26,7 @@ from thinflow.deploy.contract import (
     AppInput,
     Contract,
 )
+from thinflow.errors.plain_text import markdown, markdown_code
 from thinflow.ir.usage import scaling_text as usage_text
 
 ALWAYS, SUFFIX = "all", ".in"
@@ -54,15 +55,15 @@ def filled_templates(folders: Sequence[str], contract: Contract, values: Mapping
 
 
 def common_values(contract: Contract) -> dict[str, str]:
-    """What every template may ask for; a target adds its own."""
+    """What every template may ask for; a target adds its own. A model's names are escaped for Markdown."""
     return {
         "name": contract.name,
         "name_upper": contract.name.upper(),
-        "title": contract.title,
-        "source": contract.source,
+        "title": markdown(contract.title),
+        "source": markdown_code(contract.source),
         "file": contract.file,
         "made_by": contract.made_by,
-        "answer": contract.test.answer,
+        "answer": markdown(contract.test.answer),
         "raw_file": contract.raw_file,
         "input_lines": "\n".join(f"- {line}" for line in input_lines(contract)),
         "output_lines": "\n".join(f"- {line}" for line in output_lines(contract)),
@@ -71,11 +72,11 @@ def common_values(contract: Contract) -> dict[str, str]:
 
 
 def input_lines(contract: Contract) -> list[str]:
-    """What goes in, a sentence each."""
+    """What goes in, a sentence of Markdown each."""
     found = []
     for one in contract.inputs:
         shape = ", ".join(map(str, one.shape))
-        line = f"`{one.name}`, {one.dtype} [{shape}]"
+        line = f"{markdown_code(one.name)}, {one.dtype} [{shape}]"
         if one.picture is not None:
             p = one.picture
             cut = " cut out of the middle," if p.crop else ""
@@ -98,7 +99,7 @@ def scaling_text(one: AppInput) -> str:
 
 
 def output_lines(contract: Contract) -> list[str]:
-    """What comes out, a sentence each."""
+    """What comes out, a sentence of Markdown each."""
     told = {
         SCORES: "a score for each class",
         BOXES: "boxes, rows of y1, x1, y2, x2",
@@ -111,7 +112,7 @@ def output_lines(contract: Contract) -> list[str]:
     for one in contract.outputs:
         shape = ", ".join(map(str, one.shape))
         more = ", of which the app makes probabilities by softmax" if one.softmax else ""
-        found.append(f"`{one.name}`, {one.dtype} [{shape}]: {told[one.kind]}{more}")
+        found.append(f"{markdown_code(one.name)}, {one.dtype} [{shape}]: {told[one.kind]}{more}")
     return found
 
 

@@ -31,6 +31,7 @@ from thinflow.deploy.contract import (
     SoundSteps,
 )
 from thinflow.errors import ParameterError, UnsupportedOp
+from thinflow.errors.plain_text import markdown_code
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import STRING, TensorSpec, shape_text
 from thinflow.ir.usage import AUDIO, IMAGE, InputUsage, Usage
@@ -168,8 +169,8 @@ class OpenedModel:
         scaling = self.feeding.scaling
         if self._said(one.name, spec) == "" and one.dtype != "uint8":
             self.doubts.append(
-                f"nothing says how pixels become the numbers of `{one.name}`; they are fed as 0..255: give"
-                " --mean and --std if it was trained otherwise"
+                f"nothing says how pixels become the numbers of {markdown_code(one.name)}; they are fed as"
+                " 0..255: give --mean and --std if it was trained otherwise"
             )
         is_whole = one.dtype == "uint8"
         return PictureSteps(
@@ -217,8 +218,8 @@ class OpenedModel:
         if not rate:
             rate = SAMPLE_RATE
             self.doubts.append(
-                f"nothing says the sample rate of `{one.name}`; {rate} a second are assumed: give"
-                " --sample-rate if it is another"
+                f"nothing says the sample rate of {markdown_code(one.name)}; {rate} a second are assumed:"
+                " give --sample-rate if it is another"
             )
         store = WHOLE if one.dtype == "int16" else REAL
         return SoundSteps(length[0], rate, store, inside)
