@@ -15,6 +15,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from thinflow.errors import FeedError
+from thinflow.quantize.plain_rows import PlainBytes, plain_member
 from thinflow.typing import Array
 
 # numpy reads the header of an array with a Python parser, and zip members may be packed, encrypted or cut.
@@ -42,8 +43,10 @@ class Stored:
         # Whole, as a worker has another folder of its own.
         self.path, self.member = path.absolute(), member
         self.where = str(path) if member is None else f"{path}, {member.removesuffix('.npy')}"
+        self._walks, self._plain = 0, None
         with self._open() as stream:
             self.shape, self.is_fortran, self.dtype = _read_header(stream, self.where)
+            self._header_bytes = stream.tell()
             available = self._stored_bytes(stream)
         if self.dtype.hasobject:
             raise FeedError(
@@ -61,8 +64,15 @@ class Stored:
                 f"its shape {list(self.shape)} needs {size} bytes and it has {available}", self.where
             )
 
+    _walks: int
+    _plain: PlainBytes | None
+
     def __len__(self) -> int:
         return self.shape[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # An open file is of this process alone.
+        return {**vars(self), "_walks": 0, "_plain": None}
 
     def _open(self) -> IO[bytes]:
         try:
@@ -80,7 +90,7 @@ class Stored:
         return self.rows(0, len(self))
 
     def rows(self, start: int, stop: int) -> Iterator[Array]:
-        """Some of the rows; what stands before them in a packed member is unpacked, and dropped.
+        """Some of the rows. A packed member is unpacked once more for the second walk, which then keeps it.
 
         Raises:
             FeedError: the file ends too early, or cannot be read.
@@ -91,15 +101,34 @@ class Stored:
             return
         row_shape = self.shape[1:]
         row_bytes = math.prod(row_shape) * self.dtype.itemsize
+        for number, raw in enumerate(self._raw(start, stop, row_bytes), start):
+            if len(raw) != row_bytes:
+                raise FeedError(f"the file ends in sample {number} of {len(self)}", self.where)
+            yield np.frombuffer(raw, self.dtype).reshape(row_shape)
+
+    def _raw(self, start: int, stop: int, row_bytes: int) -> Iterator[bytes]:
+        """The bytes of some rows; the last is short where the file ends."""
+        plain = self._as_plain()
+        if plain is not None:
+            for number in range(start, stop):
+                yield _read_plain(plain, self._header_bytes + number * row_bytes, row_bytes, self.where)
+            return
         with self._open() as stream:
             _read_header(stream, self.where)
             if start:
                 _skip(stream, start * row_bytes, self.where)
-            for number in range(start, stop):
-                raw = _read(stream, row_bytes, self.where)
-                if len(raw) != row_bytes:
-                    raise FeedError(f"the file ends in sample {number} of {len(self)}", self.where)
-                yield np.frombuffer(raw, self.dtype).reshape(row_shape)
+            for _ in range(start, stop):
+                yield _read(stream, row_bytes, self.where)
+
+    def _as_plain(self) -> PlainBytes | None:
+        """A member of an archive without what packs it, from the second walk on: many walk once only."""
+        self._walks += 1
+        if self._plain is None and self.member is not None and self._walks == 2:
+            try:
+                self._plain = plain_member(self.path, self.member)
+            except UNREADABLE as e:
+                raise FeedError(f"the file cannot be read: {e}", self.where) from e
+        return self._plain
 
     def _whole(self) -> Array:
         try:
@@ -140,6 +169,13 @@ def _read(stream: IO[bytes], size: int, where: str) -> bytes:
     try:
         return stream.read(size)
     except UNREADABLE as e:
+        raise FeedError(f"the file cannot be read: {e}", where) from e
+
+
+def _read_plain(plain: PlainBytes, start: int, size: int, where: str) -> bytes:
+    try:
+        return plain.read(start, size)
+    except OSError as e:
         raise FeedError(f"the file cannot be read: {e}", where) from e
 
 
