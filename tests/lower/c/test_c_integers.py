@@ -102,6 +102,8 @@ def test_functions_of_every_number_of_16_bits() -> None:
     net.alone("NEG", 0.0002)
     positive = net.alone("ABS", 0.0002)
     net.rescale(net.add("RSQRT", [positive], 1, 1 << 16), 0.002)
+    for scale in (0.0002, 0.00001):
+        net.rescale(net.add("SQRT", [positive], 1, 1 << 16), scale)
     for scale in (0.0002, 0.00017):
         net.alone("ABS", scale)
         for slope in (0.3, 1.5, -0.2):

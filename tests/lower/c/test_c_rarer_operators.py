@@ -11,8 +11,12 @@ from tests.lower.c.c_answers import differences
 from tests.lower.c.c_networks import Layers
 from tests.lower.c.many import Many, ints, number
 from thinflow.engines._c_library import compiler
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import dtype
+from thinflow.lower.c.convert import network
+from thinflow.lower.c.options import Options
 from thinflow.tflite.model import Operator, Program, Quantization, Tensor
+from thinflow.tflite.reader import read_program
 from thinflow.tflite.writer import to_bytes
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
@@ -85,11 +89,21 @@ def test_cells_with_more(what: dict[str, bool], is_time_major: bool) -> None:
 
 @pytest.mark.parametrize("is_even", [True, False])
 @pytest.mark.parametrize(
-    "what", [{}, {"peepholes": True}, {"coupled": True}], ids=lambda what: "_".join(what)
+    "what",
+    [
+        {},
+        {"peepholes": True},
+        {"coupled": True},
+        {"projection": True},
+        {"norms": True},
+        dict.fromkeys(WITHOUT, True),
+    ],
+    ids=lambda what: "_".join(what),
 )
 @pytest.mark.parametrize("rounding", ["litert", "xnnpack"])
 def test_cells_with_weights_of_eight_bits(what: dict[str, bool], is_even: bool, rounding: str) -> None:
     net, first = Cells(2, 6, 3, kind="float"), 1 if "coupled" in what else 0
+    outputs = 4 if "projection" in what else 5
 
     def each(*shape: int, kind: str = "int8", start: int = first) -> list[Tensor | None]:
         made: list[Tensor | None] = [None] * start
@@ -102,12 +116,16 @@ def test_cells_with_weights_of_eight_bits(what: dict[str, bool], is_even: bool, 
             made.append(net.constant(name, numbers, net.rng.uniform(0.003, 0.01)))
         return made
 
-    read: list[Tensor | None] = [net.last, *each(5, 3), *each(5, 5)]
+    read: list[Tensor | None] = [net.last, *each(5, 3), *each(5, outputs)]
     peepholes = each(5) if "peepholes" in what else [None] * 4
     read += [peepholes[0], peepholes[1], peepholes[3]]
-    read += [*each(5, kind="float"), None, None, net.variable(2, 5), net.variable(2, 5)]
+    read += each(5, kind="float")
+    read += [*each(4, 5, start=0)[:1], net.reals(4)] if "projection" in what else [None, None]
+    read += [net.variable(2, outputs), net.variable(2, 5)]
+    read += each(5, kind="float") if "norms" in what else []
     options = {"asymmetric_quantize_inputs": not is_even, "fused_activation_function": "TANH"}
-    net.emit("UNIDIRECTIONAL_SEQUENCE_LSTM", read, net.tensor("y", (2, 6, 5)), cell_clip=0.9, **options)
+    y, limits = net.tensor("y", (2, 6, outputs)), {"cell_clip": 0.9, "proj_clip": 0.3}
+    net.emit("UNIDIRECTIONAL_SEQUENCE_LSTM", read, y, **limits, **options)
     assert differences(net.content(), rounding, runs=5) == []
 
 
@@ -215,11 +233,29 @@ def test_extremes_of_integers(kind: str) -> None:
     assert net.x.quantization is not None
     if kind == "int16":
         net.x.quantization.zero_point[:] = 0
+    # LiteRT's kernel compares what is stored, whatever its scale.
     other = Tensor("other", (30,), dtype(kind), None, net.x.quantization)
-    net.block.inputs.append(other)
+    coarse = net.tensor("coarse", (30,), 0.2, 0 if kind == "int16" else 3)
+    net.block.inputs += [other, coarse]
     for code in ("MAXIMUM", "MINIMUM"):
         net.add(code, [net.x, other], 2, 30)
+        net.add(code, [net.x, coarse], 2, 30)
     assert differences(net.content()) == []
+    assert differences(net.content(), "xnnpack") == []
+
+
+def test_numbers_of_16_bits_are_joined_whatever_their_scales() -> None:
+    net = Many(2, 30, kind="int16")
+    assert net.x.quantization is not None
+    net.x.quantization.zero_point[:] = 0
+    coarse = net.tensor("coarse", (2, 5), 0.2, 0)
+    net.block.inputs.append(coarse)
+    net.add("CONCATENATION", [net.x, coarse], 2, 35, axis=1)
+    assert differences(net.content()) == []
+    assert coarse.quantization is not None
+    coarse.quantization.zero_point[:] = 1
+    with pytest.raises(UnsupportedOp, match="zero point, which LiteRT refuses"):
+        network(read_program(net.content()), Options())
 
 
 @pytest.mark.parametrize("sigma", [None, 0.0, 0.4])

@@ -74,7 +74,7 @@ def _drop(first: Operator, middle: Operator, last: Operator, options: Options) -
         return
     gone = np.setdiff1d(np.arange(channels), kept)
     old = last.inputs[2] if len(last.inputs) > 2 else None
-    if old is None:
+    if old is None or not old.is_constant:
         return
     sums = filters.astype(np.int64)[..., gone].sum((1, 2)) @ (low[gone] - zero_point)
     bias = old.array().astype(np.int64) + sums

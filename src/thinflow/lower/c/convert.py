@@ -229,6 +229,11 @@ def layer_of(operator: Operator, options: Options) -> Layer:
             form.rule(builder, operator)
         except NotHere:
             continue
+        except UnsupportedOp:
+            # What a processor has nothing for, such as weights that are computed, portable C may have.
+            if form.needs:
+                continue
+            raise
         return builder.layer
     # What C has of it says whether another scheme of quantization would help.
     if forms:

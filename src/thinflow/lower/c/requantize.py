@@ -6,7 +6,7 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
-from thinflow.lower.c.layer import Struct
+from thinflow.lower.c.layer import Argument, Struct
 from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.tflite.model import Tensor
 from thinflow.typing import Array
@@ -52,7 +52,12 @@ def folded_bias(b: LayerBuilder, number: int, weights: Array, x_zero_point: int,
 
 
 def requantization(
-    b: LayerBuilder, rounding: str, factors: Array, bias: Array, limits: tuple[int, int], zero_point: int
+    b: LayerBuilder,
+    rounding: str,
+    factors: Array,
+    bias: Array | Argument,
+    limits: tuple[int, int],
+    zero_point: int,
 ) -> Struct:
     """The struct `requantize_ROUNDING_t` of a layer.
 
@@ -60,13 +65,13 @@ def requantization(
         b: of the layer.
         rounding: "once", "twice" or "float".
         factors: [channels] or [1] scale of a sum over that of the output; float32 for "float", else float64.
-        bias: int32 [channels].
+        bias: int32 [channels], or where it lies.
         limits: least and largest output.
         zero_point: of the output.
     """
     # One factor for all channels is stored once, and read again for each.
     numbers = {"step": int(len(factors) > 1), "zero_point": zero_point, "min": limits[0], "max": limits[1]}
-    bias_constant = b.constant("bias", bias)
+    bias_constant = b.constant("bias", bias) if isinstance(bias, np.ndarray) else bias
     if rounding == "float":
         scale = b.constant("scale", factors, "float32")
         return b.struct("requantize_float_t", bias=bias_constant, scale=scale, **numbers)

@@ -1,4 +1,5 @@
 #include <math.h>
+#include "lstm_norm.c"
 
 /* One of the gates: weights [units, inputs] and [units, outputs]; bias, weights of the cell's own and of a norm [units], or
    NULL. */
@@ -25,20 +26,7 @@ static void lstm_gate_sums(const lstm_any_gate_t *gate, const float *x, const fl
         }
         sums[u] = gate->peephole != NULL ? sum + gate->peephole[u] * cell[u] : sum;
     }
-    if (gate->norm == NULL) {
-        return;
-    }
-    /* To mean 0 and deviation 1; the bias comes behind that, which would take it out again. */
-    float mean = 0, variance = 0;
-    for (int32_t u = 0; u < units; u++) {
-        mean += sums[u];
-    }
-    mean /= (float)units;
-    for (int32_t u = 0; u < units; u++) {
-        variance += (sums[u] - mean) * (sums[u] - mean);
-    }
-    const float factor = 1.0f / sqrtf(variance / (float)units + 1e-8f);
-    for (int32_t u = 0; u < units; u++) {
-        sums[u] = (sums[u] - mean) * factor * gate->norm[u] + (gate->bias != NULL ? gate->bias[u] : 0.0f);
+    if (gate->norm != NULL) {
+        lstm_norm(sums, gate->norm, gate->bias, units);
     }
 }

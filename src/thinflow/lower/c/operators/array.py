@@ -32,8 +32,11 @@ def reshape(b: LayerBuilder, op: Operator) -> None:
 def concatenation(b: LayerBuilder, op: Operator) -> None:
     """Inputs one behind the other along an axis, an old one or a new one."""
     y = b.output()
-    is_scaled = y.dtype.name == "uint8" and op.code == "CONCATENATION"
-    if not is_scaled:
+    is_joined = op.code == "CONCATENATION"
+    is_scaled = y.dtype.name == "uint8" and is_joined
+    if is_joined and y.dtype.name == "int16":
+        _require_no_zero_point(b, [*op.reads(), y])
+    elif not is_scaled:
         require_one_scale(b, [t for t in op.reads()], y)
     shape = b.shape(y)
     is_new = op.code == "PACK"
@@ -52,6 +55,13 @@ def concatenation(b: LayerBuilder, op: Operator) -> None:
     activation = op.options.get("fused_activation_function", "NONE")
     if activation != "NONE":
         raise UnsupportedOp(f"the activation {activation} behind it has no form in C")
+
+
+def _require_no_zero_point(b: LayerBuilder, tensors: list[Tensor]) -> None:
+    """Refuse what LiteRT refuses of 16 bits; numbers of any scale are put beside each other as they are."""
+    for t in tensors:
+        if t.quantization is not None and len(t.quantization.scale) and b.scale(t)[1]:
+            raise UnsupportedOp(f"'{t.name}' is of 16 bits with a zero point, which LiteRT refuses")
 
 
 def _rescaled(b: LayerBuilder, x: Tensor, y: Tensor) -> Argument:

@@ -27,7 +27,19 @@ def batch_matmul_floats(b: LayerBuilder, op: Operator) -> None:
 @form("BATCH_MATMUL", types="int8")
 def batch_matmul(b: LayerBuilder, op: Operator) -> None:
     """As of floats."""
-    products(b, _sizes(b), "twice")
+    x, other, y = b.input(0), b.input(1), b.output()
+    if {x.dtype.name, other.dtype.name, y.dtype.name} != {"int8"}:
+        raise UnsupportedOp(f"it makes {y.dtype} of {x.dtype} and {other.dtype}")
+    (a_scale, a_zero), (b_scale, b_zero), (y_scale, y_zero) = (b.scale(t) for t in (x, other, y))
+    rounding = "twice" if b.rounding == "litert" else "float"
+    if rounding == "float":
+        factor = np.atleast_1d(a_scale * b_scale / y_scale)
+    else:
+        # The product in float, as the kernel prepares it.
+        factor = np.atleast_1d(np.float64(a_scale * b_scale) / np.float64(y_scale))
+    output = requantization(b, rounding, factor, np.zeros(1, np.int32), activation_limits(b, y), y_zero)
+    settings = b.struct("", **_sizes(b), a_zero_point=a_zero, b_zero_point=b_zero, output=output)
+    b.call("batch_matmul", x, other, y, settings, type="int8", rounding=rounding)
 
 
 @form("BATCH_MATMUL", types="int16")
@@ -40,27 +52,6 @@ def batch_matmul_wide(b: LayerBuilder, op: Operator) -> None:
     output = wide_requantization(b, "wide", factors, np.zeros(1, np.int64))
     settings = b.struct("", **_sizes(b), a_zero_point=0, b_zero_point=0, output=output)
     b.call("batch_matmul", x, other, y, settings, type="int16", rounding="wide", sum_type="int64_t")
-
-
-def products(b: LayerBuilder, sizes: dict[str, int | tuple[int, ...]], rounding: str) -> None:
-    """Call the kernel that multiplies inputs 0 and 1 of bytes, with what `_sizes` found and a rounding.
-
-    Raises:
-        UnsupportedOp: it makes something else of them.
-    """
-    x, other, y = b.input(0), b.input(1), b.output()
-    if {x.dtype.name, other.dtype.name, y.dtype.name} != {"int8"}:
-        raise UnsupportedOp(f"it makes {y.dtype} of {x.dtype} and {other.dtype}")
-    (a_scale, a_zero), (b_scale, b_zero), (y_scale, y_zero) = (b.scale(t) for t in (x, other, y))
-    rounding = rounding if b.rounding == "litert" else "float"
-    if rounding == "float":
-        factor = np.atleast_1d(a_scale * b_scale / y_scale)
-    else:
-        # The product in float, as the kernel prepares it.
-        factor = np.atleast_1d(np.float64(a_scale * b_scale) / np.float64(y_scale))
-    output = requantization(b, rounding, factor, np.zeros(1, np.int32), activation_limits(b, y), y_zero)
-    settings = b.struct("", **sizes, a_zero_point=a_zero, b_zero_point=b_zero, output=output)
-    b.call("batch_matmul", x, other, y, settings, type="int8", rounding=rounding)
 
 
 def _sizes(b: LayerBuilder) -> dict[str, int | tuple[int, ...]]:

@@ -211,6 +211,16 @@ def looked_up(b: LayerBuilder, op: Operator) -> None:
     b.call("lookup_int16", b.input(0), b.output(), table, b.size(b.output()))
 
 
+@form("SQRT", types="int16")
+def square_root(b: LayerBuilder, op: Operator) -> None:
+    """By way of reals, as LiteRT's kernel has it; 0 of what is negative, which that refuses while it runs."""
+    (x_scale, x_zero), (y_scale, y_zero) = b.scale(b.input(0)), b.scale(b.output())
+    if x_zero or y_zero:
+        raise UnsupportedOp("it is of 16 bits with a zero point")
+    b.in_place()
+    b.call("sqrt_int16", b.input(0), b.output(), b.size(b.output()), float(x_scale), float(y_scale))
+
+
 @form("ABS", types="int16")
 def absolute(b: LayerBuilder, op: Operator) -> None:
     """Without the sign, at another scale."""

@@ -66,9 +66,11 @@ _EXTREMES = {"MAXIMUM": "a > b ? a : b", "MINIMUM": "a < b ? a : b"}
 
 @form(*_EXTREMES, types="int8 uint8 int16")
 def extremes(b: LayerBuilder, op: Operator) -> None:
-    """The larger or the smaller of two integers of one scale, whose order is that of their reals."""
+    """The larger or the smaller of two integers as they are stored, as LiteRT's kernel has it.
+
+    Where they have one scale, that is the order of their reals; it knows of no other.
+    """
     first, second, y = b.input(0), b.input(1), b.output()
-    require_one_scale(b, [first, second], y)
     kind, expression = y.dtype.name, _EXTREMES[op.code]
     words = {"op": op.code.lower(), "y_type": C_TYPES[kind], "what": expression, "expression": expression}
     b.call("binary", first, second, y, broadcast(b), type=kind, **words)

@@ -173,37 +173,39 @@ def _gate(b: LayerBuilder, at: int, n: int, norms: int | None) -> Struct:
 def _lstm_hybrid(b: LayerBuilder, op: Operator, way: _Way, norms: int | None) -> None:
     """One way of cells whose weights have eight bits; inputs and states are rounded while it runs."""
     at = way.operands
-    has_norms = norms is not None and any(b.optional(norms + n) is not None for n in range(4))
-    if has_norms or b.optional(at + _PROJECTION) is not None:
-        raise UnsupportedOp("it has weights of eight bits, and a projection or norms")
     units, inputs = b.shape(b.input(at + _WEIGHTS + 1))
+    outputs = b.shape(b.input(at + _RECURRENT + 1))[1]
     sizes, batches = way.sizes(b, op)
     count = sum(b.optional(at + _WEIGHTS + n) is not None for n in range(4))
-    b.macs(b.size(b.input(0)) // inputs * count * units * (inputs + units))
+    has_projection = b.optional(at + _PROJECTION) is not None
+    products = count * units * (inputs + outputs) + has_projection * outputs * units
+    b.macs(b.size(b.input(0)) // inputs * products)
+    limits = (float(np.float32(op.options.get(f"{what}_clip", 0.0))) for what in ("cell", "proj"))
     settings = b.struct(
         "",
-        **{**sizes, "units": units},
+        **{**sizes, "units": units, "outputs": outputs},
         symmetric=int(not op.options.get("asymmetric_quantize_inputs")),
-        **{name: _hybrid_gate(b, at, n) for n, name in enumerate(_GATES)},
-        cell_limit=float(np.float32(op.options.get("cell_clip", 0.0))),
+        **{name: _hybrid_gate(b, at, n, norms) for n, name in enumerate(_GATES)},
+        **(_bytes(b, "projection", at + _PROJECTION) if has_projection else _no_bytes("projection")),
+        projection_bias=_floats(b, at + _PROJECTION + 1),
+        **dict(zip(("cell_limit", "projection_limit"), limits, strict=True)),
     )
-    h = kept(b, way.state, "h", "float", batches * units)
+    h = kept(b, way.state, "h", "float", batches * outputs)
     cell = kept(b, way.state + 1, "cell", "float", batches * units)
-    memory = b.scratch(16 * units), b.scratch(inputs + units)
+    memory = b.scratch(4 * 5 * units), b.scratch(max(inputs + outputs, units))
     b.call("lstm_cells_hybrid", way.x, way.y, h, cell, *memory, settings, **activated(op, "total"))
 
 
-def _hybrid_gate(b: LayerBuilder, at: int, n: int) -> Struct:
+def _hybrid_gate(b: LayerBuilder, at: int, n: int, norms: int | None) -> Struct:
     """The struct of a gate of bytes, without anything if it is coupled to another."""
     is_there = b.optional(at + _WEIGHTS + n) is not None
-    members: dict[str, Argument] = {"bias": NOTHING, "peephole": NOTHING}
+    members: dict[str, Argument] = {"bias": NOTHING, "peephole": NOTHING, "norm": NOTHING}
     for name, place in (("weights", at + _WEIGHTS + n), ("recurrent", at + _RECURRENT + n)):
-        if not is_there:
-            members |= {name: NOTHING, f"{name}_sums": NOTHING, f"{name}_scale": 0.0}
-            continue
-        members |= _bytes(b, name, place)
-    if is_there and b.optional(at + _BIASES + n) is not None:
+        members |= _bytes(b, name, place) if is_there else _no_bytes(name)
+    if is_there:
         members["bias"] = _floats(b, at + _BIASES + n)
+    if is_there and norms is not None:
+        members["norm"] = _floats(b, norms + n)
     peephole = at + _PEEPHOLES.get(_GATES[n], -at - 1)
     if is_there and peephole >= 0 and b.optional(peephole) is not None:
         reals = b.array(peephole).astype(np.float32) * b.scale(b.input(peephole))[0]
@@ -221,6 +223,11 @@ def _bytes(b: LayerBuilder, name: str, place: int) -> dict[str, Argument]:
         f"{name}_sums": b.constant(f"sums_{place}", array.astype(np.int32).sum(1), "int32"),
         f"{name}_scale": float(b.scale(b.input(place))[0]),
     }
+
+
+def _no_bytes(name: str) -> dict[str, Argument]:
+    """The members of `_bytes` of a matrix that is absent."""
+    return {name: NOTHING, f"{name}_sums": NOTHING, f"{name}_scale": 0.0}
 
 
 def _floats(b: LayerBuilder, number: int) -> Argument:

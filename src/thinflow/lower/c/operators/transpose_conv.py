@@ -6,18 +6,13 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
+from thinflow.lower.c.computed_weights import weights_and_bias
 from thinflow.lower.c.copies import copy
 from thinflow.lower.c.forms import form
 from thinflow.lower.c.layer import Argument, Struct
 from thinflow.lower.c.operators.float_layers import float_limits, operand
 from thinflow.lower.c.operators.int16_layers import wide_output
-from thinflow.lower.c.requantize import (
-    activation_limits,
-    byte_weights,
-    folded_bias,
-    requantization,
-    sum_factors,
-)
+from thinflow.lower.c.requantize import activation_limits, requantization, sum_factors
 from thinflow.lower.c.windows import moves
 from thinflow.tflite.model import Operator
 
@@ -55,16 +50,15 @@ def transpose_conv(b: LayerBuilder, op: Operator) -> None:
         return
     if kind not in ("int8", "uint8"):
         raise UnsupportedOp(f"its weights are {b.input(1).dtype} and its input is {kind}")
-    w, w_zero_point = byte_weights(b, 1)
-    rounding = "twice" if b.rounding == "litert" else "float"
+    w = weights_and_bias(b, "filter", 0, bias_number=3)
+    rounding = w.rounding(b, "twice")
     factors = sum_factors(b, x, b.input(1), y, rounding)
-    bias = folded_bias(b, 3, w, 0, w_zero_point)
     limits = activation_limits(b, y)
-    output = requantization(b, rounding, factors, bias, limits, b.scale(y)[1])
+    output = requantization(b, rounding, factors, w.bias, limits, b.scale(y)[1])
     settings = b.struct(
-        "", window=_window(b), x_zero_point=b.scale(x)[1], w_zero_point=w_zero_point, output=output
+        "", window=_window(b), x_zero_point=b.scale(x)[1], w_zero_point=w.zero_point, output=output
     )
-    b.call("transpose_conv", x, y, b.constant("filter", w), settings, type=kind, rounding=rounding)
+    b.call("transpose_conv", x, y, w.data, settings, type=kind, rounding=rounding)
 
 
 def _window(b: LayerBuilder) -> Struct:
