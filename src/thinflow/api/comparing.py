@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph
 from thinflow.load.graphs import Opening, Source, load, opening
 from thinflow.typing import Progress, Shapes
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from thinflow.compare.diff.conversion import ConversionDiff
     from thinflow.compare.diff.report import Diff
     from thinflow.compare.verification import Verification
+    from thinflow.device.base import Devices
     from thinflow.typing import Feed, FilePath
 
 # A structural comparison is quick at any size; a run on the reference interpreter is not.
@@ -22,13 +25,14 @@ MOST_NODES_TO_RUN = 20_000
 
 def verify(
     a: Source,
-    b: Source,
+    b: Source | None = None,
     feeds: Iterable[Feed] | Feed | None = None,
     *,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     shapes: Shapes | None = None,
     engine: str = "reference",
+    device: Devices | None = None,
     tolerance: float | None = None,
     runs: int = 2,
     seed: int | Sequence[int] = 0,
@@ -44,7 +48,8 @@ def verify(
     where two graphs are not the same, name by name.
 
     Args:
-        a, b: paths or Graphs. A .tflite or .onnx file is run by its own engine.
+        a, b: paths or Graphs. A .tflite or .onnx file is run by its own engine. With a device, `b` may be
+            left out: then `a` there is compared with `a` here.
         feeds: one feed or several; made up if None.
         inputs, outputs: names in `a`, or pairs "A=B" of one in `a` and one in `b`; inner values will do. They
             are paired by name, or by structure if no name is shared. Where one is a file: by name, else by
@@ -52,6 +57,8 @@ def verify(
             where the part begins and ends.
         shapes: input name in `a` -> shape, where it is left open.
         engine: what runs graphs.
+        device: where `b` runs, in LiteRT: "ssh:[user@]host[:port]", "adb[:serial]", a name from
+            thinflow.toml, or what `open_device` gives. What is no .tflite file becomes one.
         tolerance: largest |a - b| relative to the largest |a| up to which they agree. Default: 1e-4, or where
             a graph computes in half precision or bfloat16, eight steps of that type; a note tells.
         runs: how many made-up feeds per seed.
@@ -68,6 +75,8 @@ def verify(
     Raises:
         GraphError: a name or signature does not exist.
         FeedError: the feeds do not fit, or made-up ones do not go through.
+        EngineUnavailable: the device cannot be used, or does not run the model; DeviceLost: it stopped
+            answering.
     """
     from thinflow.analysis.precision import usual_tolerance
     from thinflow.compare.boundaries import named_pairs
@@ -79,18 +88,26 @@ def verify(
     options, given = opening(tags, signature, checkpoint), dict(shapes or {})
     options["state"] = state
     first: dict[str, Any] = {"inputs": named[0].first, "outputs": named[1].first, "shapes": given}
+    if b is None:
+        if device is None:
+            raise ParameterError(
+                "one model alone is compared with nothing", hint="name a second one, or a device"
+            )
+        b = a
     # Files are opened by their engines, with inputs and outputs of their own.
     one = a if is_file(a) else load(a, **first, **options)
     # A shape is told by a's name and holds for b's twin, which may be called otherwise.
     sizes = {named[0].pairs.get(n, n): s for n, s in given.items()}
     # Without the options of `a`: tags, signature and checkpoint are about that one.
-    other = b if is_file(b) else _with_shapes(load(b, state=AUTO), sizes)
+    other = b if _stays_file(b, device) else _with_shapes(load(b, state=AUTO), sizes)
     # Each against the other as it came: both keep their states if neither takes them as inputs.
     one, other = _handing_on(one, other), _handing_on(other, one)
     usual, why = usual_tolerance(*(m for m in (one, other) if isinstance(m, Graph)))
     limit, why = (usual, why) if tolerance is None else (tolerance, "")
-    found = verify_models(
-        *(one, other, feeds),
+    compared = partial(
+        verify_models,
+        one,
+        other,
         engine=engine,
         tolerance=limit,
         runs=runs,
@@ -101,7 +118,45 @@ def verify(
         shapes=given,
         progress=progress,
     )
+    found = compared(feeds) if device is None else _compared_there(compared, feeds, device, progress)
     found.notes += [*([why] if why else []), *_part_notes(a, b), *_opened_notes((a, one), (b, other))]
+    return found
+
+
+def _stays_file(model: Source, device: Devices | None) -> bool:
+    """Whether a model is run from its file as it is; on a device only those of LiteRT are."""
+    from thinflow.engines._files import engine_of, is_file
+
+    return is_file(model) if device is None else engine_of(model) == "litert"
+
+
+def _compared_there(
+    compared: Callable[..., Verification], feeds: Any, device: Devices, progress: Progress | None
+) -> Verification:
+    """A comparison with the second model on a device, and who is to blame for a difference.
+
+    Args:
+        compared: the comparison, but for the feeds.
+    """
+    from thinflow.device.engine import engine_on
+    from thinflow.device.finding import find_one
+
+    # They may have to be fed twice.
+    feeds = feeds if feeds is None or isinstance(feeds, Mapping) else list(feeds)
+    place = find_one(device)
+    with engine_on(place, progress) as there:
+        found = compared(feeds, elsewhere=there.name, second_opinion=False)
+        found.notes.append(f"the second model ran on {place.name}: {there.connection.facts}")
+    if not found.ok:
+        # The same on this machine's LiteRT: either it differs here as well, or it is the device.
+        here = compared(feeds, elsewhere="litert", second_opinion=False)
+        found.notes.append(
+            f"LiteRT on this machine agrees (largest relative difference {here.worst:.3g}): what differs is "
+            "the device, whose processor may round otherwise"
+            if here.ok
+            else f"LiteRT on this machine differs as well, by {here.worst:.3g}: it is the model, and not the "
+            "device"
+        )
     return found
 
 

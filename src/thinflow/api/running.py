@@ -319,6 +319,7 @@ def evaluate(  # type: ignore[overload-overlap]
     strict: bool = False,
     store: FilePath | None = None,
     cluster: object = None,
+    device: Devices | None = None,
     shard_samples: int = 1024,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -341,6 +342,7 @@ def evaluate(
     strict: bool = False,
     store: FilePath | None = None,
     cluster: object = None,
+    device: Devices | None = None,
     shard_samples: int = 1024,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -362,6 +364,7 @@ def evaluate(
     strict: bool = False,
     store: FilePath | None = None,
     cluster: object = None,
+    device: Devices | None = None,
     shard_samples: int = 1024,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -392,6 +395,9 @@ def evaluate(
         strict: raise at the first sample or shard that cannot be read; else it is left out, and told.
         store: folder or URL that keeps results of shards: a run that was stopped goes on from there.
         cluster: "local", "local:4", "tcp://HOST:PORT" or a client of Dask, to run shards on workers.
+        device: where the models run, in LiteRT, while samples are read and answers judged here:
+            "ssh:[user@]host[:port]", "adb[:serial]", a name from thinflow.toml, or what `open_device` gives.
+            What is no .tflite file becomes one.
         shard_samples: samples of a shard, where the source leaves the choice.
         inputs, outputs, shapes, tags, signature, checkpoint: as for `load`; a .tflite or .onnx file has its
             own.
@@ -406,7 +412,8 @@ def evaluate(
     Raises:
         ParameterError: the samples have no labels, and no metric was asked for that needs none.
         FeedError: they do not fit the inputs, or none could be read.
-        EngineUnavailable: an engine, or the cluster, cannot be used.
+        EngineUnavailable: an engine, the cluster or the device cannot be used; DeviceLost: it stopped
+            answering, and the store has what was judged before.
         WriteError: results cannot be kept in the store.
     """
     from thinflow.optimize.evaluation.evaluate import evaluate as run_evaluate
@@ -423,6 +430,7 @@ def evaluate(
         strict=strict,
         store=store,
         cluster=cluster,
+        device=device,
         shard_samples=shard_samples,
         progress=progress,
         **names,

@@ -14,12 +14,12 @@ _TEXTS = ("binary", "delegate", "cpus")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-def add_device(p: ArgumentParser, what: str, *, several: bool = False) -> None:
+def add_device(p: ArgumentParser, more: str = "", *, several: bool = False) -> None:
     """`--device` and what belongs to it.
 
     Args:
         p: the parser.
-        what: is done there.
+        more: what is special to the command.
         several: whether more than one device makes sense.
     """
     p.add_argument(
@@ -27,8 +27,8 @@ def add_device(p: ArgumentParser, what: str, *, several: bool = False) -> None:
         action="append",
         default=[],
         metavar="DEVICE[,DEVICE...]" if several else "DEVICE",
-        help=f"{what} there: ssh:[user@]host[:port], adb[:serial], local, or the name of a [device.NAME] in "
-        "thinflow.toml",
+        help="where models run: ssh:[user@]host[:port], adb[:serial], local, or the name of a [device.NAME] "
+        f"in thinflow.toml{f'; {more}' if more else ''}",
     )
     p.add_argument(
         "--keep", action="store_true", help="with --device: leave there what was sent, for the next run"

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._console import print_lines, progress
+from thinflow.cli._device import add_device, device, device_flags
 from thinflow.cli._making import add_labels
 from thinflow.cli._options import (
     add_cluster,
@@ -32,6 +33,7 @@ EXAMPLES = """
   thinflow evaluate net.pb net_int8.tflite --data photos/    # is the second as good, or is it chance?
   thinflow evaluate net.onnx --data 'val-{000..127}.tar' --resize 256 --crop center
   thinflow evaluate ssd.tflite --data s3://data/val.tfrecord --metric map
+  thinflow evaluate net_int8.tflite --data photos/ --device ssh:pi@board    # as good there?
   thinflow evaluate net.pb --data val.parquet --metric mine.py:name --fields label=class
 """
 
@@ -80,6 +82,7 @@ def _add_work(p: ArgumentParser) -> None:
         help="fail at the first sample that cannot be read; else it is left out",
     )
     add_cluster(p, "run the models")
+    add_device(p)
     p.add_argument(
         "--shard-samples",
         type=int,
@@ -108,6 +111,7 @@ def run(args: Namespace) -> int:
         strict=args.strict,
         store=args.store,
         cluster=args.cluster,
+        device=device(args),
         shard_samples=args.shard_samples,
         progress=progress(),
         **interface(args),
@@ -166,6 +170,7 @@ def _print_several(found: Any) -> None:
     print_table([[_cell(name, row) for name in shown] for row in rows], titles)
     print_lines([line for line in dict.fromkeys(one.taken for one in found) if line])
     print_lines(found[0].left_out.lines())
+    print_lines([f"device: {found[0].device}"] if found[0].device else [])
 
 
 _NOT_SHOWN = (
@@ -213,7 +218,8 @@ def _next(args: Namespace, model: str, data: str) -> str:
 
     # A file that engines run as it is cannot be made smaller here.
     if runtime_format(model):
-        return f"thinflow benchmark {shlex.quote(model)} --calibration {shlex.quote(data)}{model_flags(args)}"
+        flags = model_flags(args) + device_flags(args)
+        return f"thinflow benchmark {shlex.quote(model)} --calibration {shlex.quote(data)}{flags}"
     labels = f" --labels {shlex.quote(args.labels)}" if args.labels else ""
     flags = f"{labels}{scaling_flags(args)}{interface_flags(args)}"
     return f"thinflow optimize {shlex.quote(model)} out --calibration {shlex.quote(data)}{flags}"

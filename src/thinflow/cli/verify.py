@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._console import progress
+from thinflow.cli._device import add_device, device, device_flags
 from thinflow.cli._feeds import add_feed, read_feed_flags
 from thinflow.cli._options import (
     add_engine,
@@ -30,15 +31,18 @@ EXAMPLES = """
   thinflow verify network.pb backbone.tflite --outputs features/Relu=features
   thinflow verify model.pb optimised.pb --feed input=photo.npy
   thinflow verify model.pb optimised.pb --seed 0,1,2 --runs 4
+  thinflow verify model.tflite --device ssh:pi@board                  # the same answers there as here?
+  thinflow verify model.pb model_int8.tflite --device adb --binary benchmark_model
 """
 
 
 def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("a", help="the model to trust: a GraphDef, .tflite or .onnx file")
-    p.add_argument("b", help="the model to check")
+    p.add_argument("b", nargs="?", help="the model to check; with --device the same one, if none is named")
     add_interface(p)
     add_feed(p, "by name in the first model")
     add_engine(p, "reference")
+    add_device(p, "the model to check does; the other one runs here")
     add_tolerance(p)
     add_seed(p, several=True)
     p.add_argument("--runs", type=int, default=2, metavar="N", help="made-up inputs per seed (default 2)")
@@ -59,6 +63,7 @@ def run(args: Namespace) -> int:
         outputs=names(args.outputs),
         shapes=shapes(args.shape) or None,
         engine=args.engine,
+        device=device(args),
         tolerance=args.tolerance,
         runs=args.runs,
         seed=_seeds(args.seed),
@@ -70,9 +75,10 @@ def run(args: Namespace) -> int:
     else:
         print(found)
         if found.ok:
-            print(f"next: thinflow benchmark {shlex.quote(args.b)}{_flags_of_second(args)}")
+            flags = _flags_of_second(args) + device_flags(args)
+            print(f"next: thinflow benchmark {shlex.quote(args.b or args.a)}{flags}")
         else:
-            print(f"next: thinflow inspect {shlex.quote(args.b)}{_flags_of_second(args)}")
+            print(f"next: thinflow inspect {shlex.quote(args.b or args.a)}{_flags_of_second(args)}")
     return 0 if found.ok else 1
 
 
@@ -83,10 +89,11 @@ def _flags_of_second(args: Namespace) -> str:
     from thinflow.api import runtime_format
 
     # A file for a runtime has sizes and signatures of its own.
-    if runtime_format(args.b):
+    second = args.b or args.a
+    if runtime_format(second):
         return ""
 
-    return (model_flags(args) if os.path.isdir(args.b) else "") + shape_flags(args.shape)
+    return (model_flags(args) if os.path.isdir(second) else "") + shape_flags(args.shape)
 
 
 def _data(found: Any) -> dict[str, Any]:

@@ -55,6 +55,7 @@ def verify(
     inputs: NamedPairs | None = None,
     outputs: NamedPairs | None = None,
     shapes: Shapes | None = None,
+    elsewhere: str = "",
     progress: Progress | None = None,
 ) -> Verification:
     """Run both on the same inputs and compare the outputs.
@@ -78,10 +79,12 @@ def verify(
             or an engine is to blame.
         inputs, outputs: which those are, and which is which; found out if None.
         shapes: input name in `a` -> shape of what is made up, where a file leaves it open.
+        elsewhere: the engine that runs `b`, such as a device; "" for what runs `a`, or a file's own.
         progress: called with (done, total, label).
 
     Raises:
-        GraphError: they share no output, or not all inputs.
+        GraphError: they share no output, or not all inputs; or what lies inside of a file is to be run
+            elsewhere.
         VerificationError: what lies inside of a file would have to be compared, and the interpreter, which
             computes that, does not compute the file as its own runtime does.
     """
@@ -89,7 +92,13 @@ def verify(
     named = inputs or NamedPairs(), outputs or NamedPairs()
     are_graphs = _are_whole_graphs(a, b, named[0].pairs or named[1].pairs)
     ends = Ends((a, b)) if are_graphs else _ends((a, b), named, signature)
-    first, second = (_session(m, engine, signature, c) for m, c in zip(ends.models, ends.codes, strict=True))
+    if elsewhere and is_file(b) and not is_file(ends.models[1]):
+        raise GraphError(
+            "a file runs there as it is, and not from within",
+            hint="name inputs and outputs of the file itself",
+        )
+    first = _session(ends.models[0], engine, "auto", signature, ends.codes[0])
+    second = _session(ends.models[1], elsewhere or engine, elsewhere or "auto", signature, ends.codes[1])
     notes = ends.notes + _own_runtimes((a, b), (first, second), signature, feeds, tolerance)
     fed, read = _match_graphs(first, second) if are_graphs else _match_files(first, second, named)
     both = SideBySide((first, second), fed, read, are_graphs)
@@ -279,9 +288,10 @@ def _opinion(model: Model, engine: str, found: float, gap: float) -> str:
     return f"the interpreter and {engine} differ on {name} itself, by {found:.2g}: the engine may be to blame"
 
 
-def _session(model: Model, engine: str, signature: str | None, codes: Codes) -> Session:
+def _session(model: Model, engine: str, own: str, signature: str | None, codes: Codes) -> Session:
+    """A model on an engine for graphs, or on one for files that run as they are."""
     if not is_file(model):
         session = Session(model, engine)
         session.codes = codes
         return session
-    return Session(model, "auto", signature=signature if has_signature(model, signature) else None)
+    return Session(model, own, signature=signature if has_signature(model, signature) else None)

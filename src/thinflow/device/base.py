@@ -93,7 +93,12 @@ class Connection(Protocol):
 
     What goes wrong with a model is an EngineUnavailable, and the device stays usable; DeviceLost says that it
     is not. Whatever was sent is removed when the connection is closed, unless it is to be kept.
+
+    Attributes:
+        keeps_state: a run of a model finds what the last one left in its variables; else each is a first one.
     """
+
+    keeps_state: bool
 
     @property
     def facts(self) -> Facts: ...
@@ -133,6 +138,10 @@ class Connection(Protocol):
         Raises:
             EngineUnavailable: the device does not tell them.
         """
+        ...
+
+    def restart(self, job: Job) -> None:
+        """Forget what the runs of an open job left in its variables."""
         ...
 
     def answers(self, job: Job, feeds: Iterable[Sequence[Array]]) -> Iterator[list[Array]]:

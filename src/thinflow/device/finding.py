@@ -139,6 +139,19 @@ def find_devices(devices: Devices, **settings: Any) -> list[Device]:
     return list(found.values())
 
 
+def find_one(devices: Devices) -> Device:
+    """The one device of some addresses.
+
+    Raises:
+        ParameterError: as for `find_devices`, or there are several.
+    """
+    found = find_devices(devices)
+    if len(found) > 1:
+        named = " and ".join(device.name for device in found)
+        raise ParameterError(f"one device is used, and there are {named}", hint="give one of them")
+    return found[0]
+
+
 def _known(item: str | Device) -> set[str]:
     """Settings that a device of that address knows."""
     if not isinstance(item, str):

@@ -215,6 +215,8 @@ class RunnerConnection:
         progress: told while it is waited for.
     """
 
+    keeps_state = True
+
     def __init__(
         self, talk: Talk, home: str = "", *, keep: bool = False, patience: float, progress: Progress | None
     ) -> None:
@@ -309,6 +311,10 @@ class RunnerConnection:
         # Events know places in the file, which is read here, where its operators have names.
         program = read_program(map_file(job.path, unpack=False))
         return of_events(program, recorded, {}, job.threads)
+
+    def restart(self, job: Job) -> None:
+        """As at the first run."""
+        self._talk.ask({"do": "restart", "id": self._ids[job]})
 
     def answers(self, job: Job, feeds: Iterable[Sequence[Array]]) -> Iterator[list[Array]]:
         """Answers to feeds, some in each request."""

@@ -151,12 +151,23 @@ class Model:
     def __init__(self, path: str, threads: int) -> None:
         from ai_edge_litert.interpreter import Interpreter
 
-        self.interpreter = Interpreter(model_path=path, num_threads=threads)
+        self._made: Callable[[], Any] = lambda: Interpreter(model_path=path, num_threads=threads)
+        self.arrays: Sequence[Any] = ()
+        self._open()
+
+    def _open(self) -> None:
+        self.interpreter = self._made()
         self.inputs = self.interpreter.get_input_details()
         self.outputs = self.interpreter.get_output_details()
         self._shapes: list[tuple[int, ...]] | None = None
-        self.arrays: Sequence[Any] = ()
         self.invoke = self.interpreter.invoke
+
+    def restart(self) -> None:
+        """Forget what the last run left; what LiteRT's variables hold goes with the interpreter."""
+        if any(o["op_name"] == "VAR_HANDLE" for o in self.interpreter._get_ops_details()):
+            self._open()
+        elif self._shapes is not None:
+            self.interpreter.reset_all_variables()
 
     def feed(self, arrays: Sequence[Any]) -> None:
         """Copy arrays to the inputs, which take their sizes."""
@@ -202,6 +213,10 @@ class Worker:
 
     def close(self, request: dict[str, Any], arrays: list[Any]) -> _Answer:
         self.models.pop(request["id"], None)
+        return {}, []
+
+    def restart(self, request: dict[str, Any], arrays: list[Any]) -> _Answer:
+        self.models[request["id"]].restart()
         return {}, []
 
     def time(self, request: dict[str, Any], arrays: list[Any]) -> _Answer:

@@ -59,7 +59,7 @@ def _shipped(subject: Subject, path: Path) -> Shipped:
     if isinstance(subject, TFLiteSubject):
         content = file_content(subject.path)
         if not isinstance(content, str):
-            raise _sealed(subject.name)
+            raise sealed(subject.name)
         return Shipped(subject.name, content, tuple(tflite_arrays(subject, content)), subject)
     if isinstance(subject, OnnxSubject):
         graph, arrays = lifted(subject)
@@ -76,10 +76,20 @@ def _graph_subject(subject: Subject, graph: Graph, arrays: Sequence[Array]) -> G
 
 
 def _written(subject: GraphSubject, path: Path) -> Shipped:
-    """A graph, all of it as one .tflite file."""
-    if not may_write_copies():
-        raise _sealed(subject.name)
     by_name = dict(zip((v.name for v in subject.graph.inputs), subject.arrays(), strict=True))
+    # An input that nothing reads is not in the file.
+    inputs = write_whole(subject, path)
+    return Shipped(subject.name, str(path), tuple(by_name[name] for name in inputs), subject)
+
+
+def write_whole(subject: GraphSubject, path: Path) -> list[str]:
+    """Write a graph, all of it as one .tflite file, for any processor; the names of the file's inputs.
+
+    Raises:
+        EngineUnavailable: not all of it goes into such a file.
+    """
+    if not may_write_copies():
+        raise sealed(subject.name)
     try:
         # Not for this machine's processor, which the device has not.
         lowered = whole_program(subject, matrix_unit=False)
@@ -92,11 +102,11 @@ def _written(subject: GraphSubject, path: Path) -> Shipped:
     with path.open("wb") as file:
         for chunk in write_program(lowered.program)[1]:
             file.write(chunk)
-    # An input that nothing reads is not in the file.
-    return Shipped(subject.name, str(path), tuple(by_name[name] for name in lowered.inputs), subject)
+    return list(lowered.inputs)
 
 
-def _sealed(name: str) -> EngineUnavailable:
+def sealed(name: str) -> EngineUnavailable:
+    """The error of a package, which devices are not sent."""
     return EngineUnavailable(
         "a package is not sent to a device, where others could read it",
         name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -97,6 +97,11 @@ class ModelFile:
         if forget is not None:
             forget()
 
+    def run_each(self, inputs: Iterable[Sequence[Array]]) -> Iterator[list[Array]]:
+        """All outputs for one feed after the other; an engine that is far away takes several at once."""
+        together = getattr(self.model, "run_each", None)
+        return together(inputs) if together is not None else map(self.model.run, inputs)
+
     def compile(self, inputs: Sequence[FilePort], outputs: Sequence[FilePort]) -> FileRun:
         """A run with those inputs, in that order, and those outputs.
 
@@ -130,6 +135,11 @@ class FileRun:
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         results = self.file.model.run([inputs[i] for i in self.order])
         return [results[i] for i in self.picked]
+
+    def run_each(self, feeds: Iterable[Sequence[Array]]) -> Iterator[list[Array]]:
+        """The outputs for one feed after the other."""
+        for results in self.file.run_each([inputs[i] for i in self.order] for inputs in feeds):
+            yield [results[i] for i in self.picked]
 
 
 def engine_of(path: str | os.PathLike[str] | Graph) -> str:
@@ -259,7 +269,7 @@ def open_file(
     if not isinstance(path, str | os.PathLike):
         signature = signature or path.facts.get("signature")
     path = path_of(path)
-    if signature is not None and engine != "litert":
+    if signature is not None and engine != "litert" and runs_files_of(engine) != "litert":
         raise ParameterError(
             f"this file has no signatures, so there is no '{signature}'",
             os.fspath(path),
@@ -305,12 +315,17 @@ def refusal_hint(path: str) -> str:
 
 def runs_files_of(engine: str) -> str:
     """The other engine whose files this one runs as they are, too; "" if there is none."""
-    import importlib
-
     from thinflow.engines import find
 
-    found: str = getattr(importlib.import_module(type(find(engine)).__module__), "FILES_OF", "")
+    found: str = getattr(_home_of(find(engine)), "FILES_OF", "")
     return found
+
+
+def _home_of(engine: Any) -> Any:
+    """What opens files for an engine: its module, or the engine itself where it has none; see `joined`."""
+    import importlib
+
+    return engine if hasattr(engine, "open_file") else importlib.import_module(type(engine).__module__)
 
 
 def _module_for(path: str | os.PathLike[str], engine: str) -> Any:
@@ -319,19 +334,16 @@ def _module_for(path: str | os.PathLike[str], engine: str) -> Any:
     Raises:
         EngineUnavailable: it cannot, and no other runs the file.
     """
-    import importlib
-
     from thinflow.engines import find
 
     try:
-        find(engine)
+        return _home_of(find(engine))
     except EngineUnavailable as error:
         raise EngineUnavailable(
             error.problem,
             os.fspath(path),
             hint="install it; `thinflow run MODEL --engine reference` does without",
         ) from error
-    return importlib.import_module(f"thinflow.engines.{engine}")
 
 
 def open_content(content: bytes | str, engine: str, threads: int) -> Model:

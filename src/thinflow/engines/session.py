@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from thinflow.engines import find
@@ -183,12 +184,7 @@ class Session:
         """
         if feeds is None:
             feeds = {}
-        # Names in the caller's order: whatever else depends on them was prepared once, and a run only looks
-        # it up.
-        key = (fetches if fetches is None or isinstance(fetches, str) else tuple(fetches), tuple(feeds))
-        call = self._calls.get(key)
-        if call is None:
-            call = self._calls[key] = self._prepared(fetches, feeds)
+        call = self._call(fetches, feeds)
         self._last = call.compiled
         arrays = [f.array(x) for f, x in zip(call.feeds, feeds.values(), strict=True)]
         # States go in behind what the caller feeds, in the order in which `_finished` takes them out.
@@ -200,12 +196,50 @@ class Session:
         with at_most_iterations(self._max_iterations):
             return self._finished(call, call.compiled.run(arrays))
 
+    def run_each(
+        self, fetches: Sequence[str | Value] | str | None, feeds: Iterable[Feeds]
+    ) -> Iterator[list[Array]]:
+        """Compute values for one feed after the other, as `run` does.
+
+        The same inputs are fed each time. An engine that is far away, such as a device, is given several
+        feeds at once; which of them are held in memory is up to it.
+
+        Args:
+            fetches: as for `run`.
+            feeds: as for `run`, taken as they are needed.
+        """
+        waiting = iter(feeds)
+        first = next(waiting, None)
+        if first is None:
+            return
+        everything = chain([first], waiting)
+        call = self._call(fetches, first)
+        together = getattr(call.compiled, "run_each", None)
+        # What a run leaves goes into the next one, so that each waits for the one before.
+        if together is None or call.states:
+            for feed in everything:
+                yield self.run(fetches, feed)
+            return
+        self._last = call.compiled
+        yield from together(
+            [f.array(x) for f, x in zip(call.feeds, feed.values(), strict=True)] for feed in everything
+        )
+
     def _finished(self, call: _Call, results: list[Array]) -> list[Array]:
         """The fetched part of a run's results; the states that it leaves are kept."""
         count = len(results) - len(call.states)
         for state, left in zip(call.states, results[count:], strict=True):
             self._held[state.input] = left
         return results[:count]
+
+    def _call(self, fetches: Sequence[str | Value] | str | None, feeds: Mapping[Any, Any]) -> _Call:
+        # Names in the caller's order: whatever else depends on them was prepared once, and a run only looks
+        # it up.
+        key = (fetches if fetches is None or isinstance(fetches, str) else tuple(fetches), tuple(feeds))
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = self._prepared(fetches, feeds)
+        return call
 
     def _prepared(self, fetches: Sequence[str | Value] | str | None, feeds: Mapping[Any, Any]) -> _Call:
         wanted = [self._port(f, "fetch") for f in self._fetches(fetches)]

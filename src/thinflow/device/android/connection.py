@@ -55,6 +55,8 @@ class AndroidConnection:
         progress: told while files are sent.
     """
 
+    keeps_state = False
+
     def __init__(
         self,
         bridge: Bridge,
@@ -147,6 +149,9 @@ class AndroidConnection:
         flags = ["--enable_op_profiling=true", *_loop(runs, 0.0), *_warmup(warmup)]
         output = self._run(job, [*self._fed(job), *flags])
         return profile_of(self._program(job.path), output, self._delegate.name or "litert", job.threads)
+
+    def restart(self, job: Job) -> None:
+        """Nothing: each run is a process of its own."""
 
     def answers(self, job: Job, feeds: Iterable[Sequence[Array]]) -> Iterator[list[Array]]:
         """Answers to feeds, a process for each, some in each call of the shell."""

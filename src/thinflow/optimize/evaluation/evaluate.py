@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,9 @@ from typing import Any
 from thinflow.cluster.store import Store
 from thinflow.datasets.opening import open_dataset
 from thinflow.datasets.shard import SHARD_SAMPLES, Damaged
+from thinflow.device.base import DeviceLost, Devices
+from thinflow.device.engine import engine_on
+from thinflow.device.finding import find_one
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.graph import Graph
 from thinflow.optimize.evaluation.items import Items
@@ -44,6 +47,7 @@ def evaluate(
     strict: bool = False,
     store: FilePath | None = None,
     cluster: Any = None,
+    device: Devices | None = None,
     shard_samples: int = SHARD_SAMPLES,
     progress: Progress | None = None,
     **names: Any,
@@ -54,24 +58,64 @@ def evaluate(
         ParameterError: the samples have no labels, and nothing else was asked for.
     """
     several = isinstance(source, list | tuple)
-    found = _evaluate_all(
-        list(source) if several else [source],
-        data,
-        Work(
-            tuple(_source(one, engine or "", names) for one in (source if several else [source])),
-            labels=_given_names(labels),
-            scaling=scaling,
-            fields=dict(fields or {}),
-            metrics=_specs(metrics, several and len(source) > 1),
-            strict=strict,
-        ),
-        asked=bool(metrics),
-        store=None if store is None else os.fspath(store),
-        cluster=cluster,
-        shard_samples=shard_samples,
-        progress=progress,
+    sources = list(source) if several else [source]
+    work = Work(
+        tuple(_source(one, engine or "", names) for one in sources),
+        labels=_given_names(labels),
+        scaling=scaling,
+        fields=dict(fields or {}),
+        metrics=_specs(metrics, len(sources) > 1),
+        strict=strict,
     )
+    options: dict[str, Any] = {
+        "asked": bool(metrics),
+        "store": None if store is None else os.fspath(store),
+        "cluster": cluster,
+        "shard_samples": shard_samples,
+        "progress": progress,
+    }
+    if device is None:
+        found = _evaluate_all(sources, data, work, **options)
+    else:
+        _require_device(engine, cluster)
+        found = _evaluate_there(sources, data, work, device, options)
     return found if several else found[0]
+
+
+def _require_device(engine: str | None, cluster: Any) -> None:
+    """Refuse what does not go with a device.
+
+    Raises:
+        ParameterError: another engine, or a cluster.
+    """
+    if engine not in (None, "auto", "litert"):
+        raise ParameterError(f"devices run LiteRT, and no '{engine}'", hint="leave the engine out")
+    if cluster is not None:
+        raise ParameterError(
+            "a cluster and a device are both to run the models",
+            hint="give one of them: --cluster or --device",
+        )
+
+
+def _evaluate_there(
+    sources: Sequence[Any], data: Any, work: Work, device: Devices, options: Mapping[str, Any]
+) -> Evaluations:
+    """The same with the models on a device; what was judged before it was lost is in the store."""
+    place = find_one(device)
+    with engine_on(place, options["progress"], in_a_row=True) as there:
+        models = tuple(replace(m, engine=there.name, place=place.name) for m in work.models)
+        facts = str(there.connection.facts)
+        try:
+            found = _evaluate_all(sources, data, replace(work, models=models, device=facts), **options)
+        except DeviceLost as error:
+            kept = (
+                "what was judged is kept" if options["store"] else "--store FOLDER would keep what is judged"
+            )
+            error.hint = f"{error.hint}; {kept}"
+            raise
+    for one in found:
+        one.device = f"{place.name}: {facts}"
+    return found
 
 
 def _given_names(labels: str | os.PathLike[str] | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -106,6 +106,7 @@ class Measured(Quality):
         classes: names of the classes; empty if they are not known.
         preprocessing: what was done to pictures, in words; "" if there were none.
         left_out: what could not be read.
+        device: what the device was that ran it; "" for this machine.
         show: tells what some of the samples look like, those that it was wrong about among them.
         wrong: walks over all samples that it got wrong, which may be many.
     """
@@ -117,6 +118,7 @@ class Measured(Quality):
     classes: tuple[str, ...] = field(default=(), repr=False)
     preprocessing: str = ""
     left_out: LeftOut = field(default_factory=LeftOut)
+    device: str = ""
     show: Callable[[Quality], Shown] = field(default=lambda _: Shown(), repr=False, compare=False)
     wrong: Callable[[], Iterator[SampleAnswer]] = field(default=lambda: iter(()), repr=False, compare=False)
 
@@ -137,7 +139,9 @@ class Measured(Quality):
     def lines(self) -> list[str]:
         """The verdict, and below it all that was measured."""
         figures = [f"  {text}" for text in map(figure_text, self.figures) if text not in self.verdict]
-        return [self.verdict, *([self.taken] if self.taken else []), *figures, *self.left_out.lines()]
+        told = [self.taken] if self.taken else []
+        device = [f"device: {self.device}"] if self.device else []
+        return [self.verdict, *told, *figures, *self.left_out.lines(), *device]
 
     def _repr_html_(self) -> str:
         return text_html("\n".join(self.lines))
@@ -177,7 +181,7 @@ class Measured(Quality):
             ],
             "left_out": self.left_out.data(),
         }
-        texts = {"taken": self.taken, "preprocessing": self.preprocessing}
+        texts = {"taken": self.taken, "preprocessing": self.preprocessing, "device": self.device}
         return found | {name: text for name, text in texts.items() if text}
 
 

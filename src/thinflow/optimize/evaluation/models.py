@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +40,7 @@ class ModelSource:
         content: of the file, where the path means nothing to whoever opens it.
         suffix: of that file.
         names: of the classes, where they are known already.
+        place: what the device is called whose engine runs it; "" for this machine.
     """
 
     model: Any
@@ -48,6 +49,7 @@ class ModelSource:
     content: bytes = field(default=b"", repr=False)
     suffix: str = ""
     names: tuple[str, ...] | None = None
+    place: str = ""
 
     @property
     def path(self) -> str:
@@ -129,7 +131,7 @@ class OpenModel:
         # runtime.
         default = "auto" if runs_file else "reference"
         self.session = Session(model, engine=source.engine or default)
-        self.engine = self.session.engine
+        self.engine = "litert" if source.place else self.session.engine
         specs = {name: one_sample(self.session.spec(name)) for name in self.session.inputs}
         usage = usage_of(source.model if graph is None else graph)
         is_left = scaling is None or scaling.keeps_range
@@ -171,11 +173,12 @@ class OpenModel:
         """True if an answer depends on the samples before."""
         return self.session.keeps_state
 
-    def answers(self, feed: Mapping[str, Array]) -> dict[str, Array]:
-        """Output name -> array; codes as the numbers they stand for."""
+    def answers(self, feeds: Iterable[Mapping[str, Array]]) -> Iterator[dict[str, Array]]:
+        """Output name -> array, for one feed after the other; codes as the numbers they stand for."""
         grids = self.session.grids
-        found = zip(self.session.outputs, self.session.run(None, feed), strict=True)
-        return {name: _real(array, grids.get(name)) for name, array in found}
+        for arrays in self.session.run_each(None, feeds):
+            found = zip(self.session.outputs, arrays, strict=True)
+            yield {name: _real(array, grids.get(name)) for name, array in found}
 
     def class_of(self, label: Any, place: str) -> int | None:
         """The number of the class that a label says; None if it is a word or a list, and no class has names.

@@ -73,6 +73,7 @@ def _result(models: Sequence[Measured], names: Sequence[str]) -> Iterator[Block]
         ]
         yield Table([Column("model", code=True), *map(Column, figures)], rows, "Measured")
     yield Text(first.taken)
+    yield Text(f"Run on {first.device}." if first.device else "")
     yield notes(first.left_out.lines(), "warn")
 
 

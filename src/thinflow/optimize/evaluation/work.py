@@ -34,6 +34,8 @@ from thinflow.quantize.sample_files import Scaling, UnreadableSample
 from thinflow.typing import Array
 
 _FEW_WORDS = 20
+_TOGETHER, _TOGETHER_BYTES = 64, 4 << 20
+"""Samples that a device is asked about at once: enough to be worth the way there, and little in memory."""
 
 
 @brief_repr
@@ -48,6 +50,7 @@ class Work:
         fields: see `Feeding`.
         metrics: what to measure besides right and equal answers.
         strict: whether what cannot be read is an error.
+        device: what the machine is that runs the models, in words; "" for the one that reads the samples.
     """
 
     models: tuple[ModelSource, ...]
@@ -56,14 +59,19 @@ class Work:
     fields: Mapping[str, str] = field(default_factory=dict)
     metrics: tuple[MetricSpec, ...] = ()
     strict: bool = False
+    device: str = ""
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """What results depend on, besides the samples."""
-        return {
+        # What a device is called says nothing about it: results depend on its processor and runtime.
+        place = {"device": self.device} if self.device else {}
+        return place | {
             # Another version may round otherwise: its results are not mixed with those of this one.
             "version": __version__,
-            "models": [[m.digest, m.engine, _plain(m.options), m.names] for m in self.models],
+            "models": [
+                [m.digest, "" if place else m.engine, _plain(m.options), m.names] for m in self.models
+            ],
             "labels": self.labels,
             "scaling": None if self.scaling is None else asdict(self.scaling),
             "fields": dict(sorted(self.fields.items())),
@@ -118,7 +126,7 @@ class ShardWorker:
             opened = open_models(replace(work, models=here))
         self.models = list(opened or ())
         machine = platform.machine() or "unknown"
-        self.engines = tuple(f"{model.engine} on {machine}" for model in self.models)
+        self.engines = tuple(f"{model.engine} on {model.source.place or machine}" for model in self.models)
 
     def run(
         self,
@@ -148,10 +156,30 @@ class ShardWorker:
                     raise
                 return blank_result(len(self.models), self.work.metrics, failed=error.message)
             if record is None:
+                shard_run.judge()
                 return shard_run.result()
             shard_run.take(record)
             if told is not None:
                 told()
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A sample that is to be judged.
+
+    Attributes:
+        place: where it lies.
+        feeds: of each model.
+        given: its label, as it is stored.
+        classes: what that is for each model.
+        fields: all that it has, for metrics.
+    """
+
+    place: str
+    feeds: list[dict[str, Array]]
+    given: Any
+    classes: list[int | None]
+    fields: Mapping[str, Any]
 
 
 class _ShardRun:
@@ -165,9 +193,13 @@ class _ShardRun:
         self.found.meters = [QualityMeter() for _ in self.models]
         self.labels: list[int] = []
         self.answers: list[list[int]] = []
+        self._waiting: list[_Sample] = []
+        # Here each is answered at once; a device is not asked for one at a time.
+        self._most = _TOGETHER if any(m.source.place for m in self.models) else 1
+        self._bytes = 0
 
     def take(self, record: Record | Damaged) -> None:
-        """One sample more."""
+        """One sample more; it is judged with those beside it."""
         if isinstance(record, Damaged):
             return self._lose(record.place, FeedError(record.problem, record.place))
         try:
@@ -180,25 +212,40 @@ class _ShardRun:
             model.class_of(given, record.place) if given is not None else None for model in self.models
         ]
         self._tell_label(given, classes[0])
-        number = len(self.labels)
-        base: dict[str, Array] = {}
-        tops: list[int] = []
         # Only metrics ask for the other fields; without any they are not taken apart.
         fields = unfolded(record, first.feeding.inputs) if self.found.metrics[0] else {}
-        # The first model comes first, so that what it answers is there for the others.
-        for place, (model, feed, label) in enumerate(zip(self.models, feeds, classes, strict=True)):
-            outputs = model.answers(feed)
-            base = base or outputs
+        self._waiting.append(_Sample(record.place, feeds, given, classes, fields))
+        self._bytes += sum(array.nbytes for feed in feeds for array in feed.values())
+        if len(self._waiting) >= self._most or self._bytes >= _TOGETHER_BYTES:
+            self.judge()
+
+    def judge(self) -> None:
+        """What the models answer to the samples that wait for it."""
+        walks = [
+            model.answers(sample.feeds[place] for sample in self._waiting)
+            for place, model in enumerate(self.models)
+        ]
+        for sample in self._waiting:
+            self._judge(sample, [next(walk) for walk in walks])
+        self._waiting, self._bytes = [], 0
+
+    def _judge(self, sample: _Sample, answers: Sequence[dict[str, Array]]) -> None:
+        number = len(self.labels)
+        base = answers[0]
+        tops: list[int] = []
+        for place, (model, outputs, label) in enumerate(
+            zip(self.models, answers, sample.classes, strict=True)
+        ):
             self._measure(place, base, outputs, label)
             scores = next(iter(outputs.values()), None)
             tops.append(top_answer(scores) if scores is not None and is_ranked(scores) else NO_ANSWER)
-            sample = Answered(outputs, base, label, given, fields, model.names)
+            answered = Answered(outputs, base, label, sample.given, sample.fields, model.names)
             for one in self.found.metrics[place]:
-                _add(one, sample, record.place)
-        self.labels.append(-1 if classes[0] is None else classes[0])
+                _add(one, answered, sample.place)
+        self.labels.append(-1 if sample.classes[0] is None else sample.classes[0])
         self.answers.append(tops)
-        if any(_is_wrong(top, label, tops[0]) for top, label in zip(tops, classes, strict=True)):
-            self.found.wrong[number] = record.place
+        if any(_is_wrong(top, label, tops[0]) for top, label in zip(tops, sample.classes, strict=True)):
+            self.found.wrong[number] = sample.place
 
     def _feeds(self, record: Record) -> list[dict[str, Array]]:
         """What each model is fed; made once for models that take the same."""
