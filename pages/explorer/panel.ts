@@ -225,7 +225,7 @@ function opsOf(model: Model, nodes: Int32Array): HTMLElement {
     h(
       "div",
       { class: "bar-row" },
-      h("span", { class: "bar-name" }, clean(op)),
+      h("span", { class: "bar-name", title: clean(op) }, clean(op)),
       h("span", { class: "bar-track" }, h("span", { class: `bar-fill cat-${categoryOf(model, first)}`, style: `width:${(100 * number) / most}%` })),
       h("span", { class: "bar-count" }, number.toLocaleString("en")),
     ),

@@ -62,6 +62,10 @@ def test_mistakes(model: str, capsys: Out) -> None:
     assert "Model Explorer reads JSON" in capsys.readouterr().err
     assert main(["view", model, model, "--model-explorer"]) == 1
     assert "--model-explorer writes one model" in capsys.readouterr().err
+    assert main(["view", model, "new.html"]) == 1
+    told = capsys.readouterr().err
+    assert "the name of a page or a picture" in told
+    assert "hint: write to it by -o new.html" in told
 
 
 def test_model_explorer(model: str, capsys: Out) -> None:

@@ -20,6 +20,8 @@ EXAMPLES = """
   thinflow view export_dir -o model.dot --constants
 """
 
+_WRITTEN = (".html", ".htm", ".svg", ".png", ".dot")
+
 
 def add_arguments(p: ArgumentParser) -> None:
     add_model(p)
@@ -98,12 +100,32 @@ def add_arguments(p: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     from thinflow.api.viewing import default_output
 
+    _require_models(args.others)
     if args.model_explorer:
         return _model_explorer(args)
     output = args.output or default_output(args.model)
     if output.lower().endswith((".html", ".htm")):
         return _page(args, output)
     return _picture(args, output)
+
+
+def _require_models(others: list[str]) -> None:
+    """Refuse what was meant to be written.
+
+    Raises:
+        FormatError: there is no such file, and it would be a page or a picture.
+    """
+    import os
+
+    from thinflow.errors import FormatError
+
+    for name in others:
+        if name.lower().endswith(_WRITTEN) and not os.path.exists(name):
+            raise FormatError(
+                "there is no such file, and it is the name of a page or a picture, not of a second model",
+                name,
+                hint=f"write to it by -o {shlex.quote(name)}",
+            )
 
 
 def _page(args: Namespace, output: str) -> int:
