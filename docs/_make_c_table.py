@@ -54,8 +54,6 @@ MISSING = {
     "RANDOM_UNIFORM": "random numbers have no form",
     "REDUCE_WINDOW": "models made of StableHLO alone have it",
     "SKIP_GRAM": "text has no form",
-    "UNIQUE": "its sizes follow from the numbers",
-    "WHERE": "its sizes follow from the numbers",
 }
 """Operators that C has not -> why; those of StableHLO are told in a sentence."""
 

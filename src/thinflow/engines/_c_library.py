@@ -133,7 +133,12 @@ class Library:
         fed = dict(zip(block.inputs, map(np.ascontiguousarray, inputs), strict=True))
         made = {t: np.empty([n or 0 for n in t.shape or ()], t.dtype.numpy()) for t in self._outputs}
         self._run(*self._pointers([*fed.values(), *made.values()]))
-        return [fed[t].copy() if t in fed else made[t] for t in block.outputs]
+        return [fed[t].copy() if t in fed else self._in_use(t, made) for t in self.network.outputs]
+
+    def _in_use(self, tensor: Tensor, made: Mapping[Tensor, Array]) -> Array:
+        """An output, without the memory behind rows that are counted."""
+        count = self.network.counts.get(tensor)
+        return made[tensor] if count is None else made[tensor][: int(made[count])]
 
     def prepared(self, inputs: Sequence[Array]) -> Callable[[], None]:
         """A run of these inputs that does nothing else, to be timed."""

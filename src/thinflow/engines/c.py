@@ -60,10 +60,11 @@ def open_file(path: str, threads: int) -> ModelFile:
         model = _AtRates(content)
     except UnsupportedOp as error:
         raise EngineUnavailable(error.problem, path, hint=error.hint) from error
-    block = model.library.network.block
-    fed = iter(block.inputs)
+    made = model.library.network
+    fed = iter(made.block.inputs)
     inputs = [t if number in model.rates else next(fed) for number, t in enumerate(given)]
-    return ModelFile(path, "c", model, [*map(_port, inputs)], [*map(_port, block.outputs)])
+    outputs = [_port(t, is_counted=t in made.counts) for t in made.outputs]
+    return ModelFile(path, "c", model, [*map(_port, inputs)], outputs)
 
 
 class _AtRates:
@@ -115,11 +116,12 @@ class _AtRates:
         self.library.restart()
 
 
-def _port(tensor: Tensor) -> FilePort:
+def _port(tensor: Tensor, *, is_counted: bool = False) -> FilePort:
     # Scales per channel belong to weights, which are no ports.
     q = tensor.quantization
     grid = (float(q.scale[0]), int(q.zero_point[0])) if q is not None and len(q.scale) == 1 else None
-    return FilePort(tensor.name, TensorSpec(tensor.dtype, tensor.shape), grid)
+    shape = (None, *(tensor.shape or ())[1:]) if is_counted else tensor.shape
+    return FilePort(tensor.name, TensorSpec(tensor.dtype, shape), grid)
 
 
 def _library(program: Program) -> Library:

@@ -192,7 +192,7 @@ def _bands_proof(networks: _Networks, options: Options) -> str:
     rng = np.random.default_rng(0)
     for _ in range(_RUNS):
         feeds = [_made_up(tensor, rng) for tensor in made.block.inputs]
-        answers = zip(made.block.outputs, in_bands.run(feeds), plain.run(feeds), strict=True)
+        answers = zip(made.outputs, in_bands.run(feeds), plain.run(feeds), strict=True)
         for tensor, got, wanted in answers:
             if got.tobytes() != wanted.tobytes():
                 raise VerificationError(
@@ -233,7 +233,7 @@ def _answers(content: bytes, made: Network) -> list[Sample]:
 
 def _without_numbers(made: Network, samples: list[Sample]) -> str:
     """What to add to a proof whose samples have answers that are NaN in places, which proves little there."""
-    outputs = [tensor.name for tensor in made.block.outputs]
+    outputs = [tensor.name for tensor in made.outputs]
     found = {
         name
         for sample in samples
@@ -334,7 +334,7 @@ def _worst(made: Network, samples: list[Sample], tolerance: float) -> float:
     worst = 0.0
     for sample in samples:
         answers = library.run(sample.inputs)
-        for tensor, got, wanted in zip(made.block.outputs, answers, sample.outputs, strict=True):
+        for tensor, got, wanted in zip(made.outputs, answers, sample.outputs, strict=True):
             error = difference(got, wanted)
             if not error <= tolerance:
                 raise VerificationError(

@@ -86,7 +86,7 @@ def differences(
             engine.set_tensor(index[tensor], value)
         engine.invoke()
         answers = compiled.run(feeds)
-        outputs = dict(zip(block.outputs, answers, strict=True))
+        outputs = dict(zip(made.outputs, answers, strict=True))
         # Where values share memory the answer has to be the same, to the last bit.
         found += ["it answers otherwise in less memory"] * any(
             not np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
@@ -95,7 +95,7 @@ def differences(
         for operator in made.block.operators:
             for tensor in (t for t in operator.outputs if t in index):
                 got = outputs.get(tensor)
-                got = compiled.computed(tensor) if got is None else got
+                got = _left(compiled, tensor) if got is None else got
                 if got is not None and (
                     told := _difference(got, engine.get_tensor(index[tensor]), tolerance)
                 ):
@@ -103,9 +103,18 @@ def differences(
     return found
 
 
+def _left(compiled: Library, tensor: Tensor) -> Array | None:
+    """What a run left of a value in the arena; of rows that are counted those that are in use."""
+    got, count = compiled.computed(tensor), compiled.network.counts.get(tensor)
+    rows = None if count is None else compiled.computed(count)
+    return got if got is None or rows is None else got[: int(rows)]
+
+
 def _difference(got: Any, wanted: Any, tolerance: float) -> str:
     """What is wrong with an array; "" if nothing is."""
     if wanted.dtype.kind not in "fc":
+        if got.shape != wanted.shape:
+            return f"it is {got.shape}, not {wanted.shape}"
         wrong = int((got != wanted).sum())
         return f"{wrong} of {wanted.size} differ" if wrong else ""
     if (np.isnan(got) & np.isnan(wanted)).any():

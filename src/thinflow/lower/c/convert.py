@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from thinflow.errors import ParameterError, UnsupportedOp, closest
 from thinflow.ir.graph import Graph, Node
@@ -40,6 +40,8 @@ class Network:
         plan: of the layers.
         options: that were asked for.
         bands: chains of operators that run a few rows at a time.
+        counts: values that have fewer rows than memory -> what tells how many; of outputs that is an output
+            of the block, too.
     """
 
     block: Subgraph
@@ -47,6 +49,13 @@ class Network:
     plan: Plan
     options: Options
     bands: tuple[Bands, ...] = ()
+    counts: Mapping[Tensor, Tensor] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """Those of the model: of the block without counts."""
+        told = {*self.counts.values()}
+        return [t for t in self.block.outputs if t not in told]
 
     @property
     def macs(self) -> int:
@@ -113,7 +122,7 @@ def network(program: Program, options: Options) -> Network:
         TooLittleMemory: there is no schedule in the memory that is given.
     """
     block = flattened(program)
-    settle(block)
+    counts = settle(block)
     fuse_features(block)
     if options.sound != "float":
         take_samples(block, is_fixed=options.sound == "fixed")
@@ -121,7 +130,7 @@ def network(program: Program, options: Options) -> Network:
         stream(block)
     drop_constant_channels(block, options)
     layers = _layers(block, options)
-    made = Network(block, layers, plan(block, layers, keep_all=options.keep_all), options)
+    made = Network(block, layers, plan(block, layers, keep_all=options.keep_all), options, (), counts)
     bands = options.bands
     if bands is None and options.ram is not None:
         bands = _scheduled(replace(made, plan=plan(block, layers)), options.ram)
@@ -253,9 +262,13 @@ def refused_nodes(graph: Graph, nodes: Iterable[Node]) -> dict[Node, str]:
             continue
         try:
             program = lower_graph(graph, read, node.outputs, specs={}).program
-            network(program, Options())
+            made = network(program, Options())
         except UnsupportedOp as error:
             found[node] = error.problem
+            continue
+        # Who reads rows that are counted may refuse them, which is known of the whole alone.
+        if made.counts and any(value.uses for value in node.outputs):
+            found[node] = "how many rows it makes follows from what is computed, and others read them"
     return found
 
 

@@ -54,6 +54,13 @@ class Reach:
         return out_height if have >= out_height - self.below else have
 
 
+ALIKE = (
+    *("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "PRELU", "RELU", "RELU6"),
+    *("RELU_N1_TO_1", "RELU_0_TO_1", "LEAKY_RELU", "LOGISTIC", "TANH", "HARD_SWISH", "ELU", "GELU", "EXP"),
+    *("ABS", "NEG", "SQUARE", "SQRT", "RSQRT", "LOG", "FLOOR", "CEIL", "ROUND", "SIN", "COS", "SIGN"),
+    *("QUANTIZE", "DEQUANTIZE", "CAST", "FAKE_QUANT"),
+)
+"""Operators that make each element of those at its place."""
 Reaches: TypeAlias = "dict[int, Reach] | None"
 Rule: TypeAlias = "Callable[[Operator], Reaches]"
 _rules: dict[str, Rule] = {}
@@ -133,12 +140,7 @@ def _joined(operator: Operator) -> Reaches:
     return _alike(operator)
 
 
-@by_rows(
-    *("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "PRELU", "RELU", "RELU6"),
-    *("RELU_N1_TO_1", "RELU_0_TO_1", "LEAKY_RELU", "LOGISTIC", "TANH", "HARD_SWISH", "ELU", "GELU", "EXP"),
-    *("ABS", "NEG", "SQUARE", "SQRT", "RSQRT", "LOG", "FLOOR", "CEIL", "ROUND", "SIN", "COS", "SIGN"),
-    *("QUANTIZE", "DEQUANTIZE", "CAST", "FAKE_QUANT"),
-)
+@by_rows(*ALIKE)
 def _alike(operator: Operator) -> Reaches:
     """Row by row: every input has the rows of the output, or is a constant that is the same for all rows."""
     y = operator.outputs[0]

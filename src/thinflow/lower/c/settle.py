@@ -9,6 +9,7 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import dtype
 from thinflow.lower.c import flow
+from thinflow.lower.c.bounded import BOUNDED, Counts
 from thinflow.lower.c.litert import answers, shapes
 from thinflow.tflite.model import Operator, Subgraph, Tensor
 from thinflow.typing import Array
@@ -34,8 +35,11 @@ _SMALL = frozenset(("int4", "int2"))
 _UNREPEATABLE = frozenset(("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"))
 
 
-def settle(block: Subgraph) -> None:
+def settle(block: Subgraph) -> dict[Tensor, Tensor]:
     """Make open batches 1, find all sizes, and compute what is made of constants alone.
+
+    Returns:
+        Values that have fewer rows than memory -> what tells how many; of outputs that is one, too.
 
     Raises:
         UnsupportedOp: other sizes are open; or a tensor is of a type that C does not have.
@@ -48,15 +52,22 @@ def settle(block: Subgraph) -> None:
     for tensor in (t for o in block.operators for t in o.reads() if t.is_constant and t.dtype.name in _SMALL):
         # What several of share a byte in the file has one each in C, and counts the same.
         tensor.data, tensor.dtype = tensor.array().astype(np.int8), dtype("int8")
-    kept = []
+    kept, counts = [], Counts()
     # In running order, so that what is made of a folded constant is one, too.
     for operator in block.operators:
-        if operator.code in flow.EFFECTS:
+        if counts.reach(operator):
+            _find_counted(operator, counts)
+            kept.append(operator)
+        elif operator.code in flow.EFFECTS:
             _pass_sizes(operator)
+            kept.append(operator)
+        elif operator.code in BOUNDED and not all(t.is_constant for t in operator.reads()):
+            counts.begin(operator)
             kept.append(operator)
         elif not _is_folded(operator):
             kept.append(operator)
     block.operators = kept
+    block.outputs += dict.fromkeys(counts.of[t] for t in block.outputs if t in counts.of)
     for operator in kept:
         for number in SIZED.get(operator.code, ()):
             # The sizes are those of the output; whatever computed them is not read any more.
@@ -64,6 +75,21 @@ def settle(block: Subgraph) -> None:
                 operator.inputs[number] = None
     flow.remove_unused(block)
     _check_types(block)
+    return counts.of
+
+
+def _find_counted(operator: Operator, counts: Counts) -> None:
+    """The sizes of what is made of rows that are counted, in memory for all of them.
+
+    Raises:
+        UnsupportedOp: it is not made row by row.
+    """
+    counts.require_rule(operator)
+    # Files tell the sizes of one run, or none.
+    for tensor in operator.outputs:
+        tensor.shape = None
+    _find_sizes(operator)
+    counts.hand_on(operator)
 
 
 def _fed(tensor: Tensor) -> tuple[int, ...]:

@@ -111,7 +111,9 @@ class Writer:
         prefix = f"{self.name}_{port}".upper()
         shape = _shape(tensor)
         q = tensor.quantization
-        lines = [f"/* {comment(tensor.name)}: {C_TYPES[tensor.dtype.name]} {shape} */"]
+        count = self.network.counts.get(tensor)
+        told = f", of which so many rows are in use as {self._ports[count]} says" if count is not None else ""
+        lines = [f"/* {comment(tensor.name)}: {C_TYPES[tensor.dtype.name]} {shape}{told} */"]
         lines.append(f"#define {prefix}_SIZE {math.prod(n or 0 for n in tensor.shape or ())}")
         if q is not None and len(q.scale) == 1:
             zero_point = int(q.zero_point[0]) if len(q.zero_point) else 0
@@ -185,7 +187,7 @@ class Writer:
         """The test: the sample, the answer to it, and a loop for each output."""
         name, lines = self.name, [f"#ifdef {self.name.upper()}_SELFTEST"]
         fed = dict(zip(self.block.inputs, sample.inputs, strict=True))
-        wanted = dict(zip(self.block.outputs, sample.outputs, strict=True))
+        wanted = dict(self._wanted(sample))
         arguments, outputs, runs = [], [], 1
         for tensor, port in self._ports.items():
             data = fed.get(tensor, wanted.get(tensor))
@@ -226,6 +228,16 @@ class Writer:
             ]
         return "\n".join([*lines, "    return wrong;", "}", "#endif", ""])
 
+    def _wanted(self, sample: Sample) -> Iterator[tuple[Tensor, Array]]:
+        """Outputs and what they are to be; rows that are counted with zeros behind them, and their count."""
+        for tensor, data in zip(self.network.outputs, sample.outputs, strict=True):
+            count = self.network.counts.get(tensor)
+            if count is not None:
+                rows = (tensor.shape or (0,))[0] or 0
+                yield count, np.array(len(data), np.int32)
+                data = np.concatenate([data, np.zeros((rows - len(data), *data.shape[1:]), data.dtype)])
+            yield tensor, data
+
     def _weights(self) -> str:
         headers = ["<stdbool.h>", "<stdint.h>"]
         if any(a.dtype.kind == "f" and not np.isfinite(a).all() for a in self._arrays.values()):
@@ -250,9 +262,10 @@ class Writer:
         return list(dict.fromkeys([*self.block.inputs, *self.block.outputs]))
 
     def _port_names(self) -> list[str]:
-        inputs = list(dict.fromkeys(self.block.inputs))
-        outputs = [t for t in dict.fromkeys(self.block.outputs) if t not in inputs]
-        return [*_numbered("input", len(inputs)), *_numbered("output", len(outputs))]
+        inputs, outputs = dict.fromkeys(self.block.inputs), dict.fromkeys(self.network.outputs)
+        counts = len(self._interface()) - len(inputs | outputs)
+        kinds = [("input", len(inputs)), ("output", len(outputs.keys() - inputs)), ("count", counts)]
+        return [name for word, number in kinds for name in _numbered(word, number)]
 
     def _parameters(self) -> str:
         found = [f"{self.name}_state *state"] if self._states else []

@@ -1,0 +1,142 @@
+"""Values in C that have as many rows as the numbers say: memory for the most, a count, and LiteRT's rows."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thinflow
+from tests.lower.c.c_answers import STRICT, differences
+from tests.lower.c.many import Many, ints
+from thinflow.api import convert_verified
+from thinflow.engines._c_library import compiler
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.types import BOOL, dtype
+from thinflow.lower.c.convert import network
+from thinflow.lower.c.options import Options
+from thinflow.lower.c.write import Writer
+from thinflow.tflite.model import Operator, Tensor
+from thinflow.tflite.reader import read_program
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
+
+
+class Counted(Many):
+    """A network whose input is of whole numbers, some of them alike and some zero."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__(*shape)
+        self.x = self.last = Tensor("input", shape, dtype("int8"))
+        self.block.inputs[:] = [self.x]
+        few = self.add("FLOOR_MOD", [self.x, np.int8(6)], *shape, kind="int8")
+        wide = self.add("CAST", [few], *shape, kind="int32")
+        self.values = self.add("SUB", [wide, np.int32(3)], *shape, kind="int32")
+        self.made.clear()
+
+    def of(self, kind: str) -> Tensor:
+        """The same as numbers of another type."""
+        found = self.add("CAST", [self.values], *self.sizes(), kind=kind)
+        self.made.remove(found)
+        return found
+
+    def where(self, kind: str = "int32") -> Tensor:
+        return self.rows("WHERE", [self.of(kind)], len(self.sizes()), kind="int64")
+
+    def rows(self, code: str, inputs: list[Any], *rest: int, kind: str, **options: Any) -> Tensor:
+        return self.add(code, inputs, None, *rest, kind=kind, **options)  # type: ignore[arg-type]
+
+
+def test_places_of_what_is_not_zero() -> None:
+    net = Counted(4, 5, 3)
+    for kind in ("float", "int32", "int64", "bool", "uint8", "int8", "uint32"):
+        net.where(kind)
+    assert differences(net.content(), runs=5) == []
+
+
+def test_numbers_that_differ() -> None:
+    net = Counted(40)
+    for kind in ("float", "int8", "uint8", "int16", "int32", "int64"):
+        for places in ("int32", "int64"):
+            made = [Tensor(f"{kind}_{places}", (None,), dtype(kind)), Tensor("places", (40,), dtype(places))]
+            net.block.operators.append(
+                Operator("UNIQUE", [net.of(kind)], made, {"idx_out_type": dtype(places)})
+            )
+            net.made += made
+    assert differences(net.content(), runs=5) == []
+
+
+def row_by_row() -> Counted:
+    """Places, numbers that stand there, and what is made of these."""
+    net = Counted(6, 4)
+    places = net.where()
+    found = net.rows("GATHER_ND", [net.values, places], kind="int32")
+    real = net.rows("CAST", [found], kind="float")
+    net.rows("MUL", [real, np.float32(0.5)], kind="float")
+    ends = {"begin_mask": 1, "end_mask": 1, "shrink_axis_mask": 2}
+    first = net.rows("STRIDED_SLICE", [places, ints(0, 0), ints(0, 1), ints(1, 1)], kind="int64", **ends)
+    table = np.arange(12, dtype=np.float32).reshape(6, 2)
+    net.rows("GATHER", [table, first], 2, kind="float", axis=0)
+    column = net.rows("RESHAPE", [real, ints(-1, 1)], 1, kind="float", new_shape=[-1, 1])
+    pairs = net.rows("CONCATENATION", [column, column], 2, kind="float", axis=1)
+    net.rows("SUM", [pairs, ints(1)], kind="float", keep_dims=False)
+    return net
+
+
+def test_what_goes_row_by_row() -> None:
+    assert differences(row_by_row().content(), runs=5) == []
+
+
+@pytest.mark.parametrize("code", ["SUM", "SHAPE", "REVERSE_V2", "TRANSPOSE"])
+def test_what_mixes_rows_is_refused(code: str) -> None:
+    net = Counted(6, 4)
+    places = net.where()
+    inputs = [places] if code == "SHAPE" else [places, ints(0) if code != "TRANSPOSE" else ints(1, 0)]
+    net.rows(code, inputs, kind="int32" if code == "SHAPE" else "int64")
+    with pytest.raises(UnsupportedOp, match=f"up to a count, and {code} does not go row by row") as refused:
+        network(read_program(net.content()), Options())
+    assert "--outputs" in str(refused.value.hint)
+
+
+def test_headers_tell_of_counts(tmp_path: Path) -> None:
+    net = Counted(6, 4)
+    net.where()
+    header = Writer(network(read_program(net.content()), Options()), "net").files()["net.h"]
+    assert "int64_t [24, 2], of which so many rows are in use as count says */" in header
+    assert "void net_run(const int8_t *input, int64_t *output, int32_t *count);" in header
+    # The self-test knows what stands behind them, too.
+    (tmp_path / "net.tflite").write_bytes(net.content())
+    made = convert_verified(tmp_path / "net.tflite", tmp_path / "net.c")
+    assert "every number is equal" in made.proof
+    (tmp_path / "main.c").write_text('#include "net.h"\nint main(void) { return (int)net_selftest(); }\n')
+    sources = ["net.c", "net_weights.c", "main.c"]
+    command = [str(compiler()), "-std=c99", *STRICT, "-DNET_SELFTEST", *sources, "-lm", "-o", "selftest"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(["./selftest"], cwd=tmp_path, check=True)
+
+
+def test_as_an_engine(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(row_by_row().content())
+    x = np.random.default_rng(0).integers(-128, 128, (6, 4)).astype(np.int8)
+    by_engine = []
+    for engine in ("c", "litert"):
+        session = thinflow.Session(tmp_path / "net.tflite", engine=engine)
+        by_engine.append(session.run(None, {"input": x}))
+    for got, wanted in zip(*by_engine, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_graphs_leave_rows_that_are_read_to_the_interpreter() -> None:
+    graph = thinflow.Graph()
+    x = graph.add("Placeholder", name="x", attrs={"dtype": BOOL, "shape": ShapeAttr((3, 4))}).output()
+    places = graph.add("Where", [x], "places").output()
+    graph.outputs = [graph.add("Shape", [places], "rows").output()]
+    fed = np.eye(3, 4, dtype=bool)
+    session = thinflow.Session(graph, engine="c")
+    (rows,) = session.run(["rows"], {"x": fed})
+    assert rows.tolist() == [3, 2]
+    assert session.placement["places"] == "reference"
