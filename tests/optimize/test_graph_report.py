@@ -81,7 +81,7 @@ def test_models_are_written_even_if_they_cannot_be_timed(
     def fail(*_: object, **__: object) -> latency.BenchmarkReport:
         raise EngineUnavailable("there is no clock")
 
-    monkeypatch.setattr(trial_runs, "benchmark", fail)
+    monkeypatch.setattr(trial_runs, "race", fail)
     report = thinflow.optimize(save(LENGTHS, tmp_path), tmp_path / "out", outputs=["y"])
     assert report.latency is None
     assert report.warnings[0] == "nothing was timed: there is no clock"

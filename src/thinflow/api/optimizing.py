@@ -14,6 +14,7 @@ from thinflow.typing import Progress, Shapes
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from thinflow.device.base import Devices
     from thinflow.load.layouts import Layouts
     from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
     from thinflow.optimize.report import GraphReport, OptimizeReport
@@ -91,6 +92,7 @@ def optimize(
     target: str | None = None,
     measure: bool = True,
     seconds: float = 4.0,
+    device: Devices | None = None,
     verify: bool = True,
     scheme: str | None = None,
     recipe: Recipe | FilePath | None = None,
@@ -136,15 +138,18 @@ def optimize(
         threads: numbers of threads to time the models with.
         max_drop, max_size, max_latency, max_ram: a budget: percentage points of accuracy, or without labels
             of equal answers, that fewer bits may cost (default: 1.5), and how large the file, how slow a run
-            on this machine, and how large the memory of activations may be. Numbers are points, bytes and
-            milliseconds; or text with a unit: "0.5%", "100KB", "20ms". With any of them all schemes are
-            tried, from the cheapest effort to `effort`, and the best that keeps the budget is made; the
+            on this machine or the device, and how large the memory of activations may be. Numbers are points,
+            bytes and milliseconds; or text with a unit: "0.5%", "100KB", "20ms". With any of them all schemes
+            are tried, from the cheapest effort to `effort`, and the best that keeps the budget is made; the
             report's `ladder` has all, and `misses_budget` is true if none keeps it. Results are kept in
             `out_dir`/ladder, where a run that was ended goes on.
         target: a processor, as for `convert` to C. Size and memory of the budget are then flash and all RAM
             of the model's C on it, the stack included, and what C cannot say is no candidate.
         measure: whether to time the models.
         seconds: time for each pair of measurements.
+        device: where the LiteRT models are timed, and what `max_latency` is about:
+            "ssh:[user@]host[:port]", "adb[:serial]", a name from thinflow.toml, or what `open_device` gives.
+            It is reached before any work begins. What is written is run there once and compared.
         verify: whether to run the graph before and after every transform and undo one that changed numbers.
         scheme: a key of `thinflow.quantize.recipe.SCHEMES`: int8 (default), int16x8, dynamic, float16,
             int8_weights or int4_weights; "auto": the best within a budget, which a scheme confines to itself.
@@ -180,13 +185,19 @@ def optimize(
         PartialModel: a file could hold only a part of the model, and `strict` forbids that.
         ThinflowError: with `strict`, what keeps one of the models from being made.
         ThinflowError: the model cannot be converted or written; nothing half-made is left.
+        EngineUnavailable: the device cannot be used; DeviceLost: it was lost before all candidates of a
+            budget were measured, of which the others are kept.
     """
     from thinflow.cluster.workers import workers_of
     from thinflow.optimize.job import optimize as run_job
     from thinflow.optimize.job_inputs import JobOptions, checked_folder, sole_writer
+    from thinflow.optimize.on_device import reached
 
+    place = None if device is None else reached(device, progress)
+    threads = threads if place is None else place.threads or threads
     with workers_of(cluster, store) as workers, sole_writer(checked_folder(out_dir)):
         options = JobOptions(
+            device=place,
             inputs=inputs,
             outputs=outputs,
             shapes=shapes,

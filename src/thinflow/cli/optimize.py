@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from thinflow.cli._console import print_lines
+from thinflow.cli._device import add_device, device
 from thinflow.cli._making import add_samples, add_scheme, add_verify
 from thinflow.cli._options import (
     add_alias,
@@ -28,6 +29,7 @@ EXAMPLES = """
   thinflow optimize model.pb out --scheme float16
   thinflow optimize model.pb out --calibration samples/ --max-drop 0.5% --max-size 100KB
   thinflow optimize model.pb again --calibration samples/ --recipe out/recipe.toml
+  thinflow optimize model.pb out --calibration samples/ --device ssh:pi@board --max-latency 20ms
   thinflow optimize pose.pb out --shape image=1,184,184,3 --calibration frames.npz
   thinflow optimize net.pb out --inputs input --outputs softmax --labels labels.txt --test test.npz
 """
@@ -49,6 +51,7 @@ def add_arguments(p: ArgumentParser) -> None:
         metavar="S",
         help="seconds to measure for, all together (default 4)",
     )
+    add_device(p, "the LiteRT models, to be timed and compared")
     _add_budget(p)
     add_verify(p)
     p.add_argument("--onnx", action="store_true", help="also write both models as .onnx, for ONNX Runtime")
@@ -67,7 +70,7 @@ def _add_budget(p: ArgumentParser) -> None:
             "0.5%%: of accuracy, without labels of equal answers, that may be lost (1.5)",
         ),
         "--max-size": ("BYTES", "100KB or 64KiB: of the file"),
-        "--max-latency": ("TIME", "20ms or 500us: of a run on this machine, with the first of --threads"),
+        "--max-latency": ("TIME", "20ms or 500us: of a run here or on --device, with the first of --threads"),
         "--max-ram": ("BYTES", "64KB: of activations, all in one arena"),
     }
     for flag, (unit, what) in bounds.items():
@@ -108,6 +111,7 @@ def run(args: Namespace) -> int:
         scaling=picture_scaling(**scaling_options(args)),
         threads=threads,
         seconds=args.seconds,
+        device=device(args),
         max_drop=args.max_drop,
         max_size=args.max_size,
         max_latency=args.max_latency,

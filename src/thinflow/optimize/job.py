@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.bench.report import BenchmarkReport
+from thinflow.device.base import DeviceLost
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.formats.files import write_file
 from thinflow.ir.graph import Graph
@@ -36,6 +37,7 @@ from thinflow.optimize.ladder.result import Ladder
 from thinflow.optimize.litert import FloatModel, LiteRTMaker
 from thinflow.optimize.maker import M, ModelPair, Q
 from thinflow.optimize.numeric_check import StateNotKept, check_calls, check_model, require_states
+from thinflow.optimize.on_device import answers_there
 from thinflow.optimize.onnx import OnnxModel, require_onnx
 from thinflow.optimize.optimized_graph import OptimizedGraph, optimized_graph
 from thinflow.optimize.quality import Quality
@@ -108,6 +110,9 @@ def _run(job: JobInputs) -> OptimizeReport | GraphReport:
         return _without(optimized, failure)
     try:
         litert = _litert_pair(optimized, model)
+    except DeviceLost:
+        # What was measured is kept, and the same command goes on from there.
+        raise
     except ThinflowError as failure:  # of the smaller model: float ran
         require_ours(failure, job.data)
         return _without(optimized, failure, model)
@@ -198,7 +203,8 @@ def _report_on_models(
         files |= onnx.write(job.folder, job.stem)
     files |= _write_ladders(job, litert.ladder, onnx)
     feeds = _fed(job, files, litert, onnx)
-    latency, unmeasured = timed(job, list(_raced(files).values()), feeds)
+    latency, unmeasured = timed(job, list(_timed_files(job, files).values()), feeds)
+    alike, doubts = _answers_there(job, files, feeds) if latency is not None else ("", [])
     settled = settled_notes(job.graph.inputs, core, job.data)
     failures = [why for why in (no_onnx, unmeasured, left_out_page()) if why]
     foreign = recipe_notes(job.options.opened.file, job.graph)
@@ -207,11 +213,13 @@ def _report_on_models(
         files=files,
         sizes=sizes_of(files),
         latency=latency,
+        alike=alike,
         warnings=[
             *foreign,
             *optimized.notes,
             *settled,
             *failures,
+            *doubts,
             *warnings_for(optimized, litert.quantized),
         ],
         model_inputs=described(core.fed),
@@ -313,6 +321,22 @@ def _write_graph(optimized: OptimizedGraph) -> dict[str, Path]:
 def _raced(files: Mapping[str, Path]) -> dict[str, Path]:
     """The models for runtimes, by role: the .pb runs in the interpreter."""
     return {role: path for role, path in model_files(files).items() if role != "fp32_pb"}
+
+
+def _timed_files(job: JobInputs, files: Mapping[str, Path]) -> dict[str, Path]:
+    """Those of them that are timed: devices run LiteRT."""
+    raced = _raced(files)
+    if job.options.device is None:
+        return raced
+    return {role: path for role, path in raced.items() if path.suffix == ".tflite"}
+
+
+def _answers_there(job: JobInputs, files: Mapping[str, Path], feeds: FirstSample) -> tuple[str, list[str]]:
+    """Whether the files answer on the device as they do here; nothing without a device."""
+    device = job.options.device
+    if device is None:
+        return "", []
+    return answers_there(device, _timed_files(job, files), feeds, job.options.progress)
 
 
 def _fed(job: JobInputs, files: Mapping[str, Path], litert: LiteRTPair, onnx: OnnxPair | None) -> FirstSample:

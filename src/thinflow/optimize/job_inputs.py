@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +23,7 @@ from thinflow.load.frozen import AUTO, require_frozen, tell_unkept
 from thinflow.load.graphs import load_for_inference
 from thinflow.optimize.ladder.budget import Budget, budget_of, drop_of
 from thinflow.optimize.ladder.held_out import held_out
+from thinflow.optimize.on_device import ReachedDevice
 from thinflow.optimize.recipe_options import OpenedRecipe, opened_recipe
 from thinflow.optimize.samples import SampleOptions, Samples, both_samples
 from thinflow.optimize.source_proof import note_proof, prove_and_free
@@ -47,6 +48,7 @@ class JobOptions(SampleOptions):
         opening: options of `load`, besides the inputs, outputs and shapes.
         budget: what the smaller model has to keep, which is looked for then; None if nobody asked for that.
         allowed_drop: points that it may lose before float is advised.
+        device: where models are timed; None for this machine.
     """
 
     inputs: Sequence[str] | None = None
@@ -68,6 +70,7 @@ class JobOptions(SampleOptions):
     strict: bool = False
     state: str = AUTO
     progress: Progress | None = None
+    device: ReachedDevice | None = None
     opening: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -79,10 +82,28 @@ class JobOptions(SampleOptions):
         if not self.threads or any(t < 1 for t in self.threads):
             shown = ",".join(map(str, self.threads))
             raise ParameterError(f"'{shown}' is no list of thread counts", hint="give counts like 1,2")
+        if self.device is not None:
+            self._check_device()
         if self.budget is not None:
             self._check_budget()
         # Whatever is wrong with the scheme, the recipe or the effort is said before any work.
         chosen_recipe(self._named_scheme, self.opened.recipe)
+
+    def _check_device(self) -> None:
+        """Refuse what a device is not asked for.
+
+        Raises:
+            ParameterError: nothing is measured, or a bound for what it does not run.
+        """
+        if not (self.measure and self.seconds > 0):
+            raise ParameterError(
+                "a device is for measuring, which is switched off", hint="leave out one of them"
+            )
+        if self.onnx and self.max_latency is not None:
+            raise ParameterError(
+                "devices run LiteRT, and the bound on latency is for the .onnx files, too",
+                hint="leave out --onnx, or the device",
+            )
 
     def _check_budget(self) -> None:
         """Refuse a budget that contradicts other options, or that nothing can be judged by.
@@ -115,6 +136,8 @@ class JobOptions(SampleOptions):
         is_wanted = (
             wants_drop or self.scheme == AUTO_SCHEME or any(b is not None for b in (*bounds, self.target))
         )
+        if self.device is not None:
+            found = replace(found, device=self.device.name)
         return found if is_wanted else None
 
     @property

@@ -72,7 +72,9 @@ class OptimizeReport(PairResults, _Report):
         float_difference: LiteRT float beside the interpreter, relative to the largest value.
         float_quality, int8_quality: both models beside the original graph, end to end.
         int8: the quantized model, of whatever scheme; the key "int8" of `sizes` and `files` is its file.
-        latency: interleaved timing of both; None if skipped.
+        latency: interleaved timing of both, on the machine or the device that its `devices` names; None if
+            skipped.
+        alike: which files answer on the device as they do here, in a sentence; "" without a device.
         sizes: role of a model's file -> bytes.
         files: what was written, by role.
         samples: where the samples came from; `synthetic` if they were made up.
@@ -135,6 +137,7 @@ def _data(results: JobResults) -> dict[str, Any]:
         "synthetic": results.synthetic,
         **({} if pair is None else _pair_quality(pair)),
         "latency": results.latency.data() if results.latency is not None else None,
+        **({"alike": pair.alike} if pair is not None and pair.alike else {}),
         **({} if pair is None else _pair_speed(pair)),
         "transforms": _transform_data(results.ledger),
         **({} if pair is None else {"int8": _quantized_data(pair.int8)}),

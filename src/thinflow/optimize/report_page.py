@@ -88,7 +88,7 @@ def _pair_sections(results: PairResults) -> Iterator[Section]:
     yield section("Size and memory", *_sizes(results, names))
     if found is not None:
         called = {found.paths.get(str(results.files[role]), role): name for role, name in names.items()}
-        yield section("Latency", *latency_blocks(found, called), Text(how(found)))
+        yield section("Latency", *latency_blocks(found, called), Text(how(found)), Text(results.alike))
         yield section("Operators", *profile_blocks(results.profiles, called))
     yield section("Quality", *_quality(results, names))
     yield section("Samples", *samples_blocks(results.int8_quality, results.shown, ["float", names["int8"]]))

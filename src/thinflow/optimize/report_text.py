@@ -70,6 +70,8 @@ def markdown_of(results: JobResults) -> str:
     if results.latency is not None:
         exact = not isinstance(results, PairResults)
         parts += ["", "## Latency", "", results.latency.markdown(exact=exact)]
+        if isinstance(results, PairResults) and results.alike:
+            parts += [f"- {markdown(results.alike)}"]
     return "\n".join([*parts, "", f"Next: {markdown_code(results.next_steps[0])}", ""])
 
 
@@ -123,6 +125,10 @@ def _closing_lines(results: JobResults) -> list[str]:
     if len(results.warnings) > _SHOWN_WARNINGS:
         result.append(f"warning    ... and {len(results.warnings) - _SHOWN_WARNINGS} more in report.md")
     names = ", ".join(path.name for path in results.files.values())
+    found = results.latency
+    result += [f"device     {line}" for line in found.device_lines()] if found is not None else []
+    if isinstance(results, PairResults) and results.alike:
+        result.append(f"device     {results.alike}")
     return [*result, f"written    {names} in {results.files['json'].parent}"]
 
 

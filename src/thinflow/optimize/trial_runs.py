@@ -10,9 +10,9 @@ from typing import Any
 
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.bench.inputs import Feeds
-from thinflow.bench.latency import benchmark
 from thinflow.bench.profile_text import RowProfile, profile_rows
 from thinflow.bench.report import BenchmarkReport
+from thinflow.device.profiling import profile_rows as profile_there
 from thinflow.engines._child import run_file
 from thinflow.errors import (
     EngineUnavailable,
@@ -34,6 +34,7 @@ from thinflow.ops.traits import Trait, has
 from thinflow.optimize.core import Core
 from thinflow.optimize.job_inputs import JobInputs
 from thinflow.optimize.litert import FloatModel
+from thinflow.optimize.on_device import race
 from thinflow.optimize.samples import Samples, rebind
 from thinflow.typing import Array
 
@@ -211,8 +212,7 @@ def timed(job: JobInputs, models: Any, feeds: FirstSample, **more: Any) -> tuple
         return None, ""
     more |= {"threads": options.threads, "seconds": options.seconds, "progress": options.progress}
     try:
-        # peaks: the machine's limits are no part of this report.
-        found = benchmark(models, feeds=feeds, peaks=False, **more)
+        found = race(options.device, models, feeds=feeds, **more)
     except ThinflowError as error:
         return None, f"nothing was timed: {error.message}"
     return found, found.disturbance
@@ -234,6 +234,11 @@ def profiled(
     """
     if latency is None or latency.interrupted:
         return []
+    device = job.options.device
+    if device is not None:
+        rows = tuple(row for path in files if (row := latency.timing(path)) is not None)
+        asked = replace(latency, rows=rows)
+        return profile_there(asked, [device], progress=job.options.progress, feeds=feeds)
     threads = job.options.threads[0]
     found = (latency.timing(path, threads=threads) for path in files)
     rows = tuple(row for row in found if row is not None)

@@ -160,13 +160,14 @@ def _speed(results: PairResults) -> str:
     ratio = ratio_of(results)
     if ratio is None or ratio.outcome == "unknown":
         return "is"
+    there = f" on {ratio.a.device}" if ratio.a.device else ""
     if is_short(ratio):
-        return f"takes less than {SHORT_MS:g} ms a run, as float does, and is"
+        return f"takes less than {SHORT_MS:g} ms a run{there}, as float does, and is"
     if ratio.outcome == "even":
-        return f"is as fast as float within what was measured ({span_text(ratio.interval)}) and"
+        return f"is as fast as float{there} within what was measured ({span_text(ratio.interval)}) and"
     if ratio.outcome == "faster":
-        return f"is {_times(ratio.interval)} faster and"
-    return f"is {_times(ratio.interval.inverse())} SLOWER here and"
+        return f"is {_times(ratio.interval)} faster{there} and"
+    return f"is {_times(ratio.interval.inverse())} SLOWER{there or ' here'} and"
 
 
 def _times(interval: Interval) -> str:
@@ -230,7 +231,7 @@ def _objection(results: PairResults) -> str:
         return lost
     is_decided = ratio is not None and not is_short(ratio)
     if is_decided and ratio is not None and ratio.outcome == "slower":
-        return "float is faster here"
+        return f"float is faster on {ratio.a.device}" if ratio.a.device else "float is faster here"
     is_faster = is_decided and ratio is not None and ratio.outcome == "faster"
     # Smaller but not faster is still worth something; neither is not.
     if ratio is not None and not is_faster and times_smaller(results) < WORTH_SMALLER:
@@ -242,7 +243,11 @@ def ratio_of(results: PairResults) -> Ratio | None:
     """Float time over the quantized model's time at the first thread count; None if not measured."""
     if results.latency is None:
         return None
-    ratio = results.latency.ratio(results.files["fp32"], results.files["int8"])
+    rows = [results.latency.timing(results.files[role]) for role in ("fp32", "int8")]
+    # A device may run the one and refuse the other.
+    if rows[0] is None or rows[1] is None:
+        return None
+    ratio = results.latency.ratio(rows[0], rows[1])
     # A median of 0 has no ratio.
     return ratio if math.isfinite(ratio.value) else None
 
@@ -305,6 +310,7 @@ class PairResults(JobResults):
     left: dict[str, list[Entry]] = field(default_factory=dict)
     profiles: list[RowProfile] = field(default_factory=list)
     shown: Shown = field(default_factory=Shown)
+    alike: str = ""
 
     @property
     def is_part(self) -> bool:

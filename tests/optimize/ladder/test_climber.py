@@ -331,7 +331,7 @@ def test_what_cannot_be_timed_is_judged_without(
     def refusing(*_: Any, **__: Any) -> Any:
         raise thinflow.FeedError("no inputs")
 
-    monkeypatch.setattr(figures, "benchmark", refusing)
+    monkeypatch.setattr(figures, "race", refusing)
     report = optimized(job, out, scheme="int8", max_latency=20, measure=True, seconds=0.2, threads=[1])
     assert report.ladder is not None
     assert "some were not timed: no inputs" in report.ladder.notes

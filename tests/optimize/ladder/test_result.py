@@ -74,8 +74,8 @@ def test_data_is_plain_json(measured: list[Measured]) -> None:
     assert by_name["int8"]["latency"] == {"ms": 5.0, "ratio_to_float": 0.5, "interval": [0.5, 0.5]}
     assert by_name["dynamic"]["failure"] == "the engine ended"
     assert found["front"] == ["int4_weights (default)", "int8", "float32"]
-    # `target` is the processor whose C a budget is judged by; of none it is empty.
-    none = {"latency_ms": None, "ram_bytes": None, "target": ""}
+    # `target` is the processor whose C a budget is judged by, `device` where time is taken; none is empty.
+    none = {"latency_ms": None, "ram_bytes": None, "target": "", "device": ""}
     assert found["budget"] == {"drop": 0.5, "size_bytes": 50_000, **none}
 
 

@@ -29,9 +29,10 @@ class Budget:
     Attributes:
         drop: percentage points of accuracy or, without labels, of equal answers.
         size_bytes: of the file.
-        latency_ms: median of a run on this machine, with the first number of threads.
+        latency_ms: median of a run on the machine or device, with the first number of threads.
         ram_bytes: of the activations, see `arena_bytes`.
         target: a processor; size and memory are flash and all memory of C for it then.
+        device: on which the time is taken; "" for this machine.
     """
 
     drop: float = DEFAULT_MAX_DROP
@@ -39,13 +40,15 @@ class Budget:
     latency_ms: float | None = None
     ram_bytes: float | None = None
     target: str = ""
+    device: str = ""
 
     @property
     def text(self) -> str:
         """The bounds in words."""
         bounds = [f"drop <= {self.drop:g} points"]
         bounds += [f"size <= {bytes_text(self.size_bytes)}"] if self.size_bytes is not None else []
-        bounds += [f"latency <= {ms_text(self.latency_ms)}"] if self.latency_ms is not None else []
+        place = f" on {self.device}" if self.device else ""
+        bounds += [f"latency <= {ms_text(self.latency_ms)}{place}"] if self.latency_ms is not None else []
         bounds += [f"RAM <= {bytes_text(self.ram_bytes)}"] if self.ram_bytes is not None else []
         return ", ".join(bounds) + (f" on {self.target}" if self.target else "")
 

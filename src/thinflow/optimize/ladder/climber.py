@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Generic
 
+from thinflow.device.base import DeviceLost
 from thinflow.errors import ThinflowError
 from thinflow.ir.digest import graph_digest
 from thinflow.optimize.climb import spread
@@ -100,13 +101,22 @@ class _Climber(Generic[M, Q]):
                 for number, candidate in enumerate(tried):
                     self._found[candidate.name] = kept[candidate.name] or self._new(tried, number)
                 return self._chosen({c.name: c for c in tried})
+        except DeviceLost as error:
+            raise DeviceLost(
+                error.problem, error.where, f"{error.hint}; {self._kept_so_far(tried)}"
+            ) from error
         except KeyboardInterrupt:
             raise LadderInterrupted(
-                f"{len(self._found)} of {len(tried)} candidates are measured and kept in {self._folder};"
-                " the same command goes on from there",
+                self._kept_so_far(tried),
                 self._ground.model.runtime,
                 self._so_far(),
             ) from None
+
+    def _kept_so_far(self, tried: Sequence[Candidate]) -> str:
+        return (
+            f"{len(self._found)} of {len(tried)} candidates are measured and kept in {self._folder};"
+            " the same command goes on from there"
+        )
 
     def _so_far(self) -> list[Measured]:
         """What was measured, the float model first; nothing before a candidate was."""
@@ -139,6 +149,8 @@ class _Climber(Generic[M, Q]):
         progress = self._progress(tried, number)
         try:
             found = self._measured(candidate, progress)
+        except DeviceLost:
+            raise
         except ThinflowError as error:
             # Samples that do not fit are the user's to mend; what a scheme cannot do is a finding.
             require_ours(error, self._ground.job.data)

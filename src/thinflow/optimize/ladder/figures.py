@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from thinflow.bench.latency import benchmark
+from thinflow.device.base import DeviceLost
 from thinflow.errors import EngineCrashed, ThinflowError
 from thinflow.optimize.ladder.candidates import Candidate
 from thinflow.optimize.ladder.ground import Ground
@@ -14,6 +14,7 @@ from thinflow.optimize.ladder.measured import Latency, Measured
 from thinflow.optimize.ladder.needs import needs_of
 from thinflow.optimize.ladder.store import digest_of
 from thinflow.optimize.maker import ModelPair
+from thinflow.optimize.on_device import race
 from thinflow.optimize.trial_runs import first_sample
 from thinflow.optimize.trials import Climb
 
@@ -67,19 +68,22 @@ def latency_of(
     write(path)
     core = ground.model.core
     try:
-        found = benchmark(
+        found = race(
+            options.device,
             [path, float_path],
             threads=options.threads[:1],
             seconds=options.seconds,
             feeds=first_sample(ground.job, {path: core, float_path: core}),
-            peaks=False,
             memory=False,
         )
-    except EngineCrashed:
+        ratio = found.ratio(path, float_path)
+    except (EngineCrashed, DeviceLost):
         raise
     except ThinflowError as error:  # the model itself ran before: it can be judged without its time
         return None, f"some were not timed: {error.message}"
     if found.interrupted:
         raise KeyboardInterrupt
-    ratio = found.ratio(path, float_path)
+    # Of a half that was measured nothing is kept: it is measured whole when the device is back.
+    if any(device.failure for device in found.devices):
+        raise DeviceLost(found.devices[0].failure)
     return Latency(ratio.a.median_ms, ratio.b.median_ms, ratio.interval.low, ratio.interval.high), ""

@@ -50,8 +50,11 @@ class Ground(Generic[M, Q]):
 
     @property
     def is_timed(self) -> bool:
-        """True if latency is to be measured."""
-        return self.job.options.measure and self.job.options.seconds > 0
+        """True if latency is to be measured; devices run LiteRT alone."""
+        options = self.job.options
+        if options.device is not None and self.make("none").suffix != ".tflite":
+            return False
+        return options.measure and options.seconds > 0
 
     @property
     def target(self) -> str:
@@ -69,7 +72,8 @@ class Ground(Generic[M, Q]):
         """What all results depend on."""
         yield from self.about_answers()
         yield f"{self.is_timed} {self.job.options.threads[0]}"
-        yield str(this_machine()) if self.is_timed else ""
+        device = self.job.options.device
+        yield str(this_machine() if device is None else device.facts) if self.is_timed else ""
 
     def about_answers(self) -> Iterator[str]:
         """What sizes and answers depend on, and times do not alone."""
