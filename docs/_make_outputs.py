@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def commands(body: str) -> list[str]:
 
 def renewed(text: str) -> str:
     """A page with the output of all its blocks made anew."""
-    with Workspace() as run:
+    with Workspace() as run, run.board_for(text):
         for shown, hidden in PREPARED.findall(text):
             prepared = run(f"set -e\n{shown or hidden}")
             if prepared.code:
@@ -127,6 +128,18 @@ class Workspace:
         }
         return self
 
+    def board_for(self, text: str) -> AbstractContextManager[None]:
+        """The board that a page speaks of, if it does."""
+        # Beside the other scripts, wherever this is run from.
+        sys.path.insert(0, str(ROOT / "docs"))
+        try:
+            from _board import MARK, board
+        finally:
+            del sys.path[0]
+        if MARK not in text:
+            return nullcontext()
+        return board(self.folder / ".board", self.folder / ".venv" / "bin")
+
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -153,9 +166,12 @@ def skeleton(text: str) -> list[str]:
 
 
 _LUCK = re.compile(
-    r"^note: |^measured: |^peak: |^\s*\S+ is eight-bit and slower|^\*Times, speeds|^warning    while "
+    r"^note: |^measured: |^peak: |^device: |^device     |"
+    r"^\s*\S+ is eight-bit and slower|^\*Times, speeds|^warning    while "
 )
-_SPEED = re.compile(r"\d[\d.,]*x( \(.*?\))? (faster|SLOWER)|(faster|slower) than|as fast|could be measured")
+_SPEED = re.compile(
+    r"\d[\d.,]*x( \(.*?\))? (faster|SLOWER)|(faster|slower) (than|at the end)|as fast|could be measured"
+)
 _NUMBER = re.compile(r"(?<!\w)-?\d[\d.,]*(e[-+]?\d+)?( ?(ns|µs|ms|s|B|kB|MB|GB)\b)?")
 
 

@@ -27,7 +27,7 @@ def test_the_same_model_here_and_there(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["verify", path, "--device", "local"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("the graphs agree: largest relative difference 0 over 2 runs")
-    assert any(line.startswith("the second model ran on local: ") and "LiteRT" in line for line in shown)
+    assert any(line.startswith("device: local: ") and "LiteRT" in line for line in shown)
     assert shown[-1] == f"next: thinflow benchmark {path} --device local"
     assert main(["verify", path]) == 1
     assert "name a second one, or a device" in capsys.readouterr().err
@@ -106,4 +106,4 @@ def test_what_is_told_to_machines(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["verify", path, "--device", "local", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["ok"]
-    assert any("ran on local" in note for note in data["notes"])
+    assert any("device: local: " in note for note in data["notes"])

@@ -146,7 +146,7 @@ def _compared_there(
     place = find_one(device)
     with engine_on(place, progress) as there:
         found = compared(feeds, elsewhere=there.name, second_opinion=False)
-        found.notes.append(f"the second model ran on {place.name}: {there.connection.facts}")
+        found.notes.append(f"device: {place.name}: {there.connection.facts}")
     if not found.ok:
         # The same on this machine's LiteRT: either it differs here as well, or it is the device.
         here = compared(feeds, elsewhere="litert", second_opinion=False)
