@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ def board(folder: Path, programs: Path) -> Iterator[None]:
         programs: where to put the `ssh` that knows the way.
     """
     with _sshd().serving(folder) as server:
-        _environment(server.home)
+        server.equip()
         config = folder / "way"
         name = f"Host {HOST}\n  HostName 127.0.0.1\n  Port {server.port}\n"
         alias = f"  HostKeyAlias [127.0.0.1]:{server.port}\n"
@@ -63,13 +62,3 @@ def board(folder: Path, programs: Path) -> Iterator[None]:
         )
         script.chmod(0o755)
         yield
-
-
-def _environment(home: Path) -> None:
-    """The environment that a first run makes there, without a package index: it leads to this one's."""
-    programs = home / f"venv-{metadata.version('ai-edge-litert')}" / "bin"
-    programs.mkdir(parents=True)
-    python = programs / "python"
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', "utf-8")
-    python.chmod(0o755)
-    (programs.parent / "ready").touch()

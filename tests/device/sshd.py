@@ -8,10 +8,12 @@ import shlex
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 
@@ -62,6 +64,18 @@ class Sshd:
     def command(self) -> str:
         """For THINFLOW_SSH."""
         return f"ssh -F {self.folder / 'client'}"
+
+    def equip(self) -> Path:
+        """The environment that a first run makes there, without a package index: its Python leads to this
+        one's.
+        """
+        programs = self.home / f"venv-{metadata.version('ai-edge-litert')}" / "bin"
+        programs.mkdir(parents=True, exist_ok=True)
+        python = programs / "python"
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', "utf-8")
+        python.chmod(0o755)
+        (programs.parent / "ready").touch()
+        return python
 
     def files(self) -> list[str]:
         """What lies in the folder there, without the lock."""
