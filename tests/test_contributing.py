@@ -69,7 +69,7 @@ def run(code: str, folder: Path) -> None:
 
 def test_what_is_added_works(clone: Path) -> None:
     steps = [b["body"] for b in _BLOCK.finditer(TEXT) if b["kind"] == "try"]
-    assert len(steps) == 11
+    assert len(steps) == 12
     run("\n".join(steps), clone)
 
 

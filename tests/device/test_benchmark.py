@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import sleep
@@ -11,13 +13,14 @@ from typing import Any
 import pytest
 
 import thinflow
-from tests.device.models import dense, dense_file
+from tests.device.models import dense, dense_file, job
 from thinflow.bench.devices import Facts, MeasuredDevice, Soak, State
 from thinflow.bench.machine import this_machine
 from thinflow.bench.stats import Interval
 from thinflow.cli import main
 from thinflow.cli._device import read_duration
 from thinflow.device.base import DeviceLost, Settings, Timing
+from thinflow.device.finding import find_device
 from thinflow.errors import EngineUnavailable, ParameterError
 
 pytest.importorskip("ai_edge_litert")
@@ -67,6 +70,27 @@ def test_what_does_not_go_whole_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineUnavailable, match="not all of the graph runs in LiteRT") as caught:
         thinflow.benchmark(graph, device="local", runs=2)
     assert "thinflow convert" in caught.value.hint
+
+
+def test_a_model_that_crashes_its_engine_leaves_the_others(tmp_path: Path) -> None:
+    """All models are open in one process there, which one of them may end."""
+    jobs = [job(dense_file(tmp_path, f"{n}.tflite", seed=n)) for n in range(2)]
+    with find_device("local").connect() as connection:
+        for one in jobs:
+            connection.open(one)
+        told = Path(f"/proc/{connection._talk.process.pid}/task")  # type: ignore[attr-defined]
+        if not told.exists():
+            pytest.skip("children are found in /proc")
+        (child,) = (int(n) for task in told.iterdir() for n in (task / "children").read_text().split())
+        os.kill(child, signal.SIGSEGV)
+        with pytest.raises(EngineUnavailable, match="crashed there with signal 11, SIGSEGV") as caught:
+            connection.time(jobs, runs=2, seconds=1, warmup=0)
+        assert not isinstance(caught.value, DeviceLost)
+        assert "fewer threads" in caught.value.hint
+        found = connection.time(jobs, runs=2, seconds=1, warmup=0)
+        assert [len(found[one].times_ns) for one in jobs] == [2, 2]
+        connection.restart(jobs[0])
+        assert len(list(connection.answers(jobs[1], [jobs[1].feeds]))) == 1
 
 
 def test_what_devices_cannot_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -116,16 +116,42 @@ def test_a_benchmark_of_several_devices(board: Sshd, tmp_path: Path) -> None:
     assert report.data()["devices"][0]["facts"]["machine"] == report.machine.data()
 
 
+MAKER = """\
+# Making one takes seconds: a second one is a copy of the first.
+import pathlib, shutil, subprocess, sys
+folder = pathlib.Path(__file__).parents[1]
+if (folder / "broken").exists():
+    sys.exit("no ensurepip here")
+if not (folder / "first").exists():
+    subprocess.run([sys.executable, "-I", "-m", "venv", folder / "first"], check=True)
+shutil.copytree(folder / "first", sys.argv[1], symlinks=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def maker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For PYTHONPATH: a `venv` that is quick. A file `broken` in the folder keeps it from making any."""
+    folder = tmp_path_factory.mktemp("maker")
+    (folder / "venv").mkdir()
+    (folder / "venv" / "__init__.py").touch()
+    (folder / "venv" / "__main__.py").write_text(MAKER)
+    return folder
+
+
 @needs_sshd
 @pytest.mark.slow
 def test_an_environment_is_made_once(
-    board: Sshd, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    board: Sshd,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    maker: Path,
 ) -> None:
     """From a folder of wheels, which lead to the packages of this interpreter."""
     wheels = tmp_path / "wheels"
     for name, where in packages().items():
         wheel(wheels, name, where)
-    index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
+    index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "PYTHONPATH": str(maker)}
     with serving(tmp_path_factory.mktemp("fresh"), index) as fresh:
         monkeypatch.setenv(COMMAND, fresh.command)
         fresh.home.mkdir(parents=True)
@@ -147,6 +173,17 @@ def test_an_environment_is_made_once(
             with find_device(fresh.address).connect(told_to(told)) as there:
                 there.open(job(dense_file(tmp_path)))
         assert len([label for label in told if "making an environment" in label]) == 2
+        # And one that cannot be renewed is told of, and gone.
+        for found in fresh.home.rglob("*_here.pth"):
+            found.unlink()
+        for found in [*fresh.home.rglob("ai_edge_litert-*"), *fresh.home.rglob("numpy-*")]:
+            shutil.rmtree(found)
+        (maker / "broken").touch()
+        error = refused(fresh.address)
+        (maker / "broken").unlink()
+        assert error.problem == "its Python makes no environments: no ensurepip here"
+        assert "apt install python3-venv" in error.hint
+        assert not list(fresh.home.glob("venv-*"))
 
 
 def packages() -> dict[str, Path]:
@@ -249,8 +286,9 @@ def test_a_wrong_architecture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @needs_sshd
 @pytest.mark.slow
-def test_no_network_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_network_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, maker: Path) -> None:
     nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": "/dev/null"}
+    nowhere["PYTHONPATH"] = str(maker)
     with serving(tmp_path / "sshd", nowhere) as lonely:
         monkeypatch.setenv(COMMAND, lonely.command)
         error = refused(lonely.address)
@@ -356,13 +394,12 @@ def test_a_device_that_is_lost_keeps_what_it_told(
     board: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The runner there is killed in the middle of a measurement."""
-    killer = threading.Timer(1.5, kill_runner, [board])
+    killer = threading.Thread(target=kill_runner, args=[board])
     killer.start()
     report = thinflow.benchmark(
         dense_file(tmp_path),
         device=[thinflow.open_device(board.address, name="board", python=sys.executable), "local"],
-        seconds=6,
-        soak=6,
+        soak=2.5,
         memory=False,
     )
     killer.join()
@@ -381,7 +418,7 @@ def kill_runner(board: Sshd) -> None:
     while time.monotonic() < end:
         for found in board.home.glob("run-*"):
             if list(found.glob("*.tflite")):
-                time.sleep(1.5)
+                time.sleep(1.2)  # two of its five stretches
                 os.kill(int(found.name.removeprefix("run-")), signal.SIGKILL)
                 return
         time.sleep(0.05)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
 from importlib import resources
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
@@ -197,7 +198,12 @@ def refusal(answer: Mapping[str, Any], name: str) -> EngineUnavailable:
     """The error that an answer tells of."""
     kind, text = str(answer.get("kind", "")), str(answer["error"])
     problem = f"{_WORDS[kind]}: {text}" if kind in _WORDS else text
-    return EngineUnavailable(problem, name, hint=_HINTS.get(kind, ""))
+    kind_of_error = EngineCrashedThere if kind == "crash" else EngineUnavailable
+    return kind_of_error(problem, name, hint=_HINTS.get(kind, ""))
+
+
+class EngineCrashedThere(EngineUnavailable):
+    """The process that had models open there is gone, and what it had open with it."""
 
 
 class NoRuntime(EngineUnavailable):
@@ -224,6 +230,7 @@ class RunnerConnection:
         self._progress = progress
         self._paths: dict[str, str] = {}
         self._ids: dict[Job, str] = {}
+        self._numbers = count()
         hello = {"do": "hello", "home": home, "keep": keep, "patience": patience}
         self._hello, _ = talk.ask(hello, seconds=patience, progress=progress)
         # Now, as each request about a model would fail by it.
@@ -259,9 +266,20 @@ class RunnerConnection:
         require_fixed(job.feeds)
         if job in self._ids:
             return
-        request = {"do": "open", "id": str(len(self._ids)), **self._model(job)}
-        self._talk.ask(request, job.feeds)
+        request = {"do": "open", "id": str(next(self._numbers)), **self._model(job)}
+        self._asked(request, job.feeds)
         self._ids[job] = request["id"]
+
+    def _asked(
+        self, request: Mapping[str, Any], arrays: Sequence[Array] = (), seconds: float = 0.0
+    ) -> tuple[dict[str, Any], bytes]:
+        """The answer of the process that has the models open."""
+        try:
+            return self._talk.ask(request, arrays, seconds=seconds)
+        except EngineCrashedThere:
+            # One model took all of them along: the others are opened anew when they are wanted.
+            self._ids.clear()
+            raise
 
     def _model(self, job: Job) -> dict[str, Any]:
         return {"path": self._sent(job.path), "threads": job.threads}
@@ -286,9 +304,11 @@ class RunnerConnection:
         self, jobs: Sequence[Job], *, runs: int | None, seconds: float, warmup: int, seed: int = 0
     ) -> dict[Job, Timing]:
         """Run jobs in turns."""
+        for job in jobs:
+            self.open(job)
         names = {self._ids[job]: job for job in jobs}
         request = {"do": "time", "ids": list(names), "runs": runs, "seconds": seconds, "warmup": warmup}
-        answer, _ = self._talk.ask({**request, "seed": seed}, seconds=seconds)
+        answer, _ = self._asked({**request, "seed": seed}, seconds=seconds)
         return {
             names[name]: Timing(told["times"], [end / 1e9 for end in told["ends"]], told["cpu"])
             for name, told in answer["found"].items()
@@ -314,7 +334,8 @@ class RunnerConnection:
 
     def restart(self, job: Job) -> None:
         """As at the first run."""
-        self._talk.ask({"do": "restart", "id": self._ids[job]})
+        self.open(job)
+        self._asked({"do": "restart", "id": self._ids[job]})
 
     def answers(self, job: Job, feeds: Iterable[Sequence[Array]]) -> Iterator[list[Array]]:
         """Answers to feeds, some in each request."""
@@ -334,7 +355,7 @@ class RunnerConnection:
 
     def _answered(self, job: Job, batch: Sequence[Array], count: int) -> Iterator[list[Array]]:
         require_fixed(batch)
-        answer, payload = self._talk.ask({"do": "answers", "id": self._ids[job]}, batch)
+        answer, payload = self._asked({"do": "answers", "id": self._ids[job]}, batch)
         arrays = list(unpacked(answer["arrays"], payload))
         each = len(arrays) // count
         for start in range(0, len(arrays), each):

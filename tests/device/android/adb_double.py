@@ -1,29 +1,23 @@
 """Stands for `adb`, and for the commands of a phone that need more than a line of shell; see phones.py.
 
 A program by itself, which knows nothing of the project. The first argument says which command it is. What it
-does not expect it writes into surprises.txt, and fails.
+does not expect it writes into surprises.txt, and fails. It is started hundreds of times in a test run: what
+takes long to import is left alone, or to the calls that need it, and data are what Python itself reads.
 """
 
 import fcntl
-import json
 import os
-import re
-import shutil
-import signal
-import subprocess
 import sys
-import time
 
 PHONE = os.environ["THINFLOW_TEST_PHONE"]
 ROOT = os.path.join(PHONE, "root")
 THERE = os.path.join(PHONE, "there")
-TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "phone_tool.py")
-_PATHS = re.compile(r"(?<![\w./])/(data|sys|proc)(?=/)")
+_MOVED = ("/data/", "/sys/", "/proc/")
 
 
 def told():
-    with open(os.path.join(PHONE, "phone.json"), encoding="utf-8") as file:
-        return json.load(file)
+    with open(os.path.join(PHONE, "phone.txt"), encoding="utf-8") as file:
+        return eval(file.read())
 
 
 def note(name, what):
@@ -47,7 +41,7 @@ def here(path):
 
 def adb(arguments):
     phone = told()
-    note("calls.jsonl", json.dumps(arguments))
+    note("calls.txt", repr(arguments))
     if arguments == ["devices", "-l"]:
         print(
             "* daemon not running; starting now at tcp:5037\n* daemon started successfully", file=sys.stderr
@@ -71,14 +65,14 @@ def adb(arguments):
                     file=sys.stderr,
                 )
                 return 1
-            shutil.copy(here(path), rest[-1])
+            copy(here(path), os.path.join(rest[-1], os.path.basename(path)))
         return 0
     surprised("adb " + " ".join(arguments))
 
 
 def gone(phone):
     """Fail as adb does where the cable was pulled after so many calls."""
-    with open(os.path.join(PHONE, "calls.jsonl"), encoding="utf-8") as file:
+    with open(os.path.join(PHONE, "calls.txt"), encoding="utf-8") as file:
         calls = sum(1 for _ in file)
     if phone.get("gone_after") is not None and calls > phone["gone_after"]:
         print(phone.get("gone_with", "error: device '{}' not found".format(phone["serial"])), file=sys.stderr)
@@ -105,16 +99,12 @@ def push(phone, files, place):
             why = "remote couldn't create file: No such file or directory"
             print(f"adb: error: failed to copy '{file}' to '{place}': {why}", file=sys.stderr)
             return 1
-        shutil.copyfile(file, target)
+        copy(file, target)
         os.chmod(target, 0o644)
         if os.path.basename(target) == "benchmark_model":
             # What arrived stays beside it; in its place stands what this machine can run.
-            shutil.move(target, target + ".elf")
-            script = '#!/bin/sh\nTHINFLOW_TEST_PHONE={} exec {} {} "$0" "$@"\n'.format(
-                PHONE,
-                phone["python"],
-                TOOL,
-            )
+            os.rename(target, target + ".elf")
+            script = '#!/bin/sh\nTHINFLOW_TEST_PHONE={} exec {} "$0" "$@"\n'.format(PHONE, phone["tool"])
             with open(target, "w", encoding="utf-8") as file:
                 file.write(script)
             os.chmod(target, 0o644)
@@ -122,17 +112,36 @@ def push(phone, files, place):
     return 0
 
 
+def copy(source, target):
+    with open(source, "rb") as file, open(target, "wb") as made:
+        made.write(file.read())
+
+
+def moved(script):
+    """A script with the paths of the phone where they are on this machine."""
+    for path in _MOVED:
+        parts = script.split(path)
+        # Not in the middle of another path.
+        for n, before in enumerate(parts[:-1]):
+            is_path = not before or not (before[-1].isalnum() or before[-1] in "_./")
+            parts[n] = before + (ROOT if is_path else "") + path
+        script = "".join(parts)
+    return script
+
+
 def shell(phone, script):
-    moved = _PATHS.sub(ROOT + r"/\1", script)
     environment = {"PATH": THERE, "THINFLOW_TEST_PHONE": PHONE}
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", moved],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    with process.stdout as output:
+    source, sink = os.pipe()
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, sink, 1),
+        (os.POSIX_SPAWN_DUP2, sink, 2),
+        (os.POSIX_SPAWN_CLOSE, source),
+        (os.POSIX_SPAWN_CLOSE, sink),
+    ]
+    process = os.posix_spawn("/bin/sh", ["/bin/sh", "-c", moved(script)], environment, file_actions=actions)
+    os.close(sink)
+    with open(source, "rb") as output:
         for line in output:
             text = line.decode("utf-8", "replace").replace(ROOT + "/", "/")
             if phone.get("carriage_returns"):
@@ -142,16 +151,16 @@ def shell(phone, script):
             if phone.get("pulled_at") and phone["pulled_at"] in text:
                 # The cable is out: what runs there goes on for nobody.
                 print("error: closed", file=sys.stderr)
-                process.kill()
-                process.wait()
+                os.kill(process, 9)
+                os.waitpid(process, 0)
                 return 1
-    code = process.wait()
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     return 0 if phone.get("tells_no_codes") else code
 
 
 def taskset(arguments):
     mask = arguments[0]
-    if not re.fullmatch("[0-9a-f]+", mask) or int(mask, 16) >> 8 or not int(mask, 16):
+    if not mask or mask.strip("0123456789abcdef") or int(mask, 16) >> 8 or not int(mask, 16):
         print(f"taskset: bad mask: '{mask}'")
         return 1
     os.environ["THINFLOW_TEST_MASK"] = mask
@@ -159,6 +168,8 @@ def taskset(arguments):
 
 
 def pkill(arguments):
+    import re
+
     if len(arguments) != 2 or arguments[0] != "-f":
         surprised("pkill " + " ".join(arguments))
     if re.search(arguments[1], f"sh -c pkill -f '{arguments[1]}'"):
@@ -170,7 +181,7 @@ def pkill(arguments):
             number, command = file.read().split(" ", 1)
         if re.search(arguments[1], command):
             try:
-                os.kill(int(number), signal.SIGKILL)
+                os.kill(int(number), 9)
                 found = 0
             except OSError:
                 pass
@@ -180,8 +191,11 @@ def pkill(arguments):
 
 COMMANDS = {"adb": adb, "taskset": taskset, "pkill": pkill}
 
-if __name__ == "__main__":
+
+def run():
     delay = told().get("delay", 0)
     if delay and sys.argv[1] == "adb":
+        import time
+
         time.sleep(delay)
     sys.exit(COMMANDS[sys.argv[1]](sys.argv[2:]))

@@ -3,8 +3,6 @@
 Where answers are asked for, LiteRT computes them, from the files that were sent.
 """
 
-import hashlib
-import json
 import os
 import sys
 import time
@@ -21,13 +19,13 @@ FLAGS = set(
 
 
 def main(path, arguments):
-    with open(os.path.join(PHONE, "phone.json"), encoding="utf-8") as file:
-        phone = json.load(file)
+    with open(os.path.join(PHONE, "phone.txt"), encoding="utf-8") as file:
+        phone = eval(file.read())
     with open(os.path.join(PHONE, "running"), "w", encoding="utf-8") as file:
         file.write(f"{os.getpid()} {' '.join([path, *arguments])}")
     mask = os.environ.get("THINFLOW_TEST_MASK", "")
-    with open(os.path.join(PHONE, "tools.jsonl"), "a", encoding="utf-8") as file:
-        file.write(json.dumps(["mask=" + mask, *arguments]) + "\n")
+    with open(os.path.join(PHONE, "tools.txt"), "a", encoding="utf-8") as file:
+        file.write(repr(["mask=" + mask, *arguments]) + "\n")
     known = FLAGS - (set() if phone["knows_outputs"] else {"output_filepath"})
     flags, unknown = {}, []
     for argument in arguments:
@@ -68,6 +66,8 @@ def surprised(what):
 
 def check(flags):
     """What a real one would refuse, or take without a word and do something else."""
+    import hashlib
+
     graph = flags.get("graph", "")
     if not os.path.isfile(graph):
         surprised("no graph: " + graph)
@@ -113,5 +113,5 @@ def answer(flags):
             file.write(made.get_tensor(detail["index"]).tobytes())
 
 
-if __name__ == "__main__":
+def run():
     sys.exit(main(sys.argv[1], sys.argv[2:]))

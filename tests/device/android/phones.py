@@ -7,10 +7,10 @@ files, prints what a real one does, and has LiteRT compute answers where it is a
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
+from ast import literal_eval
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,12 @@ def elf(machine: int = 183) -> bytes:
     return b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00" + machine.to_bytes(2, "little") + b"tool" * 20
 
 
+def started(name: str) -> str:
+    """The command of a module beside this one: as a module, Python keeps it compiled."""
+    code = f'import sys; sys.path.insert(0, "{Path(__file__).parent}"); import {name}; {name}.run()'
+    return f"{sys.executable} -I -S -c '{code}'"
+
+
 class PhoneFolder:
     """A phone and its adb.
 
@@ -88,7 +94,7 @@ class PhoneFolder:
         **trouble: Any,
     ) -> None:
         self.folder, self.root = folder, folder / "root"
-        self.calls = folder / "calls.jsonl"
+        self.calls = folder / "calls.txt"
         listed = [f"{SERIAL}\tdevice usb:1-2 product:panther model:Pixel_7 device:panther transport_id:3"]
         told = {
             "serial": SERIAL,
@@ -97,13 +103,19 @@ class PhoneFolder:
             "replies": {"enable_op_profiling": "profile", **(replies or {})},
             "knows_outputs": knows_outputs,
             "outputs": str(OUTPUTS),
-            "python": sys.executable,
+            "tool": started("phone_tool"),
             **trouble,
         }
         (folder / "bin").mkdir(parents=True)
-        (folder / "phone.json").write_text(json.dumps(told), "utf-8")
+        self.told = told
+        self.tell()
         self._files()
         self._commands()
+
+    def tell(self, **trouble: Any) -> None:
+        """Change what goes wrong from now on."""
+        self.told |= trouble
+        (self.folder / "phone.txt").write_text(repr(self.told), "utf-8")
 
     @property
     def path(self) -> str:
@@ -117,13 +129,13 @@ class PhoneFolder:
 
     def shells(self) -> list[str]:
         """The scripts that its shell ran."""
-        calls = [json.loads(line) for line in self.calls.read_text("utf-8").splitlines()]
+        calls = [literal_eval(line) for line in self.calls.read_text("utf-8").splitlines()]
         return [argv[3] for argv in calls if argv[2:3] == ["shell"]]
 
     def tools(self) -> list[list[str]]:
         """The command lines of benchmark_model."""
-        path = self.folder / "tools.jsonl"
-        return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+        path = self.folder / "tools.txt"
+        return [literal_eval(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
     def surprises(self) -> str:
         """What adb and the phone's programs did not expect; empty if all was in order."""
@@ -167,14 +179,12 @@ class PhoneFolder:
         self._script(there / "uname", 'echo "aarch64"')
         cases = "\n".join(f'{k}) echo "{v}";;' for k, v in PROPERTIES.items())
         self._script(there / "getprop", f'case "$1" in\n{cases}\n*) echo;;\nesac')
-        told = json.loads((self.folder / "phone.json").read_text("utf-8"))
-        thermal = THERMAL.format(status=told.get("heat", 0))
+        thermal = THERMAL.format(status=self.told.get("heat", 0))
         (self.folder / "thermal.txt").write_text(thermal, "utf-8")
         (self.folder / "battery.txt").write_text(BATTERY, "utf-8")
         texts = f"thermalservice) cat {self.folder}/thermal.txt;;\nbattery) cat {self.folder}/battery.txt;;"
         self._script(there / "dumpsys", f'case "$1" in\n{texts}\n*) exit 1;;\nesac')
-        double = Path(__file__).with_name("adb_double.py")
-        here = f"THINFLOW_TEST_PHONE={self.folder} exec {sys.executable} -I -S {double}"
+        here = f"THINFLOW_TEST_PHONE={self.folder} exec {started('adb_double')}"
         for name in ("taskset", "pkill"):
             self._script(there / name, f'{here} {name} "$@"')
         self._script(self.folder / "bin" / "adb", f'{here} adb "$@"')

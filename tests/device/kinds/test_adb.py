@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -493,8 +492,7 @@ def test_a_phone_that_is_unplugged_between_runs(phones: Phones, tool: str, digit
     with device(binary=tool).connect() as connection:
         model = job(digits)
         connection.open(model)
-        told = phone.folder / "phone.json"
-        told.write_text(json.dumps({**json.loads(told.read_text("utf-8")), "gone_after": 0}), "utf-8")
+        phone.tell(gone_after=0)
         with pytest.raises(DeviceLost, match="it is gone"):
             connection.time([model], runs=2, seconds=1, warmup=0)
     # Nothing could be removed; the next run does.
@@ -578,7 +576,7 @@ def test_a_run_that_is_interrupted_leaves_nothing(phones: Phones, tool: str, dig
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
-    while not (phone.folder / "tools.jsonl").exists():
+    while not (phone.folder / "tools.txt").exists():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(30) != 0
