@@ -482,6 +482,8 @@ def test_ssh_itself_says_what_is_wrong() -> None:
     )
     assert explained("", 9, pi, False)[0] == "its Python is older than 3.9"
     assert explained("", 255, pi, True)[0] == "the connection ended in the middle"
+    chatter = "INFO: Created TensorFlow Lite XNNPACK delegate for CPU.\nW0000 00:00 gpu.cc:1] none\n"
+    assert explained(chatter, 255, pi, True)[0] == "the connection ended in the middle"
 
 
 @pytest.mark.parametrize(

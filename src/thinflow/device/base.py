@@ -15,6 +15,10 @@ from thinflow.typing import Array, Progress
 __all__ = ["Connection", "Device", "DeviceLost", "Devices", "Facts", "Job", "Settings", "State", "Timing"]
 
 
+WAIT_LONGER = "patience = ... in thinflow.toml, or --timeout of benchmark"
+"""What says how many seconds a device is waited for; for hints."""
+
+
 class DeviceLost(EngineUnavailable):
     """A device stopped answering in the middle; what it had told before is kept."""
 

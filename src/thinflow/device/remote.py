@@ -19,7 +19,7 @@ import numpy as np
 
 from thinflow.bench.profile_litert import of_events
 from thinflow.bench.profile_model import Profile, require_fixed
-from thinflow.device.base import DeviceLost, Facts, Job, State, Timing
+from thinflow.device.base import WAIT_LONGER, DeviceLost, Facts, Job, State, Timing
 from thinflow.device.machines import machine_of
 from thinflow.errors import EngineUnavailable
 from thinflow.formats.files import map_file
@@ -91,7 +91,9 @@ class Talk:
         ready, _, _ = select.select([self._from], [], [], max(0.0, until - time.monotonic()))
         if not ready:
             raise DeviceLost(
-                "it did not answer in time", self.name, hint="see what keeps it busy; --timeout waits longer"
+                "it did not answer in time",
+                self.name,
+                hint=f"see what keeps it busy, or wait longer: {WAIT_LONGER}",
             )
         found = self._from.read1(_CHUNK)  # type: ignore[attr-defined]
         if not found:
@@ -186,7 +188,7 @@ _HINTS = {
     "space": "make room there, or name another folder for it: folder = ... in thinflow.toml",
     "disk": "name another folder for it: folder = ... in thinflow.toml",
     "changed": "run it again; if it stays, the connection damages what goes over it",
-    "busy": "wait for that run, or give --timeout more seconds to wait",
+    "busy": f"wait for that run, or longer: {WAIT_LONGER}",
     "memory": "take a smaller model, or fewer of them",
     "module": "install it there: pip install ai-edge-litert numpy",
     "crash": "the model may ask too much of the device: give it fewer threads, or take a smaller one",

@@ -155,6 +155,8 @@ class SshTalk(Talk):
 
 
 _OLD_PYTHON, _CUT = 9, 8
+_CHATTER = re.compile(r"(INFO|WARNING): |[IW]\d{4} ")
+"""What LiteRT says there while all is well, on the stream on which ssh complains here."""
 _BY_HAND = "see whether you get there by hand: ssh {typed}"
 _COMPLAINTS = (
     (
@@ -205,7 +207,8 @@ def explained(text: str, code: int, address: SshAddress, was_connected: bool) ->
     for pattern, problem, hint in _COMPLAINTS:
         if re.search(pattern, text):
             return problem, hint.format(**known)
-    last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    lines = [line.strip() for line in text.splitlines() if not _CHATTER.match(line)]
+    last = next((line for line in reversed(lines) if line), "")
     told = f": {last[:200]}" if last else ""
     if was_connected or code == _CUT:
         return f"the connection ended in the middle{told}", "look after the device, and run it again"

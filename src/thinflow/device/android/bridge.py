@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from thinflow.device.base import DeviceLost
+from thinflow.device.base import WAIT_LONGER, DeviceLost
 from thinflow.errors import EngineUnavailable, closest
 from thinflow.errors.plain_text import one_line
 
@@ -243,7 +243,9 @@ class Bridge:
                 out, err = process.communicate(timeout=seconds + self.patience)
             except subprocess.TimeoutExpired:
                 raise DeviceLost(
-                    "it did not answer in time", self.name, hint="see what keeps it busy, or wait: --timeout"
+                    "it did not answer in time",
+                    self.name,
+                    hint=f"see what keeps it busy, or wait longer: {WAIT_LONGER}",
                 ) from None
             finally:
                 process.kill()

@@ -17,7 +17,7 @@ from thinflow.device.android.binary import abi_of
 from thinflow.device.android.bridge import Bridge, choose, find_adb, listed
 from thinflow.device.android.connection import AndroidConnection
 from thinflow.device.android.delegates import Delegate, delegate
-from thinflow.device.base import Connection, Settings
+from thinflow.device.base import WAIT_LONGER, Connection, Settings
 from thinflow.errors import EngineUnavailable, ParameterError, ThinflowError
 from thinflow.errors.plain_text import one_line
 from thinflow.typing import Progress
@@ -146,7 +146,7 @@ def _alone(serial: str, name: str, patience: float, progress: Progress | None) -
                     raise EngineUnavailable(
                         "another run is using it",
                         name,
-                        hint="wait for that run, or give --timeout more seconds to wait",
+                        hint=f"wait for that run, or longer: {WAIT_LONGER}",
                     ) from None
             if progress is not None and not is_told:
                 is_told = True
