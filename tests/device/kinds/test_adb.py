@@ -531,6 +531,22 @@ def test_a_tool_that_gives_no_answers(phones: Phones, tool: str, digits: Path) -
         assert "ssh" in error.value.hint
 
 
+def test_a_phone_answers_for_verify_and_evaluate(
+    phones: Phones, tool: str, digits: Path, tmp_path: Path
+) -> None:
+    phone = phones()
+    place = thinflow.open_device("adb", binary=tool)
+    assert thinflow.verify(digits, runs=1, device=place).worst == 0
+    samples = zoo.test_set("digits")
+    few = {"image": samples["image"][:3], "labels": samples["labels"][:3]}
+    found = thinflow.evaluate(digits, few, device=place)
+    assert (found.correct, found.samples) == (thinflow.evaluate(digits, few).correct, 3)
+    assert found.device.startswith("adb: Google Pixel 7")
+    # Its three samples are sent in one go.
+    assert sum(script.count("--output_filepath") == 3 for script in phone.shells()) == 1
+    assert phone.made() == []
+
+
 def test_two_runs_at_once(phones: Phones, tool: str) -> None:
     phones()
     seen: list[str] = []
