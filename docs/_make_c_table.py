@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from thinflow.lower.c.forms import codes, forms_of  # noqa: E402
+from thinflow.lower.c.forms import REFUSED, codes, forms_of  # noqa: E402
 from thinflow.lower.c.operators.array import ANY  # noqa: E402
 from thinflow.tflite import schema  # noqa: E402
 
@@ -37,24 +37,7 @@ ELSEWHERE = {
     "WHILE": "a loop of C",
 }
 """Operators that C has without a form."""
-MISSING = {
-    "CONCAT_EMBEDDINGS": "LiteRT has no kernel for it",
-    "CUSTOM": "see below",
-    "DELEGATE": "a mark of the format, no operator",
-    "EMBEDDING_LOOKUP_SPARSE": "sparse tensors have no form",
-    "HASHTABLE": "tables have no form",
-    "HASHTABLE_FIND": "tables have no form",
-    "HASHTABLE_IMPORT": "tables have no form",
-    "HASHTABLE_LOOKUP": "tables have no form",
-    "HASHTABLE_SIZE": "tables have no form",
-    "LSH_PROJECTION": "models of text alone have it",
-    "MULTINOMIAL": "random numbers have no form",
-    "PLACEHOLDER_FOR_GREATER_OP_CODES": "a mark of the format, no operator",
-    "RANDOM_STANDARD_NORMAL": "random numbers have no form",
-    "RANDOM_UNIFORM": "random numbers have no form",
-    "REDUCE_WINDOW": "models made of StableHLO alone have it",
-    "SKIP_GRAM": "text has no form",
-}
+MISSING = {**REFUSED, "CUSTOM": "see below"}
 """Operators that C has not -> why; those of StableHLO are told in a sentence."""
 
 
@@ -66,12 +49,15 @@ def page() -> str:
     custom = [
         name for name in codes() if not name.isupper() and name not in ("AudioFeatures", "StreamWindow")
     ]
+    stablehlo = [name for name in codes() if name.startswith("STABLEHLO")]
     parts = [INTRODUCTION, f"Of {len(names)} builtin operators C has {have}.\n"]
     parts += ["\n| operator | numbers |\n|---|---|\n", *rows, "\n## Others\n\n"]
     parts += [
-        f"Of custom operators C has {', '.join(f'`{name}`' for name in custom)}. Those of StableHLO have\n"
+        f"Of custom operators C has {', '.join(f'`{name}`' for name in custom)}. Of those of StableHLO\n",
+        f"it has {', '.join(f'`{name}`' for name in stablehlo)},\n",
+        "and composites, which are written in place. LiteRT has kernels for few others: gathers, scatters,\n",
+        "random bits, cases and windows that reduce with a subgraph; these have no form.\n",
     ]
-    parts += ["no form, but for composites, which are written in place.\n"]
     return "".join(parts)
 
 

@@ -12,7 +12,7 @@ from thinflow.lower.c.banded import banded
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.constant_channels import drop_constant_channels
 from thinflow.lower.c.flow import flattened
-from thinflow.lower.c.forms import NotHere, codes, forms_of
+from thinflow.lower.c.forms import REFUSED, NotHere, codes, forms_of
 from thinflow.lower.c.layer import Constant, Layer
 from thinflow.lower.c.options import Bands, Options
 from thinflow.lower.c.plan import Plan, alive_bytes, plan
@@ -248,7 +248,8 @@ def layer_of(operator: Operator, options: Options) -> Layer:
     if forms:
         known = sorted({name for f in forms for name in f.types})
         raise UnsupportedOp(f"it is of {types[0]}; C has it of {', '.join(known)}")
-    raise UnsupportedOp("C has no such operator")
+    why = REFUSED.get(operator.code)
+    raise UnsupportedOp("C has no such operator" + (f", as {why}" if why else ""))
 
 
 def refused_nodes(graph: Graph, nodes: Iterable[Node]) -> dict[Node, str]:
@@ -282,7 +283,8 @@ def _refusal(refused: list[tuple[Operator, UnsupportedOp]]) -> UnsupportedOp:
     ]
     more = f"; and {len(kinds) - _SHOWN} more kinds" if len(kinds) > _SHOWN else ""
     # The nearest that there are: often one is the other without an option.
-    near = " ".join(filter(None, (closest(code, codes(), 1) for code, _ in kinds if code not in codes())))
+    unknown = dict.fromkeys(code for code, _ in kinds if code not in codes() and code not in REFUSED)
+    near = " ".join(filter(None, (closest(code, codes(), 1) for code in unknown)))
     count = len(refused)
     what = "1 operator has" if count == 1 else f"{count} operators have"
     return UnsupportedOp(

@@ -38,6 +38,21 @@ class Form:
     rule: Rule
 
 
+_TABLES = "keys or values of LiteRT's tables are strings, which C has not"
+_MARK = "a mark of the format, no operator"
+REFUSED = {
+    "CONCAT_EMBEDDINGS": "LiteRT has no kernel for it",
+    "DELEGATE": _MARK,
+    "HASHTABLE": _TABLES,
+    "HASHTABLE_FIND": _TABLES,
+    "HASHTABLE_IMPORT": _TABLES,
+    "HASHTABLE_SIZE": _TABLES,
+    "LSH_PROJECTION": "models of text alone have it",
+    "PLACEHOLDER_FOR_GREATER_OP_CODES": _MARK,
+    "SKIP_GRAM": "it reads and makes strings, which C has not",
+}
+"""Builtin operators that no form will be of -> why."""
+
 _registry: dict[str, list[Form]] = {}
 
 

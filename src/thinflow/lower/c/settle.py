@@ -10,6 +10,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import dtype
 from thinflow.lower.c import flow
 from thinflow.lower.c.bounded import BOUNDED, Counts
+from thinflow.lower.c.forms import REFUSED
 from thinflow.lower.c.litert import answers, shapes
 from thinflow.tflite.model import Operator, Subgraph, Tensor
 from thinflow.typing import Array
@@ -27,7 +28,16 @@ C_TYPES = {
 }
 """Element types that C has, by thinflow's name."""
 
-SIZED = {"RESHAPE": (1,), "FILL": (0,), "BROADCAST_TO": (1,), "EXPAND_DIMS": (1,), "TRANSPOSE_CONV": (0,)}
+SIZED = {
+    "RESHAPE": (1,),
+    "FILL": (0,),
+    "BROADCAST_TO": (1,),
+    "EXPAND_DIMS": (1,),
+    "TRANSPOSE_CONV": (0,),
+    "RANDOM_UNIFORM": (0,),
+    "RANDOM_STANDARD_NORMAL": (0,),
+    "MULTINOMIAL": (1,),
+}
 """Inputs of operators that tell the sizes of what they make."""
 _MOST_FOLDED = 4096
 """Bytes of a constant that takes more flash than what it is made of: small ones are sizes and ranges."""
@@ -161,6 +171,8 @@ def _find_sizes(operator: Operator) -> None:
         UnsupportedOp: they depend on the numbers that are computed.
     """
     found = shapes(operator)
+    if operator.code in _STATED and (sizes := _STATED[operator.code](operator)) is not None:
+        found = [sizes]
     for number, tensor in enumerate(operator.outputs):
         if _is_known(tensor):
             continue
@@ -177,13 +189,35 @@ def _find_sizes(operator: Operator) -> None:
         tensor.shape = found[number]
 
 
+def _drawn(operator: Operator) -> tuple[int, ...] | None:
+    """Samples of each row, where their number is constant."""
+    x, samples = operator.inputs[:2]
+    if x is None or not x.shape or samples is None or not samples.is_constant:
+        return None
+    return (x.shape[0] or 0, int(samples.array().reshape(-1)[0]))
+
+
+def _embedded(operator: Operator) -> tuple[int, ...] | None:
+    """Rows of a table at the places of a sparse tensor, where its sizes are constant."""
+    sizes, table = operator.inputs[2], operator.inputs[4]
+    if sizes is None or not sizes.is_constant or table is None or not table.shape:
+        return None
+    return (*(int(n) for n in sizes.array().reshape(-1)[:-1]), *(n or 0 for n in table.shape[1:]))
+
+
+_STATED = {"MULTINOMIAL": _drawn, "EMBEDDING_LOOKUP_SPARSE": _embedded}
+"""Sizes that LiteRT finds only while it runs, though they are known before."""
+
+
 def _is_known(tensor: Tensor) -> bool:
     return tensor.shape is not None and None not in tensor.shape
 
 
 def _check_types(block: Subgraph) -> None:
     ports = {*block.inputs, *block.outputs}
-    for tensor in block.tensors():
+    # What reads and makes strings is refused by its own name.
+    told = {t for o in block.operators if o.code in REFUSED for t in o.touched()}
+    for tensor in (t for t in block.tensors() if t not in told):
         # Complex numbers are pairs of floats between layers; no parameter has a type for them.
         is_known = tensor.dtype.name in C_TYPES or (tensor.dtype.name == "complex64" and tensor not in ports)
         if not is_known and not tensor.is_constant:
