@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import platform
 import resource
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,8 @@ from thinflow.tflite.model import Tensor
 from thinflow.typing import Array
 
 _TIMEOUT = 900
+_CODE_BYTES = 192 << 10
+"""Kept for code where inputs lie in the same flash."""
 _SANITIZERS = (
     (("-fsanitize=address,undefined", "-fno-sanitize-recover=all"), "clean"),
     # Traps need no library.
@@ -52,6 +56,9 @@ PLACES |= {
     "aarch64": Place("cortex-a53", None, MACHINES["cortex-a53"]),
     "armhf": Place("generic", None, Machine("arm-linux-gnueabihf-gcc", "qemu-arm", (), "max")),
 }
+if platform.machine() in ("x86_64", "AMD64"):
+    # Kernels that any such processor runs; those of this one are compared layer by layer.
+    PLACES["x86-64"] = Place("x86-64", None, Machine("gcc", "", (), ""))
 
 
 def refusal(place: Place) -> str | None:
@@ -79,6 +86,45 @@ def hashes(made: Network, place: Place, feeds: Sequence[Sequence[Array]], tensor
             assert place.machine is not None
             found = _on_linux(place.machine, files, packed, size, folder)
     return found.view(np.uint32)
+
+
+def played(
+    made: Network,
+    place: Place,
+    feeds: Sequence[Sequence[Array]],
+    tensors: Sequence[Tensor],
+    first: int,
+    seconds: float,
+) -> Array:
+    """As `hashes`, of the first inputs, and of as many more as there is time for: uint32 [inputs, values].
+
+    Args:
+        made, place, feeds, tensors: see there.
+        first: how many run in any case.
+        seconds: that all of it takes, or little more.
+
+    Raises:
+        RuntimeError: it does not fit there, or did not end.
+    """
+    found: list[Array] = []
+    done, size, began = 0, first, time.perf_counter()
+    most = _inputs_at_once(made, place, feeds[0])
+    while done < len(feeds) and size > 0:
+        size = min(size, most, len(feeds) - done)
+        found.append(hashes(made, place, feeds[done : done + size], tensors))
+        done += size
+        spent = time.perf_counter() - began
+        size = int(done * (seconds - spent) / spent)
+    return np.concatenate(found)
+
+
+def _inputs_at_once(made: Network, place: Place, feed: Sequence[Array]) -> int:
+    """Inputs that lie in the flash of a board beside the network; any number elsewhere."""
+    if place.board is None:
+        return 1 << 30
+    left = place.board.flash_bytes - made.weights_bytes - _CODE_BYTES
+    # What does not fit by itself is told when it is made.
+    return max(left // max(sum(map(len, map(_padded, feed))), 1), 1)
 
 
 def watched(made: Network, feeds: Sequence[Sequence[Array]], command: str) -> str:

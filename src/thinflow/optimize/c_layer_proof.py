@@ -11,6 +11,7 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT, dtype
 from thinflow.lower.c.flow import BRANCH, EFFECTS, LOOP
+from thinflow.lower.c.pictures import PICTURE, parts_of
 from thinflow.lower.c.settle import SIZED
 from thinflow.lower.c.sound import FEATURES, hears
 from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
@@ -89,6 +90,8 @@ def left_out(block: Subgraph) -> str:
 
 def _as_in_files(operator: Operator) -> list[Operator]:
     """The operators that LiteRT knows of what only C has as one."""
+    if operator.code == PICTURE:
+        return parts_of(operator)
     if operator.custom_code != FEATURES:
         return [operator]
     first, second = operator.options["first"], operator.options["second"]

@@ -15,6 +15,7 @@ from thinflow.lower.c.flow import flattened
 from thinflow.lower.c.forms import REFUSED, NotHere, codes, forms_of
 from thinflow.lower.c.layer import Constant, Layer
 from thinflow.lower.c.options import Bands, Options
+from thinflow.lower.c.pictures import fuse_pictures
 from thinflow.lower.c.plan import Plan, alive_bytes, plan
 from thinflow.lower.c.processors import PROCESSORS
 from thinflow.lower.c.schedule import Scheduler
@@ -124,6 +125,7 @@ def network(program: Program, options: Options) -> Network:
     block = flattened(program)
     counts = settle(block)
     fuse_features(block)
+    fuse_pictures(block, options)
     if options.sound != "float":
         take_samples(block, is_fixed=options.sound == "fixed")
     if options.stream:

@@ -275,15 +275,19 @@ def quantize(b: LayerBuilder, op: Operator) -> None:
     if kind not in ("int8", "uint8", "int16"):
         raise UnsupportedOp(f"it makes {kind}")
     scale, zero_point = b.scale(y)
-    # XNNPACK multiplies with the reciprocal, which is not the same.
     limits = np.iinfo(kind)
     is_exact = b.rounding == "litert"
-    words = {
-        "how": "halves away from zero" if is_exact else "halves to the even number",
-        "expression": "roundf(x[i] / scale)" if is_exact else "nearbyintf(x[i] * (1.0f / scale))",
-    }
+    how = "halves away from zero" if is_exact else "halves to the even number"
+    words = {"how": how, "expression": rounded(b, "x[i]", "scale")}
     count, least, most = b.size(y), int(limits.min), int(limits.max)
     b.call("quantize", x, y, count, float(scale), zero_point, least, most, type=kind, op=b.rounding, **words)
+
+
+def rounded(b: LayerBuilder, value: str, scale: str) -> str:
+    """A real at a scale as the nearest whole number, in C."""
+    # XNNPACK multiplies with the reciprocal, which is not the same.
+    is_exact = b.rounding == "litert"
+    return f"roundf({value} / {scale})" if is_exact else f"nearbyintf({value} * (1.0f / {scale}))"
 
 
 @form("QUANTIZE", types="int8 uint8")

@@ -8,7 +8,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.copies import row_major
 from thinflow.lower.c.forms import form
-from thinflow.lower.c.layer import Constant
+from thinflow.lower.c.layer import Argument, Constant
 from thinflow.lower.c.operators.array import ANY, require_one_scale
 from thinflow.tflite.model import Operator, Tensor
 from thinflow.typing import Array
@@ -25,14 +25,24 @@ def resize_bilinear_floats(b: LayerBuilder, op: Operator) -> None:
         return
     x, y = b.input(0), b.output()
     require_one_scale(b, [x], y)
-    tables: dict[str, Constant] = {}
+    words = {"type": x.dtype.name, "half": "0.0f" if x.dtype.name == "float" else "0.5f"}
+    b.call("resize_bilinear_float", x, y, b.struct("", **between_pixels(b, b.operator)), **words)
+
+
+def between_pixels(b: LayerBuilder, op: Operator) -> dict[str, Argument]:
+    """Sizes, and which pixels those of the output lie between, in real numbers.
+
+    Args:
+        b: of the layer.
+        op: that resizes, which may be a part of what the layer does.
+    """
+    tables: dict[str, Argument] = {}
     for name, axis in (("y", 1), ("x", 2)):
-        size, places = _places(b, axis)
+        size, places = _places(b, op, axis)
         lower = np.maximum(np.floor(places), 0).astype(np.int32)
         upper = np.minimum(np.ceil(places), size - 1).astype(np.int32)
         tables |= _tables(b, name, lower, upper, (places - lower).astype(np.float32))
-    words = {"type": x.dtype.name, "half": "0.0f" if x.dtype.name == "float" else "0.5f"}
-    b.call("resize_bilinear_float", x, y, b.struct("", **_sizes(b), **tables), **words)
+    return {**_sizes(b), **tables}
 
 
 def _by_xnnpack(b: LayerBuilder) -> bool:
@@ -44,7 +54,7 @@ def _by_xnnpack(b: LayerBuilder) -> bool:
     tables: dict[str, Constant] = {}
     for name, axis in (("y", 1), ("x", 2)):
         size, out = b.shape(x)[axis], b.shape(y)[axis]
-        scale, half = _scale(b, size, out), np.float32(0.5)
+        scale, half = _scale(b.operator, size, out), np.float32(0.5)
         moved = half * scale - half if b.option("half_pixel_centers") else np.float32(0)
         places = (np.arange(out, dtype=np.float32) * scale + moved).clip(0, size - 1)
         lower = places.astype(np.int32)
@@ -87,7 +97,7 @@ def resize_nearest_neighbor(b: LayerBuilder, op: Operator) -> None:
     chosen = [np.arange(n) for n in b.shape(y)]
     for axis in (1, 2):
         size, out = b.shape(x)[axis], b.shape(y)[axis]
-        scale = _scale(b, size, out)
+        scale = _scale(op, size, out)
         offset = np.float32(0.5 if b.option("half_pixel_centers") else 0)
         places = (np.arange(out, dtype=np.float32) + offset) * scale
         # Halves away from zero, as C rounds.
@@ -137,17 +147,17 @@ def _is_whole(chosen: Array) -> bool:
     return bool((chosen == np.arange(len(chosen))).all())
 
 
-def _scale(b: LayerBuilder, size: int, out: int) -> np.floating:
-    between = int(bool(b.option("align_corners")) and out > 1)
+def _scale(op: Operator, size: int, out: int) -> np.floating:
+    between = int(bool(op.options.get("align_corners")) and out > 1)
     scale: np.floating = np.float32(size - between) / np.float32(out - between)
     return scale
 
 
-def _places(b: LayerBuilder, axis: int) -> tuple[int, Array]:
+def _places(b: LayerBuilder, op: Operator, axis: int) -> tuple[int, Array]:
     """The size of the input along an axis, and where each pixel of the output lies in it."""
     size, out = b.shape(b.input(0))[axis], b.shape(b.output())[axis]
-    scale, places = _scale(b, size, out), np.arange(out, dtype=np.float32)
-    if b.option("half_pixel_centers"):
+    scale, places = _scale(op, size, out), np.arange(out, dtype=np.float32)
+    if op.options.get("half_pixel_centers"):
         half = np.float32(0.5)
         return size, (places + half) * scale - half
     return size, places * scale
