@@ -11,12 +11,16 @@ import numpy as np
 import pytest
 
 from benchmarks.c.boards import BOARDS, missing, run_on
+from benchmarks.c.elsewhere import watched
 from benchmarks.c.linux import MACHINES, Machine, run_on_linux
-from tests.lower.c.c_answers import RUNS, STRICT, fed_and_wanted
+from tests.lower.c.c_answers import RUNS, STRICT, fed_and_wanted, made_up
 from tests.lower.c.c_networks import mixed
+from tests.lower.c.many import Many, ints, number
+from thinflow.ir.types import dtype
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.write import Writer
+from thinflow.tflite.model import Operator, Tensor
 from thinflow.tflite.reader import read_program
 from thinflow.typing import Array
 
@@ -124,3 +128,41 @@ def test_sanitizers_find_nothing(cpu: str, tmp_path: Path) -> None:
     raw, size = feeds.reshape(RUNS, -1).view(np.uint8), wanted[0].nbytes
     run = run_on_linux(machine, files, "net", raw, size, tmp_path, level="-O1", is_counted=False)
     check(run.answers.view(wanted.dtype).reshape(wanted.shape), wanted)
+
+
+def rare() -> bytes:
+    """Operators whose kernels go by places, counts and keys that are computed, beside each other."""
+    net = Many(3, 8, 4)
+    few = net.add("FLOOR_MOD", [net.value("whole", (24,), "int32"), np.int32(7)], 24, kind="int32")
+    net.block.operators.append(Operator("WHERE", [few], [Tensor("places", (None, 1), dtype("int64"))]))
+    found = [Tensor("once", (None,), dtype("int32")), Tensor("at", (24,), dtype("int32"))]
+    net.block.operators.append(Operator("UNIQUE", [few], found, {"idx_out_type": dtype("int32")}))
+    made = [Tensor("held", (24, 2), dtype("float")), Tensor("hits", (24,), dtype("uint8"))]
+    table = net.constant("keys", ints(1, 4, 6)), net.constant("values", np.eye(3, 2, dtype=np.float32))
+    net.block.operators.append(Operator("HASHTABLE_LOOKUP", [few, *table], made))
+    net.made += [net.block.operators[1].outputs[0], *found, *made]
+    window = [np.int64(n) for n in ((1, 3, 2), (1, 2, 1), (1, 1, 2))]
+    net.add("REDUCE_WINDOW", [net.x, np.float32(0), *window], 3, 3, 2, kind="float", reduce_function="ADD")
+    flat = net.add("RESHAPE", [net.x, ints(3, 32)], 3, 32)
+    net.add("MULTINOMIAL", [flat, number(5)], 3, 5, kind="int32", seed=3, seed2=4)
+    picture = net.value("picture", (1, 6, 7, 3), "uint8")
+    real = net.add("CAST", [picture], 1, 6, 7, 3, kind="float")
+    small = net.add("RESIZE_BILINEAR", [real, ints(4, 9)], 1, 4, 9, 3, half_pixel_centers=True)
+    net.add("SUB", [small, np.float32([1, 2, 3])], 1, 4, 9, 3)
+    net.made = [t for t in net.made if t not in (real, small)]
+    filters = net.tensor("filters", (5, 2, 2, 3))
+    net.block.inputs.append(filters)
+    options = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+    net.add("CONV_2D", [small, filters, None], 1, 4, 9, 5, **options)
+    return net.content()
+
+
+@pytest.mark.parametrize("content", [mixed("int8"), mixed("float"), rare()], ids=["int8", "float", "rare"])
+@pytest.mark.parametrize("command", ["gcc", "clang"])
+def test_both_compilers_sanitizers_find_nothing(command: str, content: bytes) -> None:
+    rng, made = np.random.default_rng(0), network(read_program(content), Options())
+    feeds = [[made_up(t, rng) for t in made.block.inputs] for _ in range(2)]
+    found = watched(made, feeds, command)
+    if found.startswith(command):
+        pytest.skip(found)
+    assert found.startswith("clean")
