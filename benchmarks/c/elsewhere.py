@@ -7,7 +7,6 @@ import resource
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +102,7 @@ def played(
     Args:
         made, place, feeds, tensors: see there.
         first: how many run in any case.
-        seconds: that all of it takes, or little more.
+        seconds: of a processor that all of it takes, or little more.
 
     Raises:
         RuntimeError: it does not fit there, or did not end.
@@ -112,12 +111,18 @@ def played(
     done, size, took = 0, first, list[tuple[int, float]]()
     most = _inputs_at_once(made, place, feeds[0])
     while done < len(feeds) and size > 0:
-        size, began = min(size, most, len(feeds) - done), time.perf_counter()
+        size, began = min(size, most, len(feeds) - done), _spent()
         found.append(hashes(made, place, feeds[done : done + size], tensors))
         done += size
-        took.append((size, time.perf_counter() - began))
+        took.append((size, _spent() - began))
         size = min(_inputs_in(seconds - sum(s for _, s in took), took), size * _GROWTH)
     return np.concatenate(found)
+
+
+def _spent() -> float:
+    """Seconds of a processor that programs took until now: other work on the machine counts for nothing."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _inputs_in(seconds: float, took: Sequence[tuple[int, float]]) -> int:
@@ -171,14 +176,13 @@ def compile_seconds(made: Network) -> float:
         files = Writer(made, "net").files()
         for name, text in files.items():
             (Path(folder) / name).write_text(text)
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        before = _spent()
         for name in files:
             if name.endswith(".c"):
                 subprocess.run(
                     ["gcc", "-std=c99", "-O2", "-c", name], cwd=folder, check=True, timeout=_TIMEOUT
                 )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return _spent() - before
 
 
 def probing(made: Network, tensors: Sequence[Tensor]) -> dict[str, str]:

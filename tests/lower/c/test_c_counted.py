@@ -91,6 +91,44 @@ def test_what_goes_row_by_row() -> None:
     assert differences(row_by_row().content(), runs=5) == []
 
 
+def test_as_many_rows_as_are_wanted() -> None:
+    net = Counted(6, 4)
+    # From 1 to 4, those below zero, and more than there are rows; LiteRT shows no tensor without rows.
+    total = net.add("SUM", [net.values, ints(0, 1)], kind="int32", keep_dims=False)
+    wide = net.add("RESHAPE", [total, ints(1)], 1, kind="int32")
+    few = net.add("ADD", [net.add("FLOOR_MOD", [wide, ints(4)], 1, kind="int32"), ints(1)], 1, kind="int32")
+    below = net.add("SUB", [few, ints(5)], 1, kind="int32")
+    more = net.add("MUL", [few, ints(3)], 1, kind="int32")
+    flat = net.add("RESHAPE", [net.values, ints(24)], 24, kind="int32")
+    net.rows("SLICE", [flat, ints(0), few], kind="int32")
+    long = net.add("CAST", [few], 1, kind="int64")
+    net.rows("SLICE", [flat, np.int64([0]), long], kind="int32")
+    net.rows("STRIDED_SLICE", [flat, ints(0), below, ints(1)], kind="int32")
+    both = net.add("CONCATENATION", [more, ints(0)], 2, kind="int32", axis=0)
+    masks = {"begin_mask": 3, "end_mask": 2}
+    net.rows("STRIDED_SLICE", [net.values, ints(0, 0), both, ints(1, 1)], 4, kind="int32", **masks)
+    assert differences(net.content(), runs=12) == []
+
+
+def test_sizes_that_only_a_run_tells_are_refused() -> None:
+    net = Counted(6, 4)
+    size = net.add(
+        "CONCATENATION", [net.add("ARG_MAX", [net.x, ints(0)], 4, kind="int32")], 4, kind="int32", axis=0
+    )
+    two = net.add("SLICE", [size, ints(0), ints(2)], 2, kind="int32")
+    net.rows("SLICE", [net.values, ints(0, 0), two], None, kind="int32")  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedOp, match=r"\(SLICE\) follow from what is computed"):
+        network(read_program(net.content()), Options())
+
+
+def test_outputs_that_are_constants_are_written() -> None:
+    net = Counted(6, 4)
+    net.add("SHAPE", [net.values], 2, kind="int32", out_type=dtype("int32"))
+    net.add("SQUARE", [net.of("float")], 6, 4, kind="float")
+    net.made.append(net.constant("always", np.float32([1, -3])))
+    assert differences(net.content()) == []
+
+
 @pytest.mark.parametrize("code", ["SUM", "SHAPE", "REVERSE_V2", "TRANSPOSE"])
 def test_what_mixes_rows_is_refused(code: str) -> None:
     net = Counted(6, 4)

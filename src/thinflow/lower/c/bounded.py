@@ -1,6 +1,6 @@
 """Values that have as many rows as what is computed says: memory for the most there can be, and a count.
 
-    WHERE, UNIQUE  ->  the same with one more output, how many rows there are; zeros behind them
+    WHERE, UNIQUE, x[:n]  ->  the same with one more output, how many rows there are; zeros behind them
 
 What works row by row hands the count on, and makes something of the zeros that nobody reads. What mixes
 rows, or looks at their number, is refused.
@@ -8,6 +8,7 @@ rows, or looks at their number, is refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -17,7 +18,7 @@ from thinflow.lower.c.flow import RENAMES
 from thinflow.lower.c.reach import ALIKE, sizes
 from thinflow.tflite.model import Operator, Tensor
 
-BOUNDED = ("WHERE", "UNIQUE")
+_MASKS = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 Rule: TypeAlias = "Callable[[Operator, Tensor], bool]"
 _rules: dict[str, Rule] = {}
 
@@ -36,10 +37,8 @@ class Counts:
         """Give an operator whose rows are counted the sizes of the most it can make, and a count."""
         x, y = operator.inputs[0], operator.outputs[0]
         assert x is not None
-        size = 1
-        for n in sizes(x):
-            size *= n
-        y.shape = (size, len(sizes(x))) if operator.code == "WHERE" else (size,)
+        size = math.prod(sizes(x))
+        y.shape = {"WHERE": (size, len(sizes(x))), "UNIQUE": (size,)}.get(operator.code, sizes(x))
         count = Tensor(f"{y.name}_count", (), dtype("int32"))
         operator.outputs.append(count)
         self.of[y] = count
@@ -78,6 +77,35 @@ class Counts:
             f" {operator.code} does not go row by row",
             hint="cut the network behind it with --outputs, or run it with LiteRT",
         )
+
+
+def is_bounded(operator: Operator) -> bool:
+    """Whether the numbers say how many rows an operator makes, and there is a most."""
+    if all(t.is_constant for t in operator.reads()):
+        return False
+    y = operator.outputs[0] if operator.outputs else None
+    if operator.code in ("WHERE", "UNIQUE"):
+        return True
+    is_open = y is not None and (y.shape is None or None in y.shape)
+    return is_open and operator.code in ("SLICE", "STRIDED_SLICE") and _is_head(operator)
+
+
+def _is_head(operator: Operator) -> bool:
+    """Whether it cuts off the first rows, as many as are computed, whole."""
+    x, begin, end = operator.inputs[:3]
+    if x is None or begin is None or not begin.is_constant or end is None or end.is_constant:
+        return False
+    options, rank = operator.options, len(sizes(x))
+    starts = begin.array().reshape(-1).tolist()
+    if operator.code == "SLICE":
+        return starts == [0] and rank == 1
+    strides = operator.inputs[3]
+    if strides is None or not strides.is_constant or any(int(options.get(name, 0)) for name in _MASKS):
+        return False
+    begins, ends = (int(options.get(f"{name}_mask", 0)) for name in ("begin", "end"))
+    is_from_start = all(n == 0 or begins >> i & 1 for i, n in enumerate(starts))
+    is_whole = all(ends >> i & 1 for i in range(1, len(starts))) and not ends & 1
+    return rank > 0 and is_from_start and is_whole and (strides.array() == 1).all().item()
 
 
 def keeps_rows(*codes: str) -> Callable[[Rule], Rule]:
@@ -136,8 +164,7 @@ def _cut(operator: Operator, x: Tensor) -> bool:
     options = operator.options
     first = begin.array().reshape(-1)[0]
     is_from_start = first == 0 or bool(int(options.get("begin_mask", 0)) & 1)
-    special = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-    return is_from_start and not any(int(options.get(name, 0)) & 1 for name in special)
+    return is_from_start and not any(int(options.get(name, 0)) & 1 for name in _MASKS)
 
 
 @keeps_rows("SUM", "MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ALL", "REDUCE_ANY")

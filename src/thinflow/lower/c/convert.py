@@ -270,7 +270,8 @@ def refused_nodes(graph: Graph, nodes: Iterable[Node]) -> dict[Node, str]:
             found[node] = error.problem
             continue
         # Who reads rows that are counted may refuse them, which is known of the whole alone.
-        if made.counts and any(value.uses for value in node.outputs):
+        is_counted = any(t in made.counts for t in made.outputs)
+        if is_counted and any(value.uses for value in node.outputs):
             found[node] = "how many rows it makes follows from what is computed, and others read them"
     return found
 

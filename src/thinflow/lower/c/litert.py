@@ -14,6 +14,9 @@ from thinflow.tflite.runtime import interpreter
 from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
 
+_UNTOLD = (1,) * 7
+"""Sizes in a file that no operator has: what still has them when all is allocated gets its own in a run."""
+
 
 def kernel_sets(rounding: str) -> list[Any]:
     """LiteRT's sets of kernels that have a rounding, those in front first, where they run a program.
@@ -47,7 +50,7 @@ def shapes(operator: Operator) -> list[tuple[int, ...] | None] | None:
     """The sizes of what an operator makes, None for those that depend on numbers; None if LiteRT does not run
     it alone."""
     fed = [t for t in dict.fromkeys(operator.reads()) if not t.is_constant]
-    engine, outputs = _opened(operator, fed)
+    engine, outputs = _opened(operator, fed, _UNTOLD)
     if engine is None:
         return None
     found: list[tuple[int, ...] | None] = []
@@ -58,8 +61,9 @@ def shapes(operator: Operator) -> list[tuple[int, ...] | None] | None:
         )
     static = [tuple(d["shape"].tolist()) for d in engine.get_output_details()]
     for number, _ in enumerate(outputs):
-        # What has no sizes before the run is allocated during it.
-        found.append(static[number] if _is_allocated(engine, number) else None)
+        # What has no sizes before the run gets them during it.
+        is_told = static[number] != _UNTOLD and _is_allocated(engine, number)
+        found.append(static[number] if is_told else None)
     return found
 
 
@@ -72,12 +76,14 @@ def _is_allocated(engine: Any, number: int) -> bool:
     return True
 
 
-def _opened(operator: Operator, fed: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:
-    """An interpreter of one operator."""
+def _opened(
+    operator: Operator, fed: Sequence[Tensor], made: tuple[int, ...] | None = None
+) -> tuple[Any, list[Tensor]]:
+    """An interpreter of one operator; `made` are sizes of its outputs in the file, by default their own."""
     from ai_edge_litert.interpreter import OpResolverType
 
     inputs = {t: replace(t) if t in fed else t for t in operator.reads()}
-    outputs = [replace(t, shape=tuple(n or 1 for n in t.shape or ())) for t in operator.outputs]
+    outputs = [replace(t, shape=made or tuple(n or 1 for n in t.shape or ())) for t in operator.outputs]
     alone = replace(
         operator, inputs=[None if t is None else inputs[t] for t in operator.inputs], outputs=outputs
     )
@@ -85,11 +91,11 @@ def _opened(operator: Operator, fed: Sequence[Tensor]) -> tuple[Any, list[Tensor
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = interpreter(
+            engine = interpreter(
                 model_content=to_bytes(program),
                 experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
                 num_threads=1,
             )
     except (ValueError, RuntimeError):
         return None, outputs
-    return made, outputs
+    return engine, outputs

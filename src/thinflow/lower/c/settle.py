@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import dtype
 from thinflow.lower.c import flow
-from thinflow.lower.c.bounded import BOUNDED, Counts
+from thinflow.lower.c.bounded import Counts, is_bounded
 from thinflow.lower.c.forms import REFUSED
 from thinflow.lower.c.litert import answers, shapes
 from thinflow.tflite.model import Operator, Subgraph, Tensor
@@ -71,12 +72,13 @@ def settle(block: Subgraph) -> dict[Tensor, Tensor]:
         elif operator.code in flow.EFFECTS:
             _pass_sizes(operator)
             kept.append(operator)
-        elif operator.code in BOUNDED and not all(t.is_constant for t in operator.reads()):
+        elif is_bounded(operator):
             counts.begin(operator)
             kept.append(operator)
         elif not _is_folded(operator):
             kept.append(operator)
     block.operators = kept
+    _copy_constants(block)
     block.outputs += dict.fromkeys(counts.of[t] for t in block.outputs if t in counts.of)
     for operator in kept:
         for number in SIZED.get(operator.code, ()):
@@ -86,6 +88,14 @@ def settle(block: Subgraph) -> dict[Tensor, Tensor]:
     flow.remove_unused(block)
     _check_types(block)
     return counts.of
+
+
+def _copy_constants(block: Subgraph) -> None:
+    """Let outputs that turned out to be constants be written: nothing else would."""
+    for number, tensor in enumerate(block.outputs):
+        if tensor.is_constant:
+            block.outputs[number] = replace(tensor, data=None)
+            block.operators.append(Operator(flow.COPY, [tensor], [block.outputs[number]]))
 
 
 def _find_counted(operator: Operator, counts: Counts) -> None:

@@ -126,6 +126,9 @@ def slice_(b: LayerBuilder, op: Operator) -> None:
     """A part that begins at constants, or where it is told while it runs."""
     x, y = b.input(0), b.output()
     steps = row_major(b.shape(x))
+    if len(op.outputs) > 1:
+        _first_rows(b, op, "count")
+        return
     if not b.input(1).is_constant:
         _computed_slice(b, list(range(len(steps))), [1] * len(steps), b.shape(y))
         return
@@ -138,6 +141,9 @@ def strided_slice(b: LayerBuilder, op: Operator) -> None:
     """x[begin:end:step, ...], constants or told while it runs; the masks are TensorFlow's."""
     x, y = b.input(0), b.output()
     shape, steps = b.shape(x), row_major(b.shape(x))
+    if len(op.outputs) > 1:
+        _first_rows(b, op, "*wanted + count")
+        return
     strides = b.array(3).tolist()
     axes = _axes_chosen(b, len(shape), len(strides))
     if not (b.input(1).is_constant and b.input(2).is_constant):
@@ -159,6 +165,14 @@ def strided_slice(b: LayerBuilder, op: Operator) -> None:
         walks.append(step * (chosen.step if len(chosen) > 1 else 1))
         start += (chosen.start if len(chosen) else 0) * step
     copy(b, x, y, counts, walks, row_major(counts), x_start=start)
+
+
+def _first_rows(b: LayerBuilder, op: Operator, negative: str) -> None:
+    """The first rows, as many as input 2 tells; `negative` is how many are meant by a number below zero."""
+    x, wanted, rows = b.input(0), b.input(2), b.shape(b.input(0))[0]
+    words = {"type": wanted.dtype.name, "op": op.code.lower(), "negative": negative}
+    row_bytes = b.size(x) // max(rows, 1) * x.dtype.itemsize
+    b.call("first_rows", x, wanted, *op.outputs, rows, row_bytes, **words)
 
 
 def _computed_strides(b: LayerBuilder, axes: list[int | None], strides: list[int]) -> None:
