@@ -117,6 +117,20 @@ def test_functions_of_a_byte_are_tables(kind: str, rounding: str) -> None:
             assert [call.kernel for layer in made.layers for call in layer.calls] == [calls]
 
 
+@pytest.mark.parametrize("mode", [{}, HALF, {"align_corners": True}], ids="_".join)
+def test_bytes_are_resized_as_tables_say(mode: dict[str, bool]) -> None:
+    for means in (np.float32(128), MEANS):
+        net = Seen(2, 23, 17, 3)
+        net.step("CAST")
+        net.step("SUB", means)
+        stored = net.store("int8", 1.0, 0)
+        net.resize(9, 30, **mode)
+        net.last.dtype, net.last.quantization = stored.dtype, stored.quantization
+        assert differences(net.content(), runs=3) == []
+        made = network(read_program(net.content()), Options())
+        assert [call.kernel for layer in made.layers for call in layer.calls] == ["resize_bilinear_table"]
+
+
 def test_what_others_read_stays_as_it_is() -> None:
     net = Seen(1, 6, 6, 3)
     real = net.step("CAST")

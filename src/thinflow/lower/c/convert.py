@@ -125,7 +125,9 @@ def network(program: Program, options: Options) -> Network:
     block = flattened(program)
     counts = settle(block)
     fuse_features(block)
-    fuse_pictures(block, options)
+    # Who hears a stream keeps rows of each value, and knows every operator by itself.
+    if not options.stream:
+        fuse_pictures(block, options)
     if options.sound != "float":
         take_samples(block, is_fixed=options.sound == "fixed")
     if options.stream:

@@ -1,6 +1,7 @@
 """The front end of networks of pictures: bytes become numbers, of another size and normalised, in one layer.
 
     CAST, RESIZE_BILINEAR, SUB, MUL, QUANTIZE  ->  PICTURE, an operator that only C has
+    CAST, SUB, MUL, QUANTIZE, RESIZE_BILINEAR  ->  the same
 
 Step by step each picture between is one of reals, four bytes for each that comes in, and often more than all
 that follows. In one layer no picture is between, and answers are the same to the last bit.
@@ -14,7 +15,7 @@ from dataclasses import replace
 
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.reach import Reach, Reaches, by_rows, sizes
-from thinflow.tflite.model import Operator, Subgraph, Tensor
+from thinflow.tflite.model import Operator, Quantization, Subgraph, Tensor
 
 PICTURE = "PICTURE"
 READING = ("CAST", "DEQUANTIZE")
@@ -22,6 +23,9 @@ NORMALISING = ("ADD", "SUB", "MUL", "DIV")
 RESIZING, STORING = "RESIZE_BILINEAR", "QUANTIZE"
 MOST_STEPS = 6
 """Constants that a picture is normalised by; as many as the kernels' struct has."""
+
+MOST_TABLES = 4
+"""Of 256 bytes, one for each channel, where bytes are made of bytes."""
 
 
 def fuse_pictures(block: Subgraph, options: Options) -> None:
@@ -53,11 +57,16 @@ def _steps(
 ) -> Iterator[Operator]:
     """What follows the first step, as far as it goes pixel by pixel and nobody looks at what is between."""
     at, is_resized, count = first, False, 0
-    while at.code != STORING:
+    while True:
         y = at.outputs[0]
         if y in block.outputs or len(readers[y]) != 1:
             return
-        at = readers[y][0]
+        is_stored, at = at.code == STORING, readers[y][0]
+        if is_stored:
+            # Tables say what its pixels are before they are brought to another size.
+            if not is_resized and _is_resized_bytes(at, y, options):
+                yield at
+            return
         count += at.code in NORMALISING
         if at.code == RESIZING:
             if is_resized:
@@ -70,6 +79,20 @@ def _steps(
         elif at.code not in NORMALISING or count > MOST_STEPS or not _is_by_channel(at, y):
             return
         yield at
+
+
+def _is_resized_bytes(operator: Operator, x: Tensor, options: Options) -> bool:
+    """Whether bytes are resized in integers, as LiteRT's reference kernel does it."""
+    is_alike = operator.code == RESIZING and x.quantization is not None
+    y = operator.outputs[0].quantization
+    is_alike = is_alike and y is not None and _grid(x.quantization) == _grid(y)
+    return (
+        is_alike and x.dtype.name == "int8" and sizes(x)[-1] <= MOST_TABLES and options.rounding == "litert"
+    )
+
+
+def _grid(q: Quantization | None) -> tuple[list[float], list[int]]:
+    return ([], []) if q is None else (q.scale.tolist(), q.zero_point.tolist())
 
 
 def _is_by_channel(operator: Operator, x: Tensor) -> bool:

@@ -8,15 +8,21 @@ from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
 from thinflow.lower.c.layer import NOTHING, Argument
 from thinflow.lower.c.operators.arithmetic import rounded
-from thinflow.lower.c.operators.resize import between_pixels
-from thinflow.lower.c.pictures import MOST_STEPS, NORMALISING, PICTURE, RESIZING, STORING, parts_of
+from thinflow.lower.c.operators.resize import between_pixels, in_fixed_point
+from thinflow.lower.c.pictures import (
+    MOST_STEPS,
+    MOST_TABLES,
+    NORMALISING,
+    PICTURE,
+    RESIZING,
+    STORING,
+    parts_of,
+)
 from thinflow.lower.c.requantize import LIMITS
 from thinflow.lower.c.settle import C_TYPES
 from thinflow.tflite.model import Operator
 from thinflow.typing import Array
 
-_MOST_TABLES = 4
-"""Of 256 bytes each."""
 _COMPUTED = {"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply, "DIV": np.divide}
 _SIGNS = {"ADD": "+", "SUB": "-", "MUL": "*", "DIV": "/"}
 
@@ -26,9 +32,13 @@ def picture(b: LayerBuilder, op: Operator) -> None:
     """x [..., channels] of bytes -> y, of another size if it is resized."""
     first, *others = parts_of(op)
     x, y, channels = b.input(0), b.output(), b.shape(b.output())[-1]
-    if (tables := _tables(b, first, others)) is not None:
+    if (tables := _tables(b, [first, *others])) is not None:
         # A function of bytes needs no reals while it runs.
-        if len(tables) == 1:
+        if others[-1].code == RESIZING:
+            sizes = {**in_fixed_point(b, others[-1]), "step": 256 * (len(tables) > 1)}
+            numbers = b.constant("tables", tables.view(np.int8))
+            b.call("resize_bilinear_table", x, y, numbers, b.struct("", **sizes), type=x.dtype.name)
+        elif len(tables) == 1:
             b.call("lookup", x, y, b.constant("table", tables), b.size(y))
         else:
             b.call("lookup_channels", x, y, b.constant("tables", tables), b.size(y), channels)
@@ -80,20 +90,22 @@ def picture(b: LayerBuilder, op: Operator) -> None:
     b.call("picture_resized", x, y, b.struct("", **between_pixels(b, resize), steps=settings), **words)
 
 
-def _tables(b: LayerBuilder, first: Operator, others: list[Operator]) -> Array | None:
+def _tables(b: LayerBuilder, parts: list[Operator]) -> Array | None:
     """uint8 [1 or channels, 256]: the bits that are made of the bits of a byte; None if it takes more."""
-    x, y = b.input(0), b.output()
-    if others[-1].code != STORING or y.dtype.itemsize != 1 or any(p.code == RESIZING for p in others):
+    # Bytes that are resized afterwards are bytes before.
+    *others, last = parts[1:-1] if parts[-1].code == RESIZING and parts[-2].code == STORING else parts[1:]
+    first, x, y = parts[0], b.input(0), last.outputs[0]
+    if last.code != STORING or y.dtype.itemsize != 1 or any(p.code == RESIZING for p in others):
         return None
     reals = np.arange(256, dtype=np.uint8).view(x.dtype.numpy()).astype(np.float32)[None]
     if first.code == "DEQUANTIZE":
         scale, zero = b.scale(x)
         reals = scale * (reals - np.float32(zero))
-    for part in others[:-1]:
+    for part in others:
         array = next(t for t in part.reads() if t.is_constant).array().reshape(-1, 1)
         is_first = part.inputs[0] is not None and part.inputs[0].is_constant
         reals = _COMPUTED[part.code](*((array, reals) if is_first else (reals, array)))
-    if len(reals) > _MOST_TABLES:
+    if len(reals) > MOST_TABLES:
         return None
     scale, zero = b.scale(y)
     if b.rounding == "litert":

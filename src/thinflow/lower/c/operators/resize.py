@@ -72,21 +72,26 @@ def resize_bilinear(b: LayerBuilder, op: Operator) -> None:
         return
     x, y = b.input(0), b.output()
     require_one_scale(b, [x], y)
-    tables: dict[str, Constant] = {}
+    b.call("resize_bilinear", x, y, b.struct("", **in_fixed_point(b, op)), type=x.dtype.name)
+
+
+def in_fixed_point(b: LayerBuilder, op: Operator) -> dict[str, Argument]:
+    """As `between_pixels`, in fixed point."""
+    tables: dict[str, Argument] = {}
     for name, axis in (("y", 1), ("x", 2)):
-        size, out = b.shape(x)[axis], b.shape(y)[axis]
+        size, out = b.shape(b.input(0))[axis], b.shape(b.output())[axis]
         # Between the first and the last pixel, or from edge to edge.
-        whole, parts = (size - 1, out - 1) if b.option("align_corners") and out > 1 else (size, out)
+        whole, parts = (size - 1, out - 1) if op.options.get("align_corners") and out > 1 else (size, out)
         step = (_ONE * whole + parts // 2) // parts
         places = np.arange(out, dtype=np.int64) * step
-        if b.option("half_pixel_centers"):
+        if op.options.get("half_pixel_centers"):
             places += step // 2 - _HALF
         # Divided towards zero, as C does it.
         lower = np.maximum(np.sign(places) * (np.abs(places) // _ONE), 0)
         above = places + _ONE - 1
         upper = np.minimum(np.sign(above) * (np.abs(above) // _ONE), size - 1)
         tables |= _tables(b, name, lower, upper, (places - lower * _ONE).astype(np.int32))
-    b.call("resize_bilinear", x, y, b.struct("", **_sizes(b), **tables), type=x.dtype.name)
+    return {**_sizes(b), **tables}
 
 
 @form("RESIZE_NEAREST_NEIGHBOR", types=ANY)
