@@ -69,6 +69,30 @@ def test_sixteen_bits() -> None:
     assert differences(net.content(), runs=2) == []
 
 
+@pytest.mark.parametrize("rounding", ["litert", "xnnpack"])
+@pytest.mark.parametrize("layer", ["conv", "depthwise", "dense", "turned"])
+def test_sixteen_bits_with_weights_that_are_computed(layer: str, rounding: str) -> None:
+    net = Wide(1, 6, 5, 4)
+    x, sizes = net.last, net.constant("sizes", np.int32([1, 12, 10, 3]))
+    if layer == "conv":
+        net.conv(5, 3, 2, **RELU)
+    elif layer == "depthwise":
+        net.depthwise(2)
+    elif layer == "dense":
+        net.emit("RESHAPE", [x, net.constant("flat", np.int32([1, 120]))], net.alike("flat", (1, 120)))
+        net.dense(7)
+    else:
+        options = {"stride_h": 2, "stride_w": 2, "padding": "SAME"}
+        net.weighted("TRANSPOSE_CONV", (3, 3, 3, 4), 0, (1, 12, 10, 3), **options)
+        operator = net.block.operators[-1]
+        operator.inputs = [sizes, operator.inputs[1], x, operator.inputs[2]]
+    for tensor in net.block.operators[-1].inputs[1 :: 2 if layer == "turned" else 1]:
+        assert tensor is not None
+        tensor.data = None
+        net.block.inputs.append(tensor)
+    assert differences(net.content(), rounding) == []
+
+
 def test_sums_of_more_than_32_bits() -> None:
     net = Wide(1, 1500)
     net.dense(5)

@@ -8,7 +8,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.broadcasting import broadcast
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
-from thinflow.lower.c.layer import Struct
+from thinflow.lower.c.layer import Argument, Struct
 from thinflow.lower.c.operators.array import require_one_scale
 from thinflow.lower.c.requantize import LIMITS, activation_limits, requantization, sum_factors
 from thinflow.lower.c.settle import C_TYPES
@@ -33,8 +33,17 @@ def conv_2d(b: LayerBuilder, op: Operator) -> None:
     output, words = _output(b, filters, "wide", "twice" if b.rounding == "litert" else "once")
     at = window(b, (height, width))
     settings = b.struct("", window=at, filter_channels=depth, output=output)
-    weights, patches = b.constant("filter", b.array(1)), b.scratch(2 * patch)
-    b.call("conv_2d_wide", b.input(0), b.output(), weights, patches, settings, type="int16", **words)
+    patches = b.scratch(2 * patch)
+    b.call(
+        "conv_2d_wide",
+        b.input(0),
+        b.output(),
+        known(b, 1, "filter"),
+        patches,
+        settings,
+        type="int16",
+        **words,
+    )
 
 
 @form("DEPTHWISE_CONV_2D", types="int16")
@@ -49,20 +58,26 @@ def depthwise_conv_2d(b: LayerBuilder, op: Operator) -> None:
         multiplier=channels // b.shape(x)[3],
         output=wide_output(b, x, channels, 2),
     )
-    b.call("depthwise_wide", x, y, b.constant("filter", b.array(1)), settings)
+    b.call("depthwise_wide", x, y, known(b, 1, "filter"), settings)
 
 
 @form("FULLY_CONNECTED", types="int16")
 def fully_connected(b: LayerBuilder, op: Operator) -> None:
     """x [..., depth], weights [units, depth] -> y [..., units]."""
-    x, y, w = b.input(0), b.output(), b.array(1)
-    units, depth = w.shape
+    x, y = b.input(0), b.output()
+    units, depth = b.shape(b.input(1))
     rows = b.size(x) // depth
     b.macs(rows * units * depth)
     # LiteRT keeps all of the multiplier here, other than for convolutions.
     output, words = _output(b, units, "long", "once")
     settings = b.struct("", rows=rows, depth=depth, filters=units, output=output)
-    b.call("fully_connected_wide", x, y, b.constant("weights", w), settings, **words)
+    b.call("fully_connected_wide", x, y, known(b, 1, "weights"), settings, **words)
+
+
+def known(b: LayerBuilder, number: int, name: str) -> Argument:
+    """A constant in the order of the file, or what another layer computes in that order."""
+    given = b.input(number)
+    return b.constant(name, given.array()) if given.is_constant else given
 
 
 def _output(b: LayerBuilder, channels: int, wide: str, narrow: str) -> tuple[Struct, dict[str, str]]:
@@ -72,7 +87,8 @@ def _output(b: LayerBuilder, channels: int, wide: str, narrow: str) -> tuple[Str
         return wide_output(b, b.input(0), channels, 2, rounding=wide), {"rounding": wide, "narrow": ""}
     y = b.output()
     factors = sum_factors(b, b.input(0), b.input(1), y, "wide")
-    rounded = requantization(b, narrow, factors, b.array(2), activation_limits(b, y), b.scale(y)[1])
+    limits, zero_point = activation_limits(b, y), b.scale(y)[1]
+    rounded = requantization(b, narrow, factors, known(b, 2, "bias"), limits, zero_point)
     return rounded, {"rounding": narrow, "narrow": "(int32_t)"}
 
 
@@ -94,15 +110,14 @@ def wide_output(
     y, w = b.output(), b.input(1)
     if w.dtype.name != "int8" or y.dtype.name != "int16":
         raise UnsupportedOp(f"its weights are {w.dtype} and it makes {y.dtype} of {x.dtype}")
-    bias = np.zeros(channels, np.int64)
-    if b.optional(bias_number) is not None:
-        bias = b.array(bias_number)
-        if bias.dtype != np.int64:
-            raise UnsupportedOp(f"its bias is {b.input(bias_number).dtype}; with 16 bits C has it of int64")
+    given = b.optional(bias_number)
+    if given is not None and given.dtype.name != "int64":
+        raise UnsupportedOp(f"its bias is {given.dtype}; with 16 bits C has it of int64")
+    bias = np.zeros(channels, np.int64) if given is None else known(b, bias_number, "bias")
     return wide_requantization(b, rounding, sum_factors(b, x, w, y, "wide"), bias)
 
 
-def wide_requantization(b: LayerBuilder, rounding: str, factors: Array, bias: Array) -> Struct:
+def wide_requantization(b: LayerBuilder, rounding: str, factors: Array, bias: Array | Argument) -> Struct:
     """The struct `requantize_ROUNDING_t` of a layer with these factors of its sums, and a bias of 64 bits."""
     y = b.output()
     pairs = [quantized_multiplier(float(f)) for f in factors]
@@ -111,7 +126,7 @@ def wide_requantization(b: LayerBuilder, rounding: str, factors: Array, bias: Ar
     least, most = activation_limits(b, y)
     return b.struct(
         f"requantize_{rounding}_t",
-        bias=b.constant("bias", bias),
+        bias=b.constant("bias", bias) if isinstance(bias, np.ndarray) else bias,
         multiplier=b.constant("multiplier", np.array(multipliers, np.int32)),
         shift=b.constant("shift", np.array([s for _, s in pairs], np.int8)),
         step=int(len(pairs) > 1),

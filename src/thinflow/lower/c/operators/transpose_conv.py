@@ -11,7 +11,7 @@ from thinflow.lower.c.copies import copy
 from thinflow.lower.c.forms import form
 from thinflow.lower.c.layer import Argument, Struct
 from thinflow.lower.c.operators.float_layers import float_limits, operand
-from thinflow.lower.c.operators.int16_layers import wide_output
+from thinflow.lower.c.operators.int16_layers import known, wide_output
 from thinflow.lower.c.requantize import activation_limits, requantization, sum_factors
 from thinflow.lower.c.windows import moves
 from thinflow.tflite.model import Operator
@@ -44,7 +44,7 @@ def transpose_conv(b: LayerBuilder, op: Operator) -> None:
     if kind == "int16":
         output = wide_output(b, x, b.shape(y)[3], 3)
         settings = b.struct("", window=_window(b), x_zero_point=0, w_zero_point=0, output=output)
-        weights = b.constant("filter", b.array(1))
+        weights = known(b, 1, "filter")
         words = {"type": kind, "rounding": "wide", "sum_type": "int64_t"}
         b.call("transpose_conv", x, y, weights, settings, **words)
         return
