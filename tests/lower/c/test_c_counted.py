@@ -20,8 +20,9 @@ from thinflow.ir.types import BOOL, dtype
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.write import Writer
-from thinflow.tflite.model import Operator, Tensor
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 from thinflow.tflite.reader import read_program
+from thinflow.tflite.writer import to_bytes
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 
@@ -138,6 +139,23 @@ def test_what_mixes_rows_is_refused(code: str) -> None:
     with pytest.raises(UnsupportedOp, match=f"up to a count, and {code} does not go row by row") as refused:
         network(read_program(net.content()), Options())
     assert "--outputs" in str(refused.value.hint)
+
+
+def test_branches_that_give_counted_rows_are_refused() -> None:
+    net = Counted(6, 4)
+    places, flag = net.where(), Tensor("flag", (), dtype("bool"))
+    sides = []
+    for name, code in (("then", "NEG"), ("else", "SQUARE")):
+        x, y = (Tensor(f"{name}_{end}", (None, 2), dtype("int64")) for end in "xy")
+        sides.append(Subgraph([x], [y], [Operator(code, [x], [y])], name))
+    out = Tensor("out", (None, 2), dtype("int64"))
+    options = {"then_subgraph_index": 1, "else_subgraph_index": 2}
+    net.block.operators.append(Operator("IF", [flag, places], [out], options))
+    net.block.inputs.append(flag)
+    net.block.outputs[:] = [out]
+    content = to_bytes(Program([net.block, *sides]))
+    with pytest.raises(UnsupportedOp, match="up to a count, and IF does not go row by row"):
+        network(read_program(content), Options())
 
 
 def test_headers_tell_of_counts(tmp_path: Path) -> None:

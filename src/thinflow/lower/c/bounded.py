@@ -14,11 +14,13 @@ from typing import TypeAlias
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import dtype
-from thinflow.lower.c.flow import RENAMES
+from thinflow.lower.c.flow import BRANCH, COPY, LOOP, LOOP_NEXT, LOOP_TEST, RENAMES
 from thinflow.lower.c.reach import ALIKE, sizes
 from thinflow.tflite.model import Operator, Tensor
 
 _MASKS = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+_NAMES = {LOOP: "WHILE", LOOP_TEST: "WHILE", LOOP_NEXT: "WHILE", BRANCH: "IF", COPY: "IF"}
+"""What is only C's, by LiteRT's names."""
 Rule: TypeAlias = "Callable[[Operator, Tensor], bool]"
 _rules: dict[str, Rule] = {}
 
@@ -74,7 +76,7 @@ class Counts:
         read = next(t for t in operator.reads() if t in self.of)
         return UnsupportedOp(
             f"how many rows '{read.name}' has follows from what is computed; C has them up to a count, and"
-            f" {operator.code} does not go row by row",
+            f" {_NAMES.get(operator.code, operator.code)} does not go row by row",
             hint="cut the network behind it with --outputs, or run it with LiteRT",
         )
 
