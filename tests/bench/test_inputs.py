@@ -112,13 +112,23 @@ def test_sizes_rates_and_counts_of_graphs_are_sensible() -> None:
     assert next(iter(feed.values())).tolist() == [-1, 1, 1]
 
 
-def test_models_are_run_with_the_first_sample(speech: Path, tmp_path: Path) -> None:
+def test_models_are_run_with_samples_in_turns(speech: Path, tmp_path: Path) -> None:
     folder = clips(tmp_path / "clips")
     graph = saved(CLIPS + FRONT.replace("rate)", "sound:1)") + "    inputs: wav\n", tmp_path / "speech.pb")
     report = thinflow.benchmark([speech, graph], calibration=folder, runs=1, peaks=False)
     assert len(report.rows) == 2
     assert not any(m.error for m in report.memory)
-    assert f"every run was fed the first sample of {folder}" in report.caveats()
+    assert report.fed == f"3 samples of {folder}"
+    assert {fed.samples for fed in report.inputs.values()} == {3}
+    assert report.inputs["speech.tflite"].place(1) == "word_1.wav"
+    assert report.data()["inputs"]["speech.pb"]["made_up"] is False
+    some = thinflow.benchmark(speech, calibration=folder, samples=2, runs=1, peaks=False, memory=False)
+    assert some.fed == f"2 of 3 samples of {folder}"
+    assert f"- input: 2 of 3 samples of {folder}" in some.markdown().replace("\\", "")
+    with pytest.raises(ParameterError, match="0 samples are too few"):
+        thinflow.benchmark(speech, calibration=folder, samples=0)
+    with pytest.raises(ParameterError, match="there are no samples to take some of"):
+        thinflow.benchmark(speech, samples=4)
     with pytest.raises(ParameterError, match="both feeds and calibration samples are given"):
         thinflow.benchmark(speech, calibration=folder, feeds={}, runs=1)
 
@@ -127,12 +137,16 @@ def test_flags_say_what_is_fed(speech: Path, tmp_path: Path, capsys: pytest.Capt
     quick = ["--runs", "1", "--no-memory", "--no-peak"]
     folder = clips(tmp_path / "clips")
     assert main(["benchmark", str(speech), "--calibration", str(folder), *quick]) == 0
-    assert f"--calibration {folder}" in capsys.readouterr().out.splitlines()[-1]
+    printed = capsys.readouterr().out
+    assert f"input: 3 samples of {folder}" in printed.splitlines()
+    assert f"--calibration {folder}" in printed.splitlines()[-1]
     np.save(tmp_path / "sound.npy", np.zeros((800, 1), np.float32))
     np.save(tmp_path / "rate.npy", np.int32(8000))
     feeds = [f"--feed={name}={tmp_path / name}.npy" for name in ("sound", "rate")]
     assert main(["benchmark", str(speech), *feeds, "--profile", *quick]) == 0
-    assert f"--feed rate={tmp_path}/rate.npy" in capsys.readouterr().out.splitlines()[-1]
+    printed = capsys.readouterr().out
+    assert f"--feed rate={tmp_path}/rate.npy" in printed.splitlines()[-1]
+    assert f"input: sound={tmp_path}/sound.npy, rate={tmp_path}/rate.npy" in printed.replace("\n", " ")
     assert main(["benchmark", str(speech), feeds[0], *quick]) == 1
     assert "nothing is fed to 'rate'" in capsys.readouterr().err
     assert main(["benchmark", str(speech), "--feed", "rte=x.npy", *quick]) == 1

@@ -50,9 +50,10 @@ class FakeRunner:
     note: str = ""
     eight_bit: bool = False
     feeds_apart: bool = True
+    samples: int = 1
     random: random.Random = field(default_factory=lambda: random.Random(0))
 
-    def feed(self) -> None:
+    def feed(self, turn: int = 0) -> None:
         self.clock.now += MS // 10
         self.log.append(f"feed {self.name}")
 

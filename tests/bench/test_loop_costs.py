@@ -29,10 +29,11 @@ class Runs:
     note: str = ""
     eight_bit: bool = False
     feeds_apart: bool = True
+    samples: int = 1
     stops_at: int = 10**9
     asked: list[int] = field(default_factory=list)
 
-    def feed(self) -> None: ...
+    def feed(self, turn: int = 0) -> None: ...
 
     def invoke(self) -> None:
         if self.done == self.stops_at:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import thinflow
@@ -68,6 +69,28 @@ def test_a_kept_model_is_measured_in_turns(models: Path, monkeypatch: pytest.Mon
     assert item.status is Status.WITHIN
     assert f"in turns with {Path(kept).name}: " in item.message
     assert checked(model, NEVER).status is Status.OVER
+
+
+def test_budgets_take_samples(models: Path) -> None:
+    model, samples = models / "digits.tflite", models / "some.npz"
+    np.savez(samples, np.random.default_rng(0).random((3, 8, 8, 1), np.float32))
+    assert checked(model, ALWAYS, update=True, samples=str(samples)).status is Status.WITHIN
+    assert read_baselines(str(models / "stored.json")).entries["digits.tflite"].fed == "some.npz"
+    item = checked(model, ALWAYS, samples=str(samples))
+    assert item.status is Status.WITHIN
+    assert f", on 3 samples of {samples})" in item.message
+    # Of another input, times say nothing of the model.
+    item = checked(model, NEVER)
+    assert item.status is Status.NOT_COMPARED
+    assert item.message == "not compared: the baseline ran with some.npz, this budget with made-up inputs"
+    assert checked(model, ALWAYS, update=True).status is Status.WITHIN
+    item = checked(model, NEVER, samples=str(samples))
+    assert item.message == "not compared: the baseline ran with made-up inputs, this budget with some.npz"
+    released = models / "released.tflite"
+    released.write_bytes(model.read_bytes() + bytes(64))
+    item = checked(model, ALWAYS, model=str(released), samples=str(samples))
+    assert f", on 3 samples of {samples})" in item.message
+    assert checked(model, ALWAYS, samples=str(models / "gone.npz"), update=True).status is Status.FAILED
 
 
 def test_a_model_of_the_budget_is_the_baseline(models: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from thinflow.errors import FeedError, ParameterError, closest
+from thinflow.errors import ParameterError
 from thinflow.load.graphs import Source, load, opening
 from thinflow.typing import Progress, Shapes
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from thinflow.bench.report import BenchmarkReport
     from thinflow.device.base import Devices
     from thinflow.engines.session import Session
-    from thinflow.ir.types import TensorSpec
     from thinflow.optimize.evaluation.report import Evaluation, Evaluations
     from thinflow.quantize.sample_files import Scaling
     from thinflow.typing import Array, Feed, FilePath, Indexed, Samples
@@ -128,6 +127,7 @@ def benchmark(
     *,
     calibration: Samples | None = None,
     scaling: Scaling | None = None,
+    samples: int | None = None,
     threads: int | Sequence[int] = (1,),
     engines: str | Sequence[str] = ("auto",),
     feeds: Feeds | FeedsFor | None = None,
@@ -158,9 +158,10 @@ def benchmark(
 
     Args:
         source: the path of a model of any kind or a Graph, several of them, or a mapping from name to one.
-        calibration: samples, as for `quantize`; each model is run with the first of them. Without them, and
-            without `feeds`, inputs are made up.
+        calibration: samples, as for `quantize`; runs take them in turns, the i-th runs of all models the same
+            one. Without them, and without `feeds`, inputs are made up.
         scaling: of pictures among them, for float inputs.
+        samples: how many of them, spread evenly over classes and files; default 32, or what 64 MB hold.
         threads: numbers of threads to try, which share the work of each node.
         engines: engines to try; "auto" is the one a file belongs to, LiteRT for graphs.
         feeds: input name -> array, or arrays in the order of the inputs; or a function that gives them by a
@@ -193,7 +194,7 @@ def benchmark(
     """
     from thinflow.bench.latency import benchmark as run_benchmark
 
-    fed = {"feeds": feeds} | _feeding(calibration, scaling, feeds)
+    fed = {"feeds": feeds} | _feeding(calibration, scaling, samples, feeds)
     if device is not None or soak is not None:
         _require_litert(engines, inter_op_threads)
         from thinflow.device.benchmark import benchmark_on
@@ -250,21 +251,27 @@ def _require_litert(engines: str | Sequence[str], inter_op_threads: int) -> None
         raise ParameterError("LiteRT runs node by node", hint="leave the inter-op threads out")
 
 
-def _feeding(calibration: Any, scaling: Any, feeds: Any) -> dict[str, Any]:
+def _feeding(calibration: Any, scaling: Any, samples: int | None, feeds: Any) -> dict[str, Any]:
     """The option of `benchmark` that says what models are fed.
 
     Raises:
-        ParameterError: both are given.
+        ParameterError: both are given, or a number of samples without any.
     """
+    from thinflow.optimize.fed_samples import SampleFeeds
+
     if calibration is None:
+        if samples is not None:
+            raise ParameterError("there are no samples to take some of", hint="give them: calibration=...")
         return {}
     if feeds is not None:
         raise ParameterError("both feeds and calibration samples are given", hint="give one of them")
-    return {"feeds": SampleFeeds(calibration, scaling)}
+    return {"feeds": SampleFeeds(calibration, scaling, samples)}
 
 
 def feeds_of_files(paths: Mapping[str, str]) -> Any:
     """What `benchmark` takes as `feeds`, from one file for each input; see `read_feeds`."""
+    from thinflow.optimize.fed_samples import FileFeeds
+
     return FileFeeds(paths)
 
 
@@ -290,7 +297,8 @@ def profile_rows(report: BenchmarkReport, **options: Any) -> list[RowProfile]:
     """
     from thinflow.bench.profile_text import profile_rows as profile_all
 
-    feeding = _feeding(options.pop("calibration", None), options.pop("scaling", None), options.get("feeds"))
+    calibration, scaling, samples = (options.pop(n, None) for n in ("calibration", "scaling", "samples"))
+    feeding = _feeding(calibration, scaling, samples, options.get("feeds"))
     if report.devices:
         from thinflow.device.finding import find_devices
         from thinflow.device.profiling import profile_rows as profile_there
@@ -481,61 +489,3 @@ def run_synthetic(session: Session, fetches: Sequence[str], feed: Mapping[str, A
     # A failure names the sizes that were made up, which the caller can give instead.
     with naming_open_sizes(open_sizes(session_inputs(session))):
         return session.run(fetches, feed)
-
-
-# ---- What `benchmark` runs models with: the first of some samples, or inputs from files.
-
-
-class SampleFeeds:
-    """The first sample for each model, by what its inputs take.
-
-    Args:
-        samples: a folder, a file, arrays or an iterable of feeds, as for calibration.
-        scaling: of pictures for float inputs; default: as each model's file says.
-
-    Attributes:
-        note: which sample, in words.
-    """
-
-    def __init__(self, samples: Any, scaling: Any = None) -> None:
-        self._samples, self._scaling = samples, scaling
-        self.note = (
-            f"the first sample of {samples}" if isinstance(samples, str | Path) else "the first sample"
-        )
-
-    def __call__(self, path: str, inputs: Mapping[str, TensorSpec]) -> dict[str, Any]:
-        from thinflow.optimize.samples import one_sample
-        from thinflow.optimize.stated_usage import scaling_of, usage_of
-        from thinflow.quantize.feeds import open_feeds
-
-        # Each model takes the sample in its own way: pictures are cut and scaled to what its input declares.
-        wanted = {name: one_sample(spec) for name, spec in inputs.items()}
-        scaling = self._scaling or scaling_of(usage_of(path), wanted)
-        return next(iter(open_feeds(self._samples, wanted, scaling=scaling)))
-
-
-class FileFeeds:
-    """Every input from a file.
-
-    Args:
-        paths: input name -> file.
-    """
-
-    note = ""
-
-    def __init__(self, paths: Mapping[str, str]) -> None:
-        self._paths = {name.removesuffix(":0"): path for name, path in paths.items()}
-
-    def __call__(self, path: str, inputs: Mapping[str, TensorSpec]) -> dict[str, Any]:
-        from thinflow.quantize.sample_files import read_input
-
-        # ":0" is how TensorFlow names the same value.
-        plain = {name.removesuffix(":0"): name for name in inputs}
-        unknown = next((name for name in self._paths if name not in plain), None)
-        if unknown is not None:
-            hint = closest(unknown, list(plain)) or f"it has {', '.join(plain)}"
-            raise FeedError(f"the model has no input '{unknown}'", path, hint)
-        missing = next((name for name in plain if name not in self._paths), None)
-        if missing is not None:
-            raise FeedError(f"nothing is fed to '{missing}'", path, f"the inputs are {', '.join(plain)}")
-        return {name: read_input(Path(self._paths[own]), name, inputs[name]) for own, name in plain.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,45 @@ from thinflow.typing import Array
 Shapes = Mapping[str, Sequence[int | None]]
 Feeds = Mapping[str, Any] | Sequence[Any]
 """Input name -> array, or the arrays in the order of the inputs."""
-FeedsFor = Callable[[str, Mapping[str, TensorSpec]], Feeds | None]
+
+
+@dataclass(frozen=True)
+class FeedSeries:
+    """Samples that runs take in turns, the same in each run of all models.
+
+    Attributes:
+        feeds: one or more, of the same sizes.
+        origin: where they are from, in words.
+        total: how many there are; None if that is not known.
+        left_out: how many were not taken since their sizes differ from those of the first.
+        places: file or number of each; empty if they are not known.
+        text: all of it in words; "" for what these say.
+    """
+
+    feeds: tuple[Feeds, ...]
+    origin: str = ""
+    total: int | None = None
+    left_out: int = 0
+    places: tuple[str, ...] = ()
+    text: str = ""
+
+    def __str__(self) -> str:
+        if self.text:
+            return self.text
+        count = len(self.feeds)
+        of_all = f" of {self.total}" if self.total is not None and self.total > count else ""
+        plural = "s" if count > 1 or of_all else ""
+        origin = f" of {self.origin}" if self.origin else ""
+        return f"{count}{of_all} sample{plural}{origin}"
+
+    def first(self, count: int) -> FeedSeries:
+        """The first of them."""
+        return replace(self, feeds=self.feeds[:count], places=self.places[:count])
+
+
+Given = Feeds | FeedSeries | None
+"""What a model is fed; None: it is made up."""
+FeedsFor = Callable[[str, Mapping[str, TensorSpec]], Given]
 """Feeds by a model's path ("" without) and what its inputs take; None: they are made up."""
 
 _SEED = 0
@@ -49,6 +88,18 @@ def by_position(feeds: Feeds | None, wanted: Sequence[str]) -> list[Array] | Non
     if missing:
         raise FeedError(f"nothing is fed to '{missing[0]}'", hint=f"the inputs are {', '.join(wanted)}")
     return [named[n.removesuffix(":0")] for n in wanted]
+
+
+def each_feed(given: Given) -> list[Feeds | None]:
+    """What a model is fed run after run, from the first again when all were used."""
+    return list(given.feeds) if isinstance(given, FeedSeries) else [given]
+
+
+def each_by_position(given: Given, wanted: Sequence[str]) -> Given:
+    """As `by_position`, of each of several feeds."""
+    if isinstance(given, FeedSeries):
+        return replace(given, feeds=tuple(by_position(feeds, wanted) or () for feeds in given.feeds))
+    return by_position(given, wanted)
 
 
 def as_declared(array: Any, value: Value) -> Array:

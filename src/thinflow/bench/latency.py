@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from thinflow.bench.inputs import Feeds, FeedsFor, Shapes
+from thinflow.bench.fed import fed_to
+from thinflow.bench.inputs import FeedsFor, Given, Shapes
 from thinflow.bench.machine import Bystanders, cause_of, this_machine, usable_cores
 from thinflow.bench.memory import Memory, measure_memory
 from thinflow.bench.open_targets import open_subjects
@@ -39,7 +40,7 @@ def benchmark(
     *,
     threads: int | Sequence[int] = (1,),
     engines: str | Sequence[str] = ("auto",),
-    feeds: Feeds | FeedsFor | None = None,
+    feeds: Given | FeedsFor = None,
     runs: int | None = None,
     seconds: float = 10.0,
     warmup: int = 3,
@@ -81,6 +82,7 @@ def benchmark(
     # Counting, peaks and memory come after the measurement, which they would disturb, and not at all for
     # somebody who has pressed Ctrl-C and waits for what there is.
     works = {} if outcome.interrupted else _works(subjects, measured, progress)
+    names = {case.subject for case in measured}
     rows = [_row(case, works.get(case.subject), bystanders) for case in measured]
     if peaks and not outcome.interrupted:
         rows = list(_with_peaks(rows, progress))
@@ -100,7 +102,7 @@ def benchmark(
         inter_op_threads=inter_op_threads,
         assumed={s.name: dict(s.assumed) for s in subjects if s.assumed},
         parts={s.name: note for s in subjects if is_file(s.path) and (note := part_note(s.path))},
-        fed=str(getattr(feeds, "note", "")),
+        inputs={s.name: fed_to(s) for s in subjects if s.name in names},
     )
 
 

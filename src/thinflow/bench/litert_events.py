@@ -32,7 +32,7 @@ def record(
 
     Args:
         content: the file's bytes, or its path.
-        feeds: an .npz with the inputs by position: "0", "1", ...
+        feeds: an .npz with the inputs of each sample by position: "0_0", "0_1", ... "1_0", ...
         runs, warmup: runs that count, and runs before them.
 
     Raises:
@@ -67,10 +67,19 @@ def _answer(request: dict[str, Any], content: bytes) -> dict[str, Any]:
     import numpy as np
 
     with np.load(request["feeds"]) as found:
-        arrays = [np.ascontiguousarray(found[str(i)]) for i in range(len(found.files))]
+        places = [tuple(map(int, name.split("_"))) for name in found.files]
+        samples: list[list[Any]] = [[] for _ in range(1 + max((sample for sample, _ in places), default=0))]
+        for sample, number in sorted(places):
+            samples[sample].append(np.ascontiguousarray(found[f"{sample}_{number}"]))
+    first, *others = samples
     try:
         found = events(
-            *(request["path"] or content, request["threads"], arrays), request["runs"], request["warmup"]
+            request["path"] or content,
+            request["threads"],
+            first,
+            request["runs"],
+            request["warmup"],
+            others,
         )
         return {"runs": found}
     except RecorderError as error:

@@ -114,11 +114,7 @@ class _Session:
         self._signature = library.made("LiteRtGetModelSignature", self._model, ctypes.c_size_t(0))
         self._inputs = self._buffers("Input", [a.nbytes for a in arrays])
         self._outputs = self._buffers("Output", None)
-        for buffer, array in zip(self._inputs, arrays, strict=True):
-            address = ctypes.c_void_p()
-            library.call("LiteRtLockTensorBuffer", ctypes.c_void_p(buffer), ctypes.byref(address), _WRITE)
-            ctypes.memmove(address, array.ctypes.data, array.nbytes)
-            library.call("LiteRtUnlockTensorBuffer", ctypes.c_void_p(buffer))
+        self.feed(arrays)
         self._profiler = library.made("LiteRtCompiledModelGetProfiler", self._compiled)
 
     def _opened(self, content: bytes | str) -> ctypes.c_void_p:
@@ -158,6 +154,16 @@ class _Session:
                 "LiteRtCreateManagedTensorBufferFromRequirements", self._environment, kind, needs
             ).value
         return buffers
+
+    def feed(self, arrays: Sequence[Any]) -> None:
+        """Copy arrays of the sizes that it was made with to the inputs."""
+        call = self._library.call
+        # No `strict`, which Python 3.9 lacks; their number was looked at.
+        for buffer, array in zip(self._inputs, arrays):  # noqa: B905
+            address = ctypes.c_void_p()
+            call("LiteRtLockTensorBuffer", ctypes.c_void_p(buffer), ctypes.byref(address), _WRITE)
+            ctypes.memmove(address, array.ctypes.data, array.nbytes)
+            call("LiteRtUnlockTensorBuffer", ctypes.c_void_p(buffer))
 
     def run(self) -> None:
         self._library.call(
@@ -220,6 +226,7 @@ def events(
     arrays: Sequence[Any],
     runs: int,
     warmup: int,
+    others: Sequence[Sequence[Any]] = (),
 ) -> list[list[Event]]:
     """The events of each run of a .tflite file.
 
@@ -228,6 +235,7 @@ def events(
         threads: that it may use.
         arrays: for each input one, which lies in a row in memory.
         runs, warmup: runs that count, and runs before them.
+        others: samples of the same sizes, which runs take in turns with the first.
 
     Raises:
         RecorderError: this LiteRT has no such profiler, or does not run the model through it.
@@ -235,4 +243,9 @@ def events(
     session = _Session(content, threads, arrays)
     for _ in range(warmup):
         session.run()
-    return [session.events() for _ in range(runs)]
+    samples, found = [arrays, *others], []
+    for turn in range(runs):
+        if others:
+            session.feed(samples[turn % len(samples)])
+        found.append(session.events())
+    return found

@@ -58,6 +58,7 @@ def measure_memory(
     subject: Any, engine: str, threads: int, *, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> Memory:
     """Peak memory of a subject on an engine. Takes as long as Python's start, loading and three runs."""
+    from thinflow.bench.inputs import each_feed
     from thinflow.bench.targets import GraphSubject
 
     name = subject.name
@@ -81,7 +82,8 @@ def measure_memory(
             request |= {"path": subject.path, "shapes": {k: list(v) for k, v in subject.shapes.items()}}
             request["made"] = parcel(subject.made)
             request["signature"] = getattr(subject, "signature", None)
-        request["feeds"] = parcel(subject.feeds)
+        # As many as there are runs: what a sample holds may say how much memory a loop or a detector takes.
+        request["feeds"] = [parcel(feeds) for feeds in each_feed(subject.feeds)[:RUNS]]
         try:
             answer = _ask(request, timeout_seconds, child_environment(subject.path))
         except subprocess.TimeoutExpired:
@@ -154,6 +156,7 @@ def peak_resident_bytes() -> int | None:
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Open, run three times, and tell the peak; what the child does."""
+    from thinflow.bench.inputs import FeedSeries
     from thinflow.bench.open_targets import open_subjects
     from thinflow.errors import ThinflowError
 
@@ -171,19 +174,19 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     if before is None:
         return {"error": "this system does not tell a process its peak memory"}
     try:
-        feeds = unpacked(request.get("feeds"))
+        given = [feeds for feeds in map(unpacked, request.get("feeds", ())) if feeds is not None]
         (subject,) = open_subjects(
             request["path"],
-            feeds=feeds,
-            shapes=request.get("shapes") if feeds is None else None,
+            feeds=FeedSeries(tuple(given)) if given else None,
+            shapes=None if given else request.get("shapes"),
             inputs=request.get("inputs"),
             outputs=request.get("outputs"),
             made=unpacked(request.get("made")),
             **({"signature": request["signature"]} if request.get("signature") else {}),
         )
         runner = subject.prepare(request["engine"], request["threads"])
-        for _ in range(RUNS):
-            runner.feed()
+        for turn in range(RUNS):
+            runner.feed(turn)
             runner.invoke()
     except ThinflowError as error:
         return {"error": error.message}

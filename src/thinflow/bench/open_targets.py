@@ -12,12 +12,15 @@ import numpy as np
 from thinflow.analysis.shapes import declared_spec, infer_shapes
 from thinflow.bench.inputs import (
     Feeds,
+    FeedSeries,
     FeedsFor,
+    Given,
     Made,
     Shapes,
     by_inputs,
-    by_position,
     check_rank,
+    each_by_position,
+    each_feed,
     input_specs,
     named_sizes,
     sensible_inputs,
@@ -37,7 +40,7 @@ from thinflow.synthetic import likely_shape, open_sizes, override_shapes
 def open_subjects(
     sources: Mapping[str, Any] | Sequence[Any] | Any,
     *,
-    feeds: Feeds | FeedsFor | None = None,
+    feeds: Given | FeedsFor = None,
     shapes: Shapes | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -48,8 +51,8 @@ def open_subjects(
 
     Args:
         sources: one path or Graph, several, or name -> path or Graph.
-        feeds: input name -> array, or arrays in order, for all of them; or what gives them by a model's path
-            and inputs. Made up if None.
+        feeds: input name -> array, or arrays in order, for all of them, or several such; or what gives them
+            by a model's path and inputs. Made up if None.
         shapes: input name -> shape, for those that have such an input.
         inputs, outputs: names of the graphs' inputs and outputs; default: declared, else guessed.
         made: for files, what `sensible_inputs` makes up; None makes it.
@@ -73,10 +76,19 @@ def open_subjects(
     subjects = [
         _open(name, source, feeds, made, wanted, used, inputs, outputs, options) for name, source in named
     ]
+    _level(subjects)
     if unused := set(wanted) - used:
         near = closest(min(unused), sorted(used)) or f"the inputs are {', '.join(sorted(used))}"
         raise FeedError(f"no model has an input '{min(unused)}'", hint=near)
     return subjects
+
+
+def _level(subjects: Sequence[Subject]) -> None:
+    """Take as many samples for each model: the i-th runs of all of them get the same one."""
+    series = [(s, s.feeds) for s in subjects if isinstance(s.feeds, FeedSeries)]
+    least = min((len(feeds.feeds) for _, feeds in series), default=0)
+    for subject, feeds in series:
+        subject.feeds = feeds.first(least)
 
 
 def _names(sources: Sequence[Any]) -> list[str]:
@@ -96,7 +108,7 @@ def _names(sources: Sequence[Any]) -> list[str]:
 def _open(
     name: str,
     source: Any,
-    feeds: Feeds | FeedsFor | None,
+    feeds: Given | FeedsFor,
     made: Made | None,
     shapes: Shapes,
     used: set[str],
@@ -220,7 +232,7 @@ def _graph_subject(
     path: str,
     graph: Graph,
     size: int | None,
-    feeds: Feeds | FeedsFor | None,
+    feeds: Given | FeedsFor,
     shapes: Shapes,
     used: set[str],
     inputs: Sequence[str] | None,
@@ -230,7 +242,7 @@ def _graph_subject(
     if callable(feeds):
         feeds = feeds(path or name, {v.name: declared_spec(v) for v in graph.inputs})
     known = [v.name.removesuffix(":0") for v in graph.inputs]
-    own = {n: s for n, s in (_shapes_of(feeds, known) | dict(shapes)).items() if n in known}
+    own = {n: s for n, s in (_shapes_of(each_feed(feeds)[0], known) | dict(shapes)).items() if n in known}
     for value in graph.inputs:
         if (asked := own.get(value.name.removesuffix(":0"))) is not None:
             check_rank(value.name, declared_spec(value).shape, asked)
@@ -243,15 +255,15 @@ def _graph_subject(
     return GraphSubject(name, path, graph, size, feeds, unsure)
 
 
-def _feeds_of_file(feeds: Feeds | FeedsFor | None, path: Path, signature: str | None) -> Feeds | None:
+def _feeds_of_file(feeds: Given | FeedsFor, path: Path, signature: str | None) -> Given:
     """A file's feeds: in its order where it was asked for, since engines call inputs otherwise."""
     if not callable(feeds):
         return feeds
     specs = input_specs(path, signature)
     found = feeds(os.fspath(path), specs)
-    if signature or not isinstance(found, Mapping):
+    if signature or not isinstance(each_feed(found)[0], Mapping):
         return found
-    return by_position(found, list(specs))
+    return each_by_position(found, list(specs))
 
 
 def _shapes_of(feeds: Feeds | None, inputs: Sequence[str]) -> dict[str, Sequence[int | None]]:

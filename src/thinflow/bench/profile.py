@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinflow.bench.inputs import Feeds, FeedsFor, Shapes, as_input, by_position, made_up_arrays
+from thinflow.bench.inputs import FeedsFor, Given, Shapes, each_feed
 from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.profile_litert import profile_file as profile_litert_file
 from thinflow.bench.profile_model import Profile, collect, observed
@@ -35,9 +35,9 @@ def profile(
     *,
     engine: str = "litert",
     threads: int = 1,
-    runs: int = 20,
+    runs: int | None = None,
     warmup: int = 3,
-    feeds: Feeds | FeedsFor | None = None,
+    feeds: Given | FeedsFor = None,
     shapes: Shapes | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -49,7 +49,7 @@ def profile(
         source: a Graph or path; a .tflite file for "litert" only, an .onnx file for "onnxruntime" only.
         engine: "litert", "onnxruntime" or "reference".
         threads: for the kernels; in the reference interpreter for numpy's matrix products.
-        runs, warmup: runs that count, and runs before them.
+        runs, warmup: runs that count, and runs before them; default: 20, or each of more samples once.
         feeds: as for `benchmark`.
         shapes: input name -> shape to assume.
         inputs, outputs: names in the graph; default: declared, else guessed.
@@ -59,7 +59,8 @@ def profile(
         ParameterError: senseless numbers, or no such engine.
         EngineUnavailable: the engine is missing, or does not run all of a file. A graph runs in parts then.
     """
-    for name, number, least in (("runs", runs, 1), ("warmup", warmup, 0), ("threads", threads, 1)):
+    given = (("runs", _RUNS if runs is None else runs, 1), ("warmup", warmup, 0), ("threads", threads, 1))
+    for name, number, least in given:
         if number < least:
             raise ParameterError(f"{name} is {number}", hint=f"give {least} or more")
     if engine not in ("litert", "onnxruntime", "reference"):
@@ -67,6 +68,8 @@ def profile(
     known: dict[str, Any] = {"feeds": feeds, "shapes": shapes, "inputs": inputs, "outputs": outputs}
     # One model, which is opened as for a benchmark, so that both run it with the same sizes.
     (subject,) = open_subjects(source, **known, **options)
+    if runs is None:
+        runs = max(_RUNS, len(each_feed(subject.feeds)))
     if engine == "reference":
         return _in_reference(subject, threads, runs, warmup)
     try:
@@ -78,6 +81,9 @@ def profile(
         return profile_in_parts(subject, engine, threads, runs, warmup)
 
 
+_RUNS = 20
+
+
 class NotWhole(EngineUnavailable):
     """The engine runs a part of the graph only."""
 
@@ -87,27 +93,27 @@ def _in_reference(subject: Subject, threads: int, runs: int, warmup: int) -> Pro
     from thinflow.engines._threads import blas
     from thinflow.interpreter import Plan
 
-    graph, arrays = _for_reference(subject)
+    graph, samples = _for_reference(subject)
     if not graph.outputs:
         raise GraphError(
             "the graph has no outputs to compute", subject.name, hint="name them with outputs=[...]"
         )
     plan = Plan(graph, graph.outputs, graph.inputs)
-    feeds = dict(zip(graph.inputs, arrays, strict=True))
+    series = [dict(zip(graph.inputs, arrays, strict=True)) for arrays in samples]
     with blas().limited(threads):
         for _ in range(warmup):
-            plan.run(feeds)
-        recorded = [observed(plan, feeds) for _ in range(runs)]
+            plan.run(series[0])
+        recorded = [observed(plan, series[turn % len(series)]) for turn in range(runs)]
     method = "the reference interpreter's kernels, one after the other by the clock"
     whole = [micros for _, micros in recorded]
     stats = collect(steps for steps, _ in recorded)
     return Profile(stats, "reference", threads, method, whole_micros=whole)
 
 
-def _for_reference(subject: Subject) -> tuple[Graph, list[Array]]:
-    """A model in TensorFlow's ops, and what it is fed."""
+def _for_reference(subject: Subject) -> tuple[Graph, list[list[Array]]]:
+    """A model in TensorFlow's ops, and the samples that it is fed."""
     if isinstance(subject, GraphSubject):
-        return subject.graph, subject.arrays()
+        return subject.graph, subject.samples()
     return lifted(subject)
 
 
@@ -117,35 +123,42 @@ def _in_litert(subject: Subject, threads: int, runs: int, warmup: int) -> Profil
 
     if isinstance(subject, TFLiteSubject):
         content = content_of(subject.path)
-        return profile_litert_file(content, tflite_arrays(subject, content), {}, threads, runs, warmup)
+        samples = _tflite_samples(subject, content)
+        return profile_litert_file(content, samples, {}, threads, runs, warmup)
     if not isinstance(subject, GraphSubject):
         raise EngineUnavailable("an .onnx file runs on the engine 'onnxruntime' only", subject.name)
-    by_name = dict(zip((v.name for v in subject.graph.inputs), subject.arrays(), strict=True))
     lowered = whole_program(subject)
     # Lowering drops inputs that nothing reads.
-    arrays = [by_name[name] for name in lowered.inputs]
+    samples = [[named[name] for name in lowered.inputs] for named in _by_name(subject)]
     # A decrypted model stays in memory; others go to a file, which the engine maps.
     if not may_write_copies():
-        return profile_litert_file(to_bytes(lowered.program), arrays, lowered.origin, threads, runs, warmup)
+        return profile_litert_file(to_bytes(lowered.program), samples, lowered.origin, threads, runs, warmup)
     with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
         path = Path(folder) / "model.tflite"
         with path.open("wb") as file:
             for chunk in write_program(lowered.program)[1]:
                 file.write(chunk)
-        return profile_litert_file(str(path), arrays, lowered.origin, threads, runs, warmup)
+        return profile_litert_file(str(path), samples, lowered.origin, threads, runs, warmup)
+
+
+def _by_name(subject: GraphSubject) -> list[dict[str, Array]]:
+    """Input name -> array, of each sample."""
+    names = [v.name for v in subject.graph.inputs]
+    return [dict(zip(names, arrays, strict=True)) for arrays in subject.samples()]
 
 
 def tflite_arrays(subject: TFLiteSubject, content: bytes | str) -> list[Array]:
-    """The inputs of a .tflite file, in order."""
+    """The inputs of a .tflite file, in order: of the first sample."""
+    return _tflite_samples(subject, content)[0]
+
+
+def _tflite_samples(subject: TFLiteSubject, content: bytes | str) -> list[list[Array]]:
     from thinflow.tflite.runtime import interpreter, source
 
     # Only names and types are asked for; to allocate would take time, and may fail before the profiler tells
     # why.
     details = interpreter(**source(content), allocated=False).get_input_details()
-    given = by_position(subject.feeds, [d["name"] for d in details])
-    if given is None:
-        return made_up_arrays(details, subject.shapes, subject.made)
-    return [as_input(x, detail) for x, detail in zip(given, details, strict=True)]
+    return subject.samples_for(details)
 
 
 def whole_program(subject: GraphSubject, *, matrix_unit: bool | None = None) -> Lowered:
@@ -180,25 +193,25 @@ def _in_onnxruntime(subject: Subject, threads: int, runs: int, warmup: int) -> P
 
     if isinstance(subject, OnnxSubject):
         ports = open_file(subject.path, "onnxruntime", threads).inputs
-        arrays = dict(zip((p.name for p in ports), subject.arrays(ports), strict=True))
-        return profile_onnx_file(content_of(subject.path), arrays, threads, runs, warmup)
+        named = [p.name for p in ports]
+        samples = [dict(zip(named, arrays, strict=True)) for arrays in subject.samples(ports)]
+        return profile_onnx_file(content_of(subject.path), samples, threads, runs, warmup)
     if not isinstance(subject, GraphSubject):
         raise EngineUnavailable("a .tflite file runs on the engine 'litert' only", subject.name)
     graph = subject.graph
-    by_name = dict(zip((v.name for v in graph.inputs), subject.arrays(), strict=True))
     try:
         lowered = lower_whole(graph, graph.inputs, graph.outputs)
     except UnsupportedOp as refused:
         problem = f"not all of the graph runs in ONNX Runtime: {refused.where}: {refused.problem}"
         hint = "engine='reference' profiles every graph"
         raise NotWhole(problem, subject.name, hint) from refused
-    arrays = {name: by_name[name] for name in lowered.inputs}
+    samples = [{name: fed[name] for name in lowered.inputs} for fed in _by_name(subject)]
     names = [n.name for n in graph]
     if not may_write_copies():
-        return profile_onnx_file(to_bytes(lowered.program), arrays, threads, runs, warmup, names)
+        return profile_onnx_file(to_bytes(lowered.program), samples, threads, runs, warmup, names)
     with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
         path = Path(folder) / "model.onnx"
         with path.open("wb") as file:
             for chunk in write_program(lowered.program).chunks:
                 file.write(chunk)
-        return profile_onnx_file(str(path), arrays, threads, runs, warmup, names)
+        return profile_onnx_file(str(path), samples, threads, runs, warmup, names)

@@ -27,12 +27,15 @@ from thinflow.typing import Array
 RECORDED = (
     "LiteRT's own profiler; kernels within the XNNPACK delegate are matched to operators by order and name"
 )
-ALONE = "every operator as a model of its own, one after the other: this LiteRT has no profiler that answers"
+ALONE = (
+    "every operator as a model of its own, one after the other, on what the first sample makes of it: this "
+    "LiteRT has no profiler that answers"
+)
 
 
 def profile_file(
     content: bytes | str,
-    arrays: Sequence[Array],
+    samples: Sequence[Sequence[Array]],
     origin: Mapping[str, str],
     threads: int,
     runs: int,
@@ -42,22 +45,22 @@ def profile_file(
 
     Args:
         content: its bytes, or its path.
-        arrays: the inputs by position.
+        samples: the inputs by position, of samples that runs take in turns.
         origin: tensor name -> name of the value or node it comes from; others keep theirs.
 
     Raises:
         FormatError: it is no .tflite file.
         EngineUnavailable: LiteRT refuses the model, or an input holds strings.
     """
-    require_fixed(arrays)
+    require_fixed([array for arrays in samples for array in arrays])
     try:
         program = read_program(content if isinstance(content, bytes) else map_file(content, unpack=False))
     except FormatError as error:
         raise error.at(content if isinstance(content, str) else "") from error
     try:
-        recorded = _recorded(content, arrays, threads, runs, warmup)
+        recorded = _recorded(content, samples, threads, runs, warmup)
     except EngineUnavailable:
-        return _one_by_one(program, content, arrays, origin, threads, runs, warmup)
+        return _one_by_one(program, content, samples[0], origin, threads, runs, warmup)
     return of_events(program, recorded, origin, threads)
 
 
@@ -96,11 +99,12 @@ def _steps(
 
 
 def _recorded(
-    content: bytes | str, arrays: Sequence[Array], threads: int, runs: int, warmup: int
+    content: bytes | str, samples: Sequence[Sequence[Array]], threads: int, runs: int, warmup: int
 ) -> list[list[Event]]:
     with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
         feeds = str(Path(folder) / "feeds.npz")
-        np.savez(feeds, **{str(i): a for i, a in enumerate(arrays)})  # type: ignore[arg-type]
+        named = {f"{n}_{i}": a for n, arrays in enumerate(samples) for i, a in enumerate(arrays)}
+        np.savez(feeds, **named)  # type: ignore[arg-type]
         return litert_events.record(content, feeds, threads=threads, runs=runs, warmup=warmup)
 
 

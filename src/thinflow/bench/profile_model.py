@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from thinflow.analysis.node_stats import NodeStats
 from thinflow.errors import EngineUnavailable
@@ -16,6 +17,27 @@ from thinflow.typing import Array
 
 Step = tuple[str, str, int, int]
 """Node name, op, microseconds, bytes of its outputs."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a graph, which runs somewhere as a whole.
+
+    Attributes:
+        name: number and engine: "2 reference".
+        engine: that runs it.
+        nodes: of the graph, how many.
+        micros: of its nodes in a run, on average.
+    """
+
+    name: str
+    engine: str
+    nodes: int
+    micros: float
+
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"name": self.name, "engine": self.engine, "nodes": self.nodes, "ms": self.micros / 1000}
 
 
 @brief_repr
@@ -30,6 +52,8 @@ class Profile:
         kernels: node name -> the engine's name for the code that ran; missing where it has none.
         whole_micros: each run from start to end, with what lies between the operators.
         outputs: node name -> types and sizes of what it computed, where the engine tells.
+        parts: of a graph that runs in parts, in their order; empty where one engine runs all of it.
+        part_of: node name -> name of its part.
     """
 
     stats: NodeStats
@@ -39,6 +63,8 @@ class Profile:
     kernels: dict[str, str] = field(default_factory=dict)
     whole_micros: list[int] = field(default_factory=list)
     outputs: dict[str, list[TensorSpec]] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
+    part_of: dict[str, str] = field(default_factory=dict)
 
 
 def collect(runs: Iterable[Sequence[Step]]) -> NodeStats:

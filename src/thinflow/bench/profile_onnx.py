@@ -22,7 +22,7 @@ METHOD = "ONNX Runtime's own profiler; a fused kernel stands under the name of t
 
 def profile_file(
     content: bytes | str,
-    feeds: Mapping[str, Array],
+    samples: Sequence[Mapping[str, Array]],
     threads: int,
     runs: int,
     warmup: int,
@@ -32,7 +32,7 @@ def profile_file(
 
     Args:
         content: its bytes, or its path.
-        feeds: input name -> array.
+        samples: input name -> array, of samples that runs take in turns.
         names: nodes of the graph it was made from; a kernel gets the longest one that its own begins with.
 
     Raises:
@@ -40,8 +40,9 @@ def profile_file(
     """
     from thinflow.engines.onnxruntime import fed, open_session, session_options
 
-    require_fixed(list(feeds.values()))
-    arrays = {name: fed(x) for name, x in feeds.items()}  # complex numbers are pairs inside
+    require_fixed([array for feeds in samples for array in feeds.values()])
+    # Complex numbers are pairs inside.
+    series = [{name: fed(x) for name, x in feeds.items()} for feeds in samples]
     if find_spec("onnxruntime") is None:
         raise EngineUnavailable("onnxruntime is missing", hint="pip install 'thinflow[onnx]'")
     with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
@@ -55,8 +56,8 @@ def profile_file(
 
         try:
             session = open_session(content, options)
-            for _ in range(warmup + runs):
-                session.run(None, arrays)
+            for turn in range(-warmup, runs):
+                session.run(None, series[turn % len(series)])
             written = session.end_profiling()
         except Exception as error:  # its own exceptions have no common class that is public
             where = content if isinstance(content, str) else ""

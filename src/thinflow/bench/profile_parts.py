@@ -1,5 +1,5 @@
 """Times of the nodes of a graph that runs in parts: those of an engine by its own profiler, the
-interpreter's by the clock, in one table.
+interpreter's by the clock, in one table that says of each node which part it is in.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from thinflow.analysis.node_stats import NodeRow, NodeStats, Series
-from thinflow.bench.profile_model import Profile, collect, observed
+from thinflow.bench.profile_model import Part, Profile, collect, observed
 from thinflow.bench.targets import GraphSubject
 from thinflow.engines import find
 from thinflow.errors import EngineUnavailable
@@ -18,6 +20,8 @@ from thinflow.ir.graph import Graph
 from thinflow.typing import Array
 
 INTERPRETER = "reference"
+_MOST_SAMPLES = 8
+"""What goes from part to part is kept for each of them."""
 
 
 def profile_in_parts(subject: GraphSubject, engine: str, threads: int, runs: int, warmup: int) -> Profile:
@@ -33,55 +37,86 @@ def profile_in_parts(subject: GraphSubject, engine: str, threads: int, runs: int
     """
     from thinflow.engines._threads import blas
 
-    graph, arrays = subject.graph, subject.arrays()
+    graph, samples = subject.graph, subject.samples()[:_MOST_SAMPLES]
     compiled: Any = find(engine).compile(graph, graph.inputs, graph.outputs, threads=threads)
     for _ in range(max(warmup, 1)):  # what an engine refuses when it runs goes to the interpreter now
-        compiled.run(arrays)
-    values: dict[Any, Any] = dict(zip(graph.inputs, arrays, strict=True))
-    total, where = NodeStats(), []
+        compiled.run(samples[0])
+    values: list[dict[Any, Any]] = [dict(zip(graph.inputs, arrays, strict=True)) for arrays in samples]
+    total = NodeStats()
+    parts: list[Part] = []
     kernels: dict[str, str] = {}
+    part_of: dict[str, str] = {}
     with blas().limited(threads):
-        for piece in compiled.pieces:
-            fed = [values[v] for v in piece.region.inputs]
+        for number, piece in enumerate(compiled.pieces, 1):
+            fed = [[known[v] for v in piece.region.inputs] for known in values]
             # The part runs once by itself, so that those behind it get what they would in a whole run.
-            values.update(zip(piece.region.outputs, piece.run(fed), strict=True))
+            for known, arrays in zip(values, fed, strict=True):
+                known.update(zip(piece.region.outputs, piece.run(arrays), strict=True))
             found = _profiled(piece, graph, engine, fed, threads, runs, warmup)
-            where.append((engine if piece.runs_on_engine else INTERPRETER, len(piece.region.nodes)))
-            names = add_part(total, found.stats, len(where))
+            where = engine if piece.runs_on_engine else INTERPRETER
+            part = Part(f"{number} {where}", where, len(piece.region.nodes), found.stats.micros.mean)
+            parts.append(part)
+            names = add_part(total, found.stats, number)
             kernels |= {new: found.kernels.get(old, found.engine) for old, new in names.items()}
+            part_of |= dict.fromkeys(names.values(), part.name)
         # Apart from the parts' own runs: profilers slow down what they watch.
-        whole = [_clocked(compiled, arrays) for _ in range(runs)]
-    return Profile(total, engine, threads, _method(where), kernels, whole)
+        whole = [_clocked(compiled, samples[turn % len(samples)]) for turn in range(runs)]
+    method = _method(parts, len(samples))
+    return Profile(total, engine, threads, method, kernels, whole, parts=parts, part_of=part_of)
 
 
-def _method(where: Sequence[tuple[str, int]]) -> str:
-    parts = ", ".join(f"{name} ({count} node{'s' if count != 1 else ''})" for name, count in where)
-    engines = {name for name, _ in where} - {INTERPRETER}
+def _method(parts: Sequence[Part], samples: int) -> str:
+    told = ", ".join(f"{part.engine} ({part.nodes} node{'s' if part.nodes != 1 else ''})" for part in parts)
+    engines = {part.engine for part in parts} - {INTERPRETER}
     by = [f"{name} by its own profiler" for name in sorted(engines)] + ["the interpreter by the clock"]
-    return f"in {len(where)} part{'s' if len(where) != 1 else ''}, {parts}: {', '.join(by)}"
+    by += [f"{samples} samples in turns"] if samples > 1 else []
+    return f"in {len(parts)} part{'s' if len(parts) != 1 else ''}, {told}: {', '.join(by)}"
 
 
 def _profiled(
-    piece: Any, graph: Graph, engine: str, fed: Sequence[Any], threads: int, runs: int, warmup: int
+    piece: Any,
+    graph: Graph,
+    engine: str,
+    fed: Sequence[Sequence[Any]],
+    threads: int,
+    runs: int,
+    warmup: int,
 ) -> Profile:
-    """One part: by the engine's profiler if it runs there, else the interpreter's kernels by the clock."""
+    """One part: by the engine's profiler if it runs there, else the interpreter's kernels by the clock.
+
+    Args:
+        fed: what reaches it, of each sample.
+    """
     region = piece.region
     if not piece.runs_on_engine:
         plan = Plan(graph, region.outputs, region.inputs, within=frozenset(region.nodes))
-        feeds = dict(zip(region.inputs, fed, strict=True))
-        recorded = [observed(plan, feeds) for _ in range(warmup + runs)][warmup:]
+        series = [dict(zip(region.inputs, arrays, strict=True)) for arrays in fed]
+        recorded = [observed(plan, series[turn % len(series)]) for turn in range(-warmup, runs)][warmup:]
         stats = collect(steps for steps, _ in recorded)
         return Profile(stats, INTERPRETER, threads, "", whole_micros=[micros for _, micros in recorded])
     try:
-        return _in_engine(region, graph, engine, fed, threads, runs, warmup)
+        return _in_engine(region, graph, engine, _of_one_size(fed), threads, runs, warmup)
     except EngineUnavailable:  # no profiler for what it is fed: the part as one row
-        times = [_clocked(piece, fed) for _ in range(warmup + runs)][warmup:]
+        times = [_clocked(piece, fed[turn % len(fed)]) for turn in range(-warmup, runs)][warmup:]
         name, op = region.nodes[-1].name, f"{len(region.nodes)} nodes"
         return Profile(collect([(name, op, t, 0)] for t in times), engine, threads, "", whole_micros=times)
 
 
+def _of_one_size(fed: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
+    """What is as large as the first: engines' profilers run a model with one size, and what a part gives may
+    be larger for one sample than for another."""
+    sizes = [np.shape(array) for array in fed[0]]
+    return [arrays for arrays in fed if [np.shape(array) for array in arrays] == sizes]
+
+
 def _in_engine(
-    region: Any, graph: Graph, engine: str, fed: Sequence[Array], threads: int, runs: int, warmup: int
+    region: Any,
+    graph: Graph,
+    engine: str,
+    fed: Sequence[Sequence[Array]],
+    threads: int,
+    runs: int,
+    warmup: int,
 ) -> Profile:
     """A part lowered to a model of its own, as the engine runs it."""
     if engine == "litert":
@@ -92,16 +127,16 @@ def _in_engine(
 
         unit = multiplies_matrices()
         lowered = lower_graph(graph, region.inputs, region.outputs, specs={}, matrix_unit=unit)
-        by_name = dict(zip((v.name for v in region.inputs), fed, strict=True))
-        arrays = [by_name[name] for name in lowered.inputs]
-        return profile_file(to_bytes(lowered.program), arrays, lowered.origin, threads, runs, warmup)
+        named = [dict(zip((v.name for v in region.inputs), arrays, strict=True)) for arrays in fed]
+        samples = [[by_name[name] for name in lowered.inputs] for by_name in named]
+        return profile_file(to_bytes(lowered.program), samples, lowered.origin, threads, runs, warmup)
     from thinflow.bench import profile_onnx
     from thinflow.engines.onnxruntime import lower_whole
     from thinflow.onnx.writer import to_bytes as onnx_bytes
 
     made = lower_whole(graph, region.inputs, region.outputs)
-    named = dict(zip((v.name for v in region.inputs), fed, strict=True))
-    feeds = {name: named[name] for name in made.inputs}
+    named = [dict(zip((v.name for v in region.inputs), arrays, strict=True)) for arrays in fed]
+    feeds = [{name: by_name[name] for name in made.inputs} for by_name in named]
     names = [n.name for n in region.nodes]
     return profile_onnx.profile_file(onnx_bytes(made.program), feeds, threads, runs, warmup, names)
 

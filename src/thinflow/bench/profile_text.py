@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from thinflow.bench.rows import Row
 
 TOP = 15
-_OP, _KERNEL, _SHORTEST = 22, 24, 12  # columns an op, a kernel beside a long name, and any name gets
+# Columns an op, a kernel beside a long name, and any name gets; and a kernel beside a part, which says where.
+_OP, _KERNEL, _SHORTEST, _SHORT_KERNEL = 22, 24, 12, 8
 _GAP, _FIGURES = 2, 22  # between columns; what the columns of numbers take, with the gaps around them
 
 
@@ -51,10 +52,13 @@ class RowProfile:
             return []
         count = len(self.profile.stats.rows)
         nodes = "node" if count <= TOP else f"node (the slowest {TOP} of {count})"
-        return [
-            (["op", "nodes", "ms", "%"], type_rows(self.profile)),
-            ([nodes, "op", "ms", "%", "kernel"], node_rows(self.profile, width=width)),
-        ]
+        headers, cells = [nodes, "op", "ms", "%", "kernel"], node_rows(self.profile, width=width)
+        tables = [(["op", "nodes", "ms", "%"], type_rows(self.profile))]
+        # Where one engine runs all of it there is nothing to tell apart.
+        if self.profile.parts:
+            tables.insert(0, (["part", "nodes", "ms", "%"], part_rows(self.profile)))
+            headers.insert(1, "part")
+        return [*tables, (headers, cells)]
 
     def markdown(self) -> str:
         """Title and tables."""
@@ -74,6 +78,7 @@ class RowProfile:
             "method": self.profile.method,
             "runs": self.profile.stats.micros.count,
             "run_ms": sum(whole) / max(len(whole), 1) / 1000,
+            "parts": [part.data() for part in self.profile.parts],
             "nodes": list(_nodes(self.profile)),
         }
 
@@ -111,7 +116,17 @@ def _nodes(found: Profile) -> Iterator[dict[str, Any]]:
             "calls": row.calls // runs,
             "output_bytes": row.memory,
             "kernel": found.kernels.get(row.name, ""),
+            **({"part": found.part_of.get(row.name, "")} if found.parts else {}),
         }
+
+
+def part_rows(found: Profile) -> list[list[str]]:
+    """Part, its nodes in the graph, ms a run, percent: in the order in which they run."""
+    total = max(found.stats.micros.mean, 1e-9)
+    return [
+        [part.name, str(part.nodes), f"{part.micros / 1000:.3f}", f"{100 * part.micros / total:.1f}"]
+        for part in found.parts
+    ]
 
 
 def type_rows(found: Profile) -> list[list[str]]:
@@ -128,7 +143,7 @@ def type_rows(found: Profile) -> list[list[str]]:
 
 
 def node_rows(found: Profile, limit: int | None = TOP, *, width: int | None = None) -> list[list[str]]:
-    """Node, op, ms a run, percent, kernel: the nodes that take longest first.
+    """Node, its part if there are some, op, ms a run, percent, kernel: the nodes that take longest first.
 
     Args:
         limit: how many nodes.
@@ -141,31 +156,35 @@ def node_rows(found: Profile, limit: int | None = TOP, *, width: int | None = No
         [r.op for r in rows],
         [found.kernels.get(r.name, "") for r in rows],
     )
+    parts = [[found.part_of.get(r.name, "")] if found.parts else [] for r in rows]
     if width is not None:
-        names, ops, kernels = _fitted(names, ops, kernels, width)
+        width -= max((len(part) + _GAP for cells in parts for part in cells), default=0)
+        least = _SHORT_KERNEL if found.parts else _SHORTEST
+        names, ops, kernels = _fitted(names, ops, kernels, width, least)
     return [
         [
             name,
+            *part,
             op,
             f"{row.micros.total / runs / 1000:.3f}",
             f"{100 * row.micros.total / total:.1f}",
             kernel,
         ]
-        for name, op, kernel, row in zip(names, ops, kernels, rows, strict=True)
+        for name, part, op, kernel, row in zip(names, parts, ops, kernels, rows, strict=True)
     ]
 
 
 def _fitted(
-    names: list[str], ops: list[str], kernels: list[str], width: int
+    names: list[str], ops: list[str], kernels: list[str], width: int, least: int
 ) -> tuple[list[str], list[str], list[str]]:
-    """The columns of words for a table of that width: kernels give way first, then names."""
+    """The columns of words for a table of that width: kernels give way first, down to `least`, then names."""
     ops = [shortened([op], _OP)[0] for op in ops]
     room = width - max(map(len, ops), default=0) - _FIGURES - 2 * _GAP
     longest = max(map(len, names), default=0)
     # Names matter more than kernels, which get what is left.
     each = max(min(longest, room - min(_KERNEL, max(map(len, kernels), default=0))), _SHORTEST)
     names = [shortened([name], each)[0] for name in names]
-    rest = max(room - max(map(len, names), default=0), _SHORTEST)
+    rest = max(room - max(map(len, names), default=0), least)
     return names, ops, [shortened([kernel], rest)[0] for kernel in kernels]
 
 

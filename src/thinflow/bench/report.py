@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thinflow.bench.devices import MeasuredDevice
+from thinflow.bench.fed import Fed, by_sample
 from thinflow.bench.machine import Doing, Machine
 from thinflow.bench.memory import Memory
 from thinflow.bench.report_page import Profiled, benchmark_document
@@ -51,7 +52,7 @@ class BenchmarkReport(Paged):
         inter_op_threads: nodes that could run side by side.
         assumed: model -> input -> sizes that were made up, since the model leaves them open.
         parts: model -> what its file says of the part of a model that it holds.
-        fed: which sample the models were run with, in words; empty where inputs were given or made up.
+        inputs: model -> what it was run with.
         devices: where the rows ran; empty for this machine alone, which `machine` says.
     """
 
@@ -69,8 +70,16 @@ class BenchmarkReport(Paged):
     inter_op_threads: int = 1
     assumed: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     parts: dict[str, str] = field(default_factory=dict)
-    fed: str = ""
+    inputs: dict[str, Fed] = field(default_factory=dict)
     devices: tuple[MeasuredDevice, ...] = ()
+
+    @property
+    def fed(self) -> str:
+        """What the models were run with, in words; each by its name if they differ."""
+        texts = dict.fromkeys(fed.text for fed in self.inputs.values())
+        if len(texts) < 2:
+            return "".join(texts)
+        return "; ".join(f"{name}: {fed.text}" for name, fed in self.inputs.items())
 
     def row(
         self,
@@ -223,7 +232,7 @@ class BenchmarkReport(Paged):
         lines += [self.disturbance] if self.disturbance else []
         lines += [line for device in self.devices for line in device.caveats()]
         lines += [f"{subject} is PARTIAL: {note}" for subject, note in self.parts.items()]
-        lines += [f"every run was fed {self.fed}"] if self.fed else []
+        lines += [f"{name}: {line}" for name, fed in self.inputs.items() for line in fed.caveats()]
         lines += self._assumptions()
         lines += dict.fromkeys(self._counted())
         for row in self.rows:
@@ -264,6 +273,14 @@ class BenchmarkReport(Paged):
                 f"{who}: {len(row.latency.outliers)} of {row.latency.count} runs {lie} far off, "
                 f"run {index + 1} took {worst:.3g} ms{why}"
             )
+        fed = self.inputs.get(row.subject)
+        apart = by_sample(row.samples_ns, fed.samples) if fed is not None else None
+        if fed is not None and apart is not None:
+            (quick, least), (slow, most) = apart
+            yield (
+                f"{who}: the time depends on the input: {fed.place(slow)} takes {most:.3g} ms, "
+                f"{fed.place(quick)} {least:.3g} ms"
+            )
         if row.work is not None and row.work.uncounted:
             count, first = len(row.work.uncounted), row.work.uncounted[0]
             yield f"{who}: no GFLOP/s: the work of {count} nodes is not known, first '{first}'"
@@ -293,6 +310,7 @@ class BenchmarkReport(Paged):
         lines += [f"- {markdown(c)}" for c in self.caveats()]
         lines += [f"- peak: {markdown(str(p))}" for p in self.peaks()]
         lines += [f"- {markdown(line)}" for line in self.device_lines()]
+        lines += [f"- input: {markdown(self.fed)}"] if self.fed else []
         lines += [f"- {self.rounds} interleaved rounds in {self.seconds:.1f} s{self.place}"]
         return "\n".join(lines) + "\n"
 
@@ -328,6 +346,7 @@ class BenchmarkReport(Paged):
             "assumed_shapes": self.assumed,
             "parts": self.parts,
             "fed": self.fed,
+            "inputs": {name: fed.data() for name, fed in self.inputs.items()},
             "skipped": [vars(s) for s in self.skipped],
             "sentences": self.sentences(),
             "caveats": self.caveats(),

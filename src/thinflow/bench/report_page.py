@@ -57,6 +57,9 @@ class Benchmarked(Measured, Protocol):
     @property
     def interrupted(self) -> bool: ...
 
+    @property
+    def fed(self) -> str: ...
+
     def ratios(self) -> list[Ratio]: ...
 
     def sentences(self) -> list[str]: ...
@@ -143,7 +146,8 @@ def time_text(row: Row) -> str:
 
 def how(report: Benchmarked) -> str:
     """A sentence on how it was measured."""
-    measured = f"{report.rounds} rounds in turns, {report.seconds:.1f} s"
+    fed = f", input: {report.fed}" if report.fed else ""
+    measured = f"{report.rounds} rounds in turns, {report.seconds:.1f} s{fed}"
     if report.devices:
         return f"{measured}. {'. '.join(device.line() for device in report.devices)}."
     return f"{measured}, on {report.machine}."
@@ -287,6 +291,7 @@ def _nodes(one: Profiled, made: Profile) -> Table:
     cells: list[list[str | float | None]] = [
         [
             row.name,
+            *([made.part_of.get(row.name, "")] if made.parts else []),
             row.op,
             row.micros.total / runs / 1000,
             round(100 * row.micros.total / total, 1),
@@ -296,6 +301,7 @@ def _nodes(one: Profiled, made: Profile) -> Table:
     ]
     columns = [
         Column("node", code=True),
+        *([Column("part")] if made.parts else []),
         Column("op", code=True),
         Column("time", "ms"),
         Column("share", "%"),

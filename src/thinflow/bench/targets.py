@@ -6,19 +6,21 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from thinflow import engines
 from thinflow.bench.inputs import (
     Feeds,
+    Given,
     Made,
     Shapes,
     as_declared,
     as_input,
     by_position,
     described,
+    each_feed,
     made_up_arrays,
 )
 from thinflow.engines._files import FilePort, ModelFile, open_file, runs_files_of
@@ -44,14 +46,20 @@ class Runner(Protocol):
         note: what a reader of the numbers should know; may be empty.
         eight_bit: some of its tensors are quantized to eight bits, even if it computes in float.
         feeds_apart: `feed` does the copying. If not, `invoke` includes the copies.
+        samples: how many there are to be fed in turns.
     """
 
     note: str
     eight_bit: bool
     feeds_apart: bool
+    samples: int
 
-    def feed(self) -> None:
-        """Copy the inputs to where the engine reads them; before each `invoke`, which may overwrite them."""
+    def feed(self, turn: int = 0) -> None:
+        """Copy the inputs to where the engine reads them; before each `invoke`, which may overwrite them.
+
+        Args:
+            turn: number of the run, which says whose turn it is among the samples.
+        """
         ...
 
     def invoke(self) -> object:
@@ -65,11 +73,15 @@ class Subject(Protocol):
     Attributes:
         own_engine: what "auto" stands for.
         assumed: input -> sizes that were made up for it, since the model leaves them open.
+        feeds: what it is to be fed.
+        fed: the first arrays that it was made ready with, in the order of its inputs.
     """
 
     name: str
     path: str
     size_bytes: int | None
+    feeds: Given
+    fed: Sequence[Array]
     own_engine: ClassVar[str]
 
     @property
@@ -89,13 +101,12 @@ class LiteRTRunner:
 
     feeds_apart = True
 
-    def __init__(self, model: Model, arrays: Sequence[Array], note: str = "") -> None:
-        self.note = note
+    def __init__(self, model: Model, samples: Sequence[Sequence[Array]], note: str = "") -> None:
+        self.note, self.samples = note, len(samples)
         self._interpreter = model.interpreter
-        self._inputs = [
-            (d["index"], a) for d, a in zip(model.interpreter.get_input_details(), arrays, strict=True)
-        ]
-        model.run(arrays)  # brings the tensors to the size of the arrays
+        places = [d["index"] for d in model.interpreter.get_input_details()]
+        self._inputs = [list(zip(places, arrays, strict=True)) for arrays in samples]
+        model.run(samples[0])  # brings the tensors to the size of the arrays
         # With a scale: uint8 alone may be pixels or indices.
         self.eight_bit = any(
             d["dtype"] in (np.int8, np.uint8) and d["quantization_parameters"]["scales"].size
@@ -104,8 +115,8 @@ class LiteRTRunner:
         # The bound function itself: a method around it would be timed with it.
         self.invoke = model.interpreter.invoke
 
-    def feed(self) -> None:
-        for index, array in self._inputs:
+    def feed(self, turn: int = 0) -> None:
+        for index, array in self._inputs[turn % self.samples]:
             self._interpreter.set_tensor(index, array)
 
 
@@ -122,16 +133,17 @@ class CompiledRunner:
     def __init__(
         self,
         compiled: Compiled,
-        arrays: Sequence[Array],
+        samples: Sequence[Sequence[Array]],
         note: str = "",
         unsure: Mapping[str, TensorSpec] | None = None,
     ) -> None:
-        self._compiled, self._arrays = compiled, arrays
+        self._compiled, self._samples, self._arrays = compiled, samples, samples[0]
         self._unsure = unsure or {}
-        self.note = note
+        self.note, self.samples = note, len(samples)
 
-    def feed(self) -> None:
-        """Nothing: `invoke` does it."""
+    def feed(self, turn: int = 0) -> None:
+        """Nothing but to say which: `invoke` copies them."""
+        self._arrays = self._samples[turn % self.samples]
 
     def invoke(self) -> object:
         try:
@@ -151,9 +163,10 @@ class GraphSubject:
     path: str
     graph: Graph
     size_bytes: int | None
-    feeds: Feeds | None
+    feeds: Given
     unsure: Mapping[str, TensorSpec] = field(default_factory=dict)
     """Inputs whose sizes are made up; see `synthetic.open_sizes`."""
+    fed: Sequence[Array] = field(default=(), init=False)
     own_engine: ClassVar[str] = "litert"
 
     @property
@@ -167,22 +180,30 @@ class GraphSubject:
             return self._prepared(engine, threads)
 
     def _prepared(self, engine: str, threads: int) -> Runner:
-        arrays = self.arrays()
+        samples = self.samples()
+        self.fed = samples[0]
         if not self.graph.outputs:
             raise GraphError(
                 "the graph has no outputs to compute", self.name, hint="name them with outputs=[...]"
             )
         found = engines.find(engine)
         if engine == "litert" and (model := self._whole_in_litert(threads)) is not None:
-            return LiteRTRunner(model, arrays)
+            return LiteRTRunner(model, samples)
         compiled = found.compile(self.graph, self.graph.inputs, self.graph.outputs, threads=threads)
-        return CompiledRunner(compiled, arrays, _placement_note(compiled, engine), self.unsure)
+        return CompiledRunner(compiled, samples, _placement_note(compiled, engine), self.unsure)
+
+    def samples(self) -> list[list[Array]]:
+        """The arrays of each sample, one per input, in order."""
+        return [self._arrays(feeds) for feeds in each_feed(self.feeds)]
 
     def arrays(self) -> list[Array]:
-        """One array per input, in order."""
+        """Those of the first sample."""
+        return self._arrays(each_feed(self.feeds)[0])
+
+    def _arrays(self, feeds: Feeds | None) -> list[Array]:
         rng = np.random.default_rng(_SEED)
         wanted = [v.name for v in self.graph.inputs]
-        given = by_position(self.feeds, wanted)
+        given = by_position(feeds, wanted)
         return [
             synthetic_array(v, rng) if given is None else as_declared(given[i], v)
             for i, v in enumerate(self.graph.inputs)
@@ -219,11 +240,12 @@ class FileSubject:
     name: str
     path: str
     size_bytes: int | None
-    feeds: Feeds | None
+    feeds: Given
     shapes: Shapes
     made: Made = field(default_factory=dict)
     """For inputs that not any numbers will do for; see `sensible_inputs`."""
     assumed: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
+    fed: Sequence[Array] = field(default=(), init=False)
     own_engine: ClassVar[str]
     suffix: ClassVar[str]
 
@@ -241,14 +263,15 @@ class FileSubject:
 
     def _run_by_ports(self, file: ModelFile, note: str = _COPIES) -> CompiledRunner:
         """A file that an engine has opened as a runner, with one array for each of its inputs."""
-        return CompiledRunner(file.compile(file.inputs, file.outputs), self.arrays(file.inputs), note)
+        return CompiledRunner(file.compile(file.inputs, file.outputs), self.samples(file.inputs), note)
 
-    def arrays(self, ports: Sequence[FilePort]) -> list[Array]:
-        """One array per input, in order."""
-        arrays = _arrays(ports, self.feeds, self.shapes, self.made)
+    def samples(self, ports: Sequence[FilePort]) -> list[list[Array]]:
+        """The arrays of each sample, one per input, in order."""
+        samples = _samples(ports, self)
+        self.fed = samples[0]
         if self.feeds is None:
-            self.assumed = _assumed({p.name: p.spec.shape or () for p in ports}, self.shapes, arrays)
-        return arrays
+            self.assumed = _assumed({p.name: p.spec.shape or () for p in ports}, self.shapes, samples[0])
+        return samples
 
 
 @dataclass
@@ -262,16 +285,23 @@ class TFLiteSubject(FileSubject):
         # Allocated with the file's own sizes; the first run brings them to those of the arrays.
         model = Model(content_of(self.path), threads=threads)
         details = model.interpreter.get_input_details()
-        given = by_position(self.feeds, model.input_names)
-        arrays = (
-            [as_input(x, detail) for x, detail in zip(given, details, strict=True)]
-            if given is not None
-            else made_up_arrays(details, self.shapes, self.made)
-        )
-        if given is None:
+        samples = self.samples_for(details)
+        self.fed = samples[0]
+        if self.feeds is None:
             open_sizes = {d["name"]: [None if n < 0 else n for n in d["shape_signature"]] for d in details}
-            self.assumed = _assumed(open_sizes, self.shapes, arrays)
-        return LiteRTRunner(model, arrays)
+            self.assumed = _assumed(open_sizes, self.shapes, samples[0])
+        return LiteRTRunner(model, samples)
+
+    def samples_for(self, details: Sequence[Mapping[str, Any]]) -> list[list[Array]]:
+        """The arrays of each sample, for inputs as LiteRT describes them."""
+        names = [d["name"] for d in details]
+        found = [by_position(feeds, names) for feeds in each_feed(self.feeds)]
+        return [
+            made_up_arrays(details, self.shapes, self.made)
+            if given is None
+            else [as_input(x, detail) for x, detail in zip(given, details, strict=True)]
+            for given in found
+        ]
 
 
 @dataclass
@@ -315,8 +345,13 @@ def _assumed(
     }
 
 
+def _samples(ports: Sequence[FilePort], subject: Subject) -> list[list[Array]]:
+    """The arrays of each sample for the inputs of a file, in their order."""
+    shapes, made = getattr(subject, "shapes", {}), getattr(subject, "made", {})
+    return [_arrays(ports, feeds, shapes, made) for feeds in each_feed(subject.feeds)]
+
+
 def _arrays(ports: Sequence[FilePort], feeds: Feeds | None, shapes: Shapes, made: Made) -> list[Array]:
-    """Arrays for the inputs of a file, in their order."""
     given = by_position(feeds, [p.name for p in ports])
     if given is not None:
         checks = [Feed(p.name, p.spec) for p in ports]
@@ -324,8 +359,8 @@ def _arrays(ports: Sequence[FilePort], feeds: Feeds | None, shapes: Shapes, made
     return made_up_arrays([described(port) for port in ports], shapes, made)
 
 
-def lifted(subject: Subject) -> tuple[Graph, list[Array]]:
-    """The model of a file in TensorFlow's ops, and what it is fed.
+def lifted(subject: Subject) -> tuple[Graph, list[list[Array]]]:
+    """The model of a file in TensorFlow's ops, and the arrays of each sample that it is fed.
 
     Raises:
         ThinflowError: it has an op that cannot be said so.
@@ -335,16 +370,15 @@ def lifted(subject: Subject) -> tuple[Graph, list[Array]]:
     graph = Session(subject.path, "reference").graph
     assert graph is not None, "the interpreter runs graphs"
     ports = [FilePort(v.name, v.spec) for v in graph.inputs]
-    return graph, _arrays(
-        ports, getattr(subject, "feeds", None), getattr(subject, "shapes", {}), getattr(subject, "made", {})
-    )
+    return graph, _samples(ports, subject)
 
 
 def _in_reference(subject: Subject, threads: int) -> Runner:
     """A file's model, run by the interpreter."""
-    graph, arrays = lifted(subject)
+    graph, samples = lifted(subject)
+    subject.fed = samples[0]
     compiled = engines.find("reference").compile(graph, graph.inputs, graph.outputs, threads=threads)
-    return CompiledRunner(compiled, arrays, _COPIES)
+    return CompiledRunner(compiled, samples, _COPIES)
 
 
 def _require_own(engine: str, own: str, suffix: str) -> None:

@@ -166,7 +166,9 @@ class _Loop:
     def run(self) -> None:
         limits = self.limits
         wanted = limits.runs if limits.runs is not None else _MOST_ROUNDS
-        check_at, known = _FEWEST_ROUNDS, 0
+        # Each sample once at least: what one takes is not what another does.
+        most = max((case.runner.samples for group in self.groups for case in group), default=1)
+        check_at, known = max(_FEWEST_ROUNDS, most), 0
         started = self.clock()
         while self.rounds < wanted:
             elapsed = (self.clock() - started) / 1e9
@@ -210,14 +212,14 @@ class _Loop:
         runs one model would see. A run that is not timed comes first then, where that matters: in quick
         models.
         """
-        runner = case.runner
+        runner, first = case.runner, len(case.times)
         if warm_first and (not case.times or case.times[-1] < _COLD_BELOW_NS):
-            runner.feed()
+            runner.feed(first)
             runner.invoke()
         stamps: list[_Stamps] = []
         before = usage()
         try:
-            _run_bare(runner, self.clock, turns, stamps)
+            _run_bare(runner, self.clock, range(first, first + turns), stamps)
         finally:  # Ctrl-C leaves the runs before it
             self._write_down(case, stamps, before, usage())
 
@@ -242,16 +244,16 @@ class _Loop:
         return all(describe(c.times).uncertainty <= PRECISION for group in self.groups for c in group)
 
 
-def _run_bare(runner: Runner, clock: Clock, turns: int, stamps: list[_Stamps]) -> None:
+def _run_bare(runner: Runner, clock: Clock, turns: range, stamps: list[_Stamps]) -> None:
     """Feed and run, timing each.
 
     A model leaves little in the caches, so that every line here takes several times as long as it would by
     itself. There is nothing that could wait until the runs are over.
     """
     feed, invoke, keep = runner.feed, runner.invoke, stamps.append
-    for _ in range(turns):
+    for turn in turns:
         begin = clock()
-        feed()
+        feed(turn)
         fed = clock()
         invoke()
         keep((begin, fed, clock()))

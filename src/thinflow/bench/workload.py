@@ -80,7 +80,7 @@ class Workload:
 def workload(subject: Subject) -> Workload | None:
     """The workload of a model with the sizes it is run with; None if its graph cannot be read."""
     try:
-        found = workload_of(_graph(subject))
+        found = workload_of(subject_graph(subject))
     except ThinflowError:
         return None
     # In TensorFlow's ops the cost of more nodes may be known.
@@ -88,7 +88,7 @@ def workload(subject: Subject) -> Workload | None:
         return found
     with suppress(ThinflowError):  # an op that TensorFlow's cannot say
         # Of equals the first: the file's own ops.
-        found = min(found, workload_of(_lifted(subject)), key=lambda work: len(work.uncounted))
+        found = min(found, workload_of(lifted_graph(subject)), key=lambda work: len(work.uncounted))
     return found
 
 
@@ -115,8 +115,12 @@ def workload_of(graph: Graph) -> Workload:
     )
 
 
-def _graph(subject: Subject) -> Graph:
-    """The graph of a subject; that of a file is read, and given the sizes of the inputs."""
+def subject_graph(subject: Subject) -> Graph:
+    """The graph of a subject; that of a file is read, and given the sizes of the inputs.
+
+    Raises:
+        ThinflowError: it cannot be read.
+    """
     from thinflow.analysis.shapes import infer_shapes
     from thinflow.bench.targets import GraphSubject
     from thinflow.formats import load
@@ -134,7 +138,7 @@ def _is_file(subject: Subject) -> bool:
     return not isinstance(subject, GraphSubject)
 
 
-def _lifted(subject: Subject) -> Graph:
+def lifted_graph(subject: Subject) -> Graph:
     """A file's model in TensorFlow's ops, whose shapes follow from those of the inputs.
 
     Raises:

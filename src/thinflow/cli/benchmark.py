@@ -34,7 +34,7 @@ EXAMPLES = """
   thinflow benchmark model_fp32.tflite model_int8.tflite --threads 1,2
   thinflow benchmark model.pb --engine litert,onnxruntime --profile    # and what each node takes
   thinflow benchmark pose.pb --shape image=1,184,184,3 --engine litert,reference --runs 20
-  thinflow benchmark kws_int8.tflite --calibration clips/    # run with the first clip
+  thinflow benchmark kws_int8.tflite --calibration clips/    # runs take 32 of the clips in turns
   thinflow benchmark model.tflite --device ssh:pi@board,local --threads 1,4
   thinflow benchmark model.tflite --device ssh:pi@board --soak 10m    # does heat slow it down?
   thinflow benchmark *.tflite --csv > figures.csv
@@ -80,7 +80,13 @@ def add_arguments(p: ArgumentParser) -> None:
         help="run for 10m or 1h, and compare the last minute with the first; on --device, or this machine",
     )
     add_interface(p)
-    add_calibration(p, "models are run with the first; without them inputs are made up")
+    add_calibration(p, "runs take them in turns, all models the same; without them inputs are made up")
+    p.add_argument(
+        "--samples",
+        type=int,
+        metavar="N",
+        help="use N of the samples, spread evenly over classes and files (default 32)",
+    )
     add_scaling(p)
     add_feed(p)
     add_html(p)
@@ -155,11 +161,13 @@ def _feeding(args: Namespace) -> dict[str, Any]:
     from thinflow.api import feeds_of_files, picture_scaling
 
     if not args.feed:
-        return {"calibration": args.calibration, "scaling": picture_scaling(**scaling_options(args))}
+        scaling = picture_scaling(**scaling_options(args))
+        return {"calibration": args.calibration, "scaling": scaling, "samples": args.samples}
     if args.calibration is not None:
         raise ParameterError("--feed and --calibration go not together", hint="give one of them")
     whole = whole_feed(args)
-    return {"feeds": feeds_of_files(feed_paths(args)) if whole is None else whole}
+    feeds = feeds_of_files(feed_paths(args)) if whole is None else whole
+    return {"feeds": feeds, "samples": args.samples}
 
 
 def _counts(text: str) -> list[int]:
@@ -199,6 +207,7 @@ def _print_report(args: Namespace, report: Any, profiles: list[Any]) -> None:
         print_lines([f"note: {line}"])
     for peak in report.peaks():
         print_lines([f"peak: {peak}"])
+    print_lines([f"input: {report.fed}"] if report.fed else [])
     print_lines([f"device: {line}" for line in report.device_lines()])
     where = report.place.replace(" on", ", on", 1)
     print_lines([f"measured: {report.rounds} rounds in turns, {report.seconds:.1f} s{where}"])
@@ -238,7 +247,7 @@ def _feeding_flags(args: Namespace) -> str:
     """The flags that say what models are fed, again."""
     given = [("feed", text) for text in args.feed] + [
         (name, str(value))
-        for name in ("calibration", "mean", "std")
+        for name in ("calibration", "samples", "mean", "std")
         if (value := getattr(args, name)) is not None
     ]
     return "".join(f" --{name} {shlex.quote(text)}" for name, text in given)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thinflow.bench.devices import MeasuredDevice, Soak
+from thinflow.bench.fed import fed_on_device
 from thinflow.bench.machine import this_machine
 from thinflow.bench.memory import Memory
 from thinflow.bench.report import BenchmarkReport
@@ -110,7 +111,6 @@ def benchmark_on(
         # Behind what is timed, which it would disturb.
         used = [] if is_interrupted or not memory else list(_memory(places, progress))
         measured = tuple(_measured(place, soak) for place in places)
-        fed = str(getattr(options.get("feeds"), "note", ""))
         return BenchmarkReport(
             tuple(rows),
             measured[0].facts.machine if measured else this_machine(),
@@ -123,7 +123,7 @@ def benchmark_on(
             interrupted=is_interrupted,
             runs_asked=runs,
             assumed={m.name: dict(m.subject.assumed) for m in models if m.subject.assumed},
-            fed=fed,
+            inputs={m.name: fed_on_device(m.subject, m.arrays) for m in models},
             devices=measured,
         )
 

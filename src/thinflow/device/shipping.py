@@ -62,8 +62,8 @@ def _shipped(subject: Subject, path: Path) -> Shipped:
             raise sealed(subject.name)
         return Shipped(subject.name, content, tuple(tflite_arrays(subject, content)), subject)
     if isinstance(subject, OnnxSubject):
-        graph, arrays = lifted(subject)
-        return _written(_graph_subject(subject, graph, arrays), path)
+        graph, samples = lifted(subject)
+        return _written(_graph_subject(subject, graph, samples[0]), path)
     if isinstance(subject, GraphSubject):
         return _written(subject, path)
     raise EngineUnavailable(

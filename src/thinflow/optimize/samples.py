@@ -162,7 +162,7 @@ def _samples_for(
     is_left = scaling is None or scaling.keeps_range
     stated = scaling_of(usage_of(graph), specs) if is_left else None
     scaling = stated if scaling is None else scaling.settled(stated)
-    feeds, odd_files = _opened(source, specs, scaling, limit)
+    feeds, odd_files = open_samples(source, specs, scaling, limit)
     feeds, doubts = finite_feeds(feeds)
     first = graph.outputs[0] if graph.outputs else None
     labels, odd = checked_labels(
@@ -199,7 +199,7 @@ def _samples_for(
     )
 
 
-def _opened(
+def open_samples(
     source: Any, specs: Mapping[str, TensorSpec], scaling: Scaling | None, limit: int | None
 ) -> tuple[Feeds, list[str]]:
     """The samples of a source, and sentences on those that cannot be read."""

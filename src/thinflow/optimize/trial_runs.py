@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.analysis.shapes import infer_shapes
-from thinflow.bench.inputs import Feeds
+from thinflow.bench.inputs import Feeds, FeedSeries
 from thinflow.bench.profile_text import RowProfile, profile_rows
 from thinflow.bench.report import BenchmarkReport
 from thinflow.device.profiling import profile_rows as profile_there
@@ -167,8 +167,11 @@ class FirstSample:
     feeds: Mapping[str, Feeds]
     note: str
 
-    def __call__(self, path: str, inputs: Mapping[str, TensorSpec]) -> Feeds | None:
-        return self.feeds.get(path)
+    def __call__(self, path: str, inputs: Mapping[str, TensorSpec]) -> FeedSeries | None:
+        found = self.feeds.get(path)
+        return (
+            None if found is None else FeedSeries((found,), text=self.note or "made up for the whole graph")
+        )
 
 
 def first_sample(job: JobInputs, cores: Mapping[Path, Core], graphs: Sequence[str] = ()) -> FirstSample:

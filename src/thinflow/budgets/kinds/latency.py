@@ -15,7 +15,7 @@ from thinflow.lint.words import count
 from thinflow.program.amounts import ms_text
 from thinflow.settings.table import Table
 
-_KEYS = ("ratio", "engine", "threads", "seconds", "runs", "model", "keep_model")
+_KEYS = ("ratio", "engine", "threads", "seconds", "runs", "model", "keep_model", "samples")
 _SECONDS = 10.0
 
 
@@ -29,6 +29,7 @@ class LatencyLimit:
         seconds, runs: of the measurement, as for `thinflow benchmark`.
         model: path of a model that is the baseline; None for stored times.
         keep_model: whether a model is stored with its times.
+        samples: path of what runs take in turns, as for `thinflow benchmark`; None: inputs are made up.
     """
 
     ratio: float
@@ -38,6 +39,7 @@ class LatencyLimit:
     runs: int | None = None
     model: str | None = None
     keep_model: bool = False
+    samples: str | None = None
 
 
 def _read(table: Table, key: str) -> LatencyLimit:
@@ -55,6 +57,7 @@ def _read(table: Table, key: str) -> LatencyLimit:
         whole_number(inner, "runs", 50) if "runs" in inner else None,
         place(inner, "model", "released.tflite"),
         bool(inner.flag("keep_model")),
+        place(inner, "samples", "clips/"),
     )
 
 
@@ -77,6 +80,11 @@ def latency(model: Subject, limit: LatencyLimit) -> BudgetItem:
         return BudgetItem(
             Status.NOT_COMPARED, told, mend=f"{renew}; with keep_model = true it holds on other machines"
         )
+    # Times of other inputs would say nothing of the model.
+    then, now = (fed or "made-up inputs" for fed in (stored.fed, _fed(limit, model)))
+    if then != now:
+        told = f"not compared: the baseline ran with {then}, this budget with {now}"
+        return BudgetItem(Status.NOT_COMPARED, told, mend=renew)
     report = _measured({"model": model.source}, model, limit)
     row = report.rows[0]
     if (stored.engine, stored.threads) != (row.engine, row.threads or 0):
@@ -86,7 +94,8 @@ def latency(model: Subject, limit: LatencyLimit) -> BudgetItem:
     from thinflow.bench.stats import ratio_of_medians
 
     found = ratio_of_medians(row.samples_ns, stored.times_ns).widened(PLACEMENT)
-    return _item(found, limit, f"stored: {_median_text(stored)}; now {ms_text(row.median_ms)}")
+    told = f"stored: {_median_text(stored)}; now {ms_text(row.median_ms)}{_input_text(report)}"
+    return _item(found, limit, told)
 
 
 def _in_turns(model: Subject, limit: LatencyLimit, beside: str) -> BudgetItem:
@@ -97,14 +106,28 @@ def _in_turns(model: Subject, limit: LatencyLimit, beside: str) -> BudgetItem:
     report = _measured({"baseline": beside, "model": model.source}, model, limit)
     found = report.ratio("model", "baseline")
     before, now = (ms_text(report.row(name).median_ms) for name in ("baseline", "model"))
-    return _item(found.interval, limit, f"in turns with {os.path.basename(beside)}: {before}; now {now}")
+    told = f"in turns with {os.path.basename(beside)}: {before}; now {now}{_input_text(report)}"
+    return _item(found.interval, limit, told)
+
+
+def _fed(limit: LatencyLimit, model: Subject) -> str:
+    """Which samples, as it is stored; "" for inputs that are made up."""
+    # From the folder of the baseline, as paths of models are: it may be read from anywhere.
+    return model.baselines.key(limit.samples) if limit.samples else ""
+
+
+def _input_text(report: Any) -> str:
+    """What was fed, where somebody gave it."""
+    return "" if any(fed.is_made_up for fed in report.inputs.values()) else f", on {report.fed}"
 
 
 def _measured(sources: dict[str, Any], model: Subject, limit: LatencyLimit) -> Any:
     from thinflow.bench.latency import benchmark
+    from thinflow.optimize.fed_samples import SampleFeeds
 
     return benchmark(
         sources,
+        feeds=SampleFeeds(limit.samples) if limit.samples else None,
         threads=limit.threads,
         engines=limit.engine,
         seconds=limit.seconds,
@@ -138,7 +161,7 @@ def _store(model: Subject, limit: LatencyLimit) -> BudgetItem:
         digest_of(model.path),
         row.engine,
         row.threads or 0,
-        "",
+        _fed(limit, model),
         fingerprint(),
         this_machine().cpu,
         thinned(row.samples_ns),
