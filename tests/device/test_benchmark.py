@@ -10,10 +10,14 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
+import numpy as np
 import pytest
 
 import thinflow
 from tests.device.models import dense, dense_file, job
+from tests.transforms.golden import parse_graph
+from tests.turning import FED, TURNS
+from thinflow.api import profile_rows
 from thinflow.bench.devices import Facts, MeasuredDevice, Soak, State
 from thinflow.bench.machine import this_machine
 from thinflow.bench.stats import Interval
@@ -136,6 +140,7 @@ class Oven:
     clock: float = 100.0
     stretches: int = 0
     jobs: list[Any] = field(default_factory=list)
+    takes_turns: bool = False
 
     def connect(self, progress: Any = None) -> Any:
         from contextlib import nullcontext
@@ -165,6 +170,30 @@ class Oven:
 
     def memory(self, job: Any) -> int | None:
         return 10_000_000
+
+
+def test_devices_take_samples_in_turns(tmp_path: Path) -> None:
+    thinflow.save(parse_graph(FED), tmp_path / "loop.tflite")
+    samples = [*TURNS, {"x": np.ones(2, np.float32), "turns": np.int32(4000)}]
+    report = thinflow.benchmark(
+        tmp_path / "loop.tflite", device="local", calibration=samples, runs=30, seconds=5, memory=False
+    )
+    assert report.fed == "3 samples"
+    times = report.rows[0].samples_ns
+    # The third turns hundreds of times as often as the others.
+    assert min(times[2::3]) > 3 * sorted(times[::3])[5]
+    (told,) = (line for line in report.caveats() if "depends on the input" in line)
+    assert "sample 2 takes" in told
+    (found,) = profile_rows(report, calibration=samples, device="local")
+    assert found.profile is not None
+    turns = sum(row.calls for row in found.profile.stats.rows.values()) / found.profile.stats.micros.count
+    assert turns > 1000
+    # A device that runs one sample decides for all of the table.
+    report = thinflow.benchmark(
+        tmp_path / "loop.tflite", device=[Oven(), "local"], calibration=samples, runs=9, memory=False
+    )
+    assert report.fed == "1 of 3 samples"
+    assert max(report.rows[1].samples_ns) < min(times[2::3])
 
 
 def test_heat_is_named(tmp_path: Path) -> None:

@@ -88,11 +88,11 @@ def fed_to(subject: Subject, arrays: Sequence[Array] | None = None) -> Fed:
     return Fed(made_up_text(subject.fed if arrays is None else arrays), is_made_up=True, doubts=doubts)
 
 
-def fed_on_device(subject: Subject, arrays: Sequence[Array]) -> Fed:
-    """What a subject is run with elsewhere: of several samples the first alone, which is sent there."""
+def fed_on_device(subject: Subject, samples: Sequence[Sequence[Array]]) -> Fed:
+    """What a subject is run with elsewhere, where not all of its samples may be sent."""
     if isinstance(subject.feeds, FeedSeries):
-        subject.feeds = subject.feeds.first(1)
-    return fed_to(subject, arrays)
+        subject.feeds = subject.feeds.first(len(samples))
+    return fed_to(subject, samples[0])
 
 
 def made_up_text(arrays: Sequence[Array]) -> str:

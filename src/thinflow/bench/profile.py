@@ -123,13 +123,13 @@ def _in_litert(subject: Subject, threads: int, runs: int, warmup: int) -> Profil
 
     if isinstance(subject, TFLiteSubject):
         content = content_of(subject.path)
-        samples = _tflite_samples(subject, content)
+        samples = tflite_samples(subject, content)
         return profile_litert_file(content, samples, {}, threads, runs, warmup)
     if not isinstance(subject, GraphSubject):
         raise EngineUnavailable("an .onnx file runs on the engine 'onnxruntime' only", subject.name)
     lowered = whole_program(subject)
     # Lowering drops inputs that nothing reads.
-    samples = [[named[name] for name in lowered.inputs] for named in _by_name(subject)]
+    samples = [[named[name] for name in lowered.inputs] for named in named_samples(subject)]
     # A decrypted model stays in memory; others go to a file, which the engine maps.
     if not may_write_copies():
         return profile_litert_file(to_bytes(lowered.program), samples, lowered.origin, threads, runs, warmup)
@@ -141,18 +141,14 @@ def _in_litert(subject: Subject, threads: int, runs: int, warmup: int) -> Profil
         return profile_litert_file(str(path), samples, lowered.origin, threads, runs, warmup)
 
 
-def _by_name(subject: GraphSubject) -> list[dict[str, Array]]:
+def named_samples(subject: GraphSubject) -> list[dict[str, Array]]:
     """Input name -> array, of each sample."""
     names = [v.name for v in subject.graph.inputs]
     return [dict(zip(names, arrays, strict=True)) for arrays in subject.samples()]
 
 
-def tflite_arrays(subject: TFLiteSubject, content: bytes | str) -> list[Array]:
-    """The inputs of a .tflite file, in order: of the first sample."""
-    return _tflite_samples(subject, content)[0]
-
-
-def _tflite_samples(subject: TFLiteSubject, content: bytes | str) -> list[list[Array]]:
+def tflite_samples(subject: TFLiteSubject, content: bytes | str) -> list[list[Array]]:
+    """The inputs of a .tflite file, in order, of each sample."""
     from thinflow.tflite.runtime import interpreter, source
 
     # Only names and types are asked for; to allocate would take time, and may fail before the profiler tells
@@ -205,7 +201,7 @@ def _in_onnxruntime(subject: Subject, threads: int, runs: int, warmup: int) -> P
         problem = f"not all of the graph runs in ONNX Runtime: {refused.where}: {refused.problem}"
         hint = "engine='reference' profiles every graph"
         raise NotWhole(problem, subject.name, hint) from refused
-    samples = [{name: fed[name] for name in lowered.inputs} for fed in _by_name(subject)]
+    samples = [{name: fed[name] for name in lowered.inputs} for fed in named_samples(subject)]
     names = [n.name for n in graph]
     if not may_write_copies():
         return profile_onnx_file(to_bytes(lowered.program), samples, threads, runs, warmup, names)

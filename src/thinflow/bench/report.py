@@ -274,7 +274,9 @@ class BenchmarkReport(Paged):
                 f"run {index + 1} took {worst:.3g} ms{why}"
             )
         fed = self.inputs.get(row.subject)
-        apart = by_sample(row.samples_ns, fed.samples) if fed is not None else None
+        # Of a long run on a device only some of the runs are kept.
+        are_all = not any(device.soak for device in self.devices)
+        apart = by_sample(row.samples_ns, fed.samples) if fed is not None and are_all else None
         if fed is not None and apart is not None:
             (quick, least), (slow, most) = apart
             yield (

@@ -59,12 +59,14 @@ class Job:
         path: of its .tflite file on this machine.
         threads: that it may use.
         feeds: an array for each input, in the order of the file.
+        others: more of such, of the same sizes, which runs take in turns.
     """
 
     name: str
     path: str
     threads: int
     feeds: tuple[Array, ...] = ()
+    others: tuple[tuple[Array, ...], ...] = ()
 
 
 @dataclass
@@ -100,9 +102,11 @@ class Connection(Protocol):
 
     Attributes:
         keeps_state: a run of a model finds what the last one left in its variables; else each is a first one.
+        takes_turns: runs may take several samples in turns; else a job has one.
     """
 
     keeps_state: bool
+    takes_turns: bool
 
     @property
     def facts(self) -> Facts: ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from thinflow.bench.devices import MeasuredDevice, Soak
@@ -97,6 +97,9 @@ def benchmark_on(
     failures: list[ThinflowError] = []
     with shipped(sources, **options) as models, ExitStack() as stack:
         places = list(_connected(devices, models, stack, progress, skipped, failures))
+        if not all(place.connection.takes_turns for place in places):
+            # All in the table run the same.
+            models = [replace(model, samples=model.samples[:1]) for model in models]
         for place in places:
             _open(place, models, threads, skipped, failures, progress)
         if not any(place.jobs for place in places):
@@ -123,7 +126,7 @@ def benchmark_on(
             interrupted=is_interrupted,
             runs_asked=runs,
             assumed={m.name: dict(m.subject.assumed) for m in models if m.subject.assumed},
-            inputs={m.name: fed_on_device(m.subject, m.arrays) for m in models},
+            inputs={m.name: fed_on_device(m.subject, m.samples) for m in models},
             devices=measured,
         )
 
@@ -164,7 +167,8 @@ def _open(
             if model.name in refused:
                 continue
             tell(progress, 0, 1, f"{place.device.name}: preparing {model.name}")
-            job = Job(model.name, model.path, count, model.arrays)
+            first, *others = model.samples
+            job = Job(model.name, model.path, count, first, tuple(others))
             try:
                 place.connection.open(job)
             except EngineUnavailable as error:

@@ -50,16 +50,18 @@ def profile_rows(
                 there = connected[row.device]
                 if isinstance(there, ThinflowError):
                     raise there
-                job = _job(models, row)
-                found.append(RowProfile(row, there.profile(job, runs=_RUNS, warmup=_WARMUP)))
+                job = _job(models, row, takes_turns=there.takes_turns)
+                runs = max(_RUNS, 1 + len(job.others))
+                found.append(RowProfile(row, there.profile(job, runs=runs, warmup=_WARMUP)))
             except ThinflowError as error:
                 hint = f" ({error.hint})" if error.hint else ""
                 found.append(RowProfile(row, None, f"{error.message}{hint}"))
         return found
 
 
-def _job(models: Mapping[str, Shipped], row: Row) -> Job:
+def _job(models: Mapping[str, Shipped], row: Row, *, takes_turns: bool) -> Job:
     if row.subject not in models:
         raise EngineUnavailable("it is in no file", row.subject, hint="save it, and measure the file")
     model = models[row.subject]
-    return Job(model.name, model.path, row.threads or 1, model.arrays)
+    first, *others = model.samples if takes_turns else model.samples[:1]
+    return Job(model.name, model.path, row.threads or 1, first, tuple(others))

@@ -224,6 +224,7 @@ class RunnerConnection:
     """
 
     keeps_state = True
+    takes_turns = True
 
     def __init__(
         self, talk: Talk, home: str = "", *, keep: bool = False, patience: float, progress: Progress | None
@@ -265,11 +266,12 @@ class RunnerConnection:
 
     def open(self, job: Job) -> None:
         """Send a model, if it is not there, and run it once."""
-        require_fixed(job.feeds)
+        samples, arrays = _samples(job)
+        require_fixed(arrays)
         if job in self._ids:
             return
-        request = {"do": "open", "id": str(next(self._numbers)), **self._model(job)}
-        self._asked(request, job.feeds)
+        request = {"do": "open", "id": str(next(self._numbers)), **self._model(job), "samples": samples}
+        self._asked(request, arrays)
         self._ids[job] = request["id"]
 
     def _asked(
@@ -328,7 +330,8 @@ class RunnerConnection:
 
         recorder = source("thinflow.bench", "litert_recorder.py").decode()
         request = {"do": "profile", **self._model(job), "runs": runs, "warmup": warmup, "recorder": recorder}
-        answer, _ = self._talk.ask(request, job.feeds)
+        samples, arrays = _samples(job)
+        answer, _ = self._talk.ask({**request, "samples": samples}, arrays)
         recorded = [[Event(*event) for event in run] for run in answer["runs"]]
         # Events know places in the file, which is read here, where its operators have names.
         program = read_program(map_file(job.path, unpack=False))
@@ -362,6 +365,12 @@ class RunnerConnection:
         each = len(arrays) // count
         for start in range(0, len(arrays), each):
             yield arrays[start : start + each]
+
+
+def _samples(job: Job) -> tuple[int, list[Array]]:
+    """How many samples a job has, and the arrays of all, one after the other."""
+    every = (job.feeds, *job.others)
+    return len(every), [array for feeds in every for array in feeds]
 
 
 def unpacked(kinds: Sequence[Any], payload: bytes) -> Iterator[Array]:

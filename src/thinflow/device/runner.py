@@ -153,6 +153,8 @@ class Model:
 
         self._made: Callable[[], Any] = lambda: Interpreter(model_path=path, num_threads=threads)
         self.arrays: Sequence[Any] = ()
+        self.samples: list[Sequence[Any]] = []
+        self.turn = 0
         self._open()
 
     def _open(self) -> None:
@@ -185,6 +187,17 @@ class Model:
         self.arrays = arrays
         self.again()
 
+    def take_turns(self, samples: list[Sequence[Any]]) -> None:
+        """Feed the first of some samples; timed runs go on with the others, one after the other."""
+        self.samples, self.turn = samples, 0
+        self.feed(samples[0])
+
+    def next(self) -> None:
+        """The next timed run gets the next sample."""
+        self.turn += 1
+        if len(self.samples) > 1:
+            self.arrays = self.samples[self.turn % len(self.samples)]
+
     def again(self) -> None:
         """Copy the last arrays anew, as a run may have overwritten them."""
         for detail, array in zip(self.inputs, self.arrays):
@@ -193,6 +206,12 @@ class Model:
     def results(self) -> list[Any]:
         """The outputs of the last run, copied."""
         return [self.interpreter.get_tensor(d["index"]) for d in self.outputs]
+
+
+def _dealt(arrays: list[Any], request: dict[str, Any]) -> list[Sequence[Any]]:
+    """The arrays of each of the samples that a request has; one sample where a model takes none."""
+    each = len(arrays) // request.get("samples", 1)
+    return [arrays[start : start + each] for start in range(0, len(arrays), each)] if each else [arrays]
 
 
 class Worker:
@@ -205,7 +224,7 @@ class Worker:
         begin = time.perf_counter_ns()
         model = Model(request["path"], request["threads"])
         loaded = time.perf_counter_ns()
-        model.feed(arrays)
+        model.take_turns(_dealt(arrays, request))
         model.invoke()
         ran = time.perf_counter_ns()
         self.models[request["id"]] = model
@@ -252,6 +271,7 @@ class Worker:
                 invoke()
                 end = clock()
                 told["cpu"] += used() - cpu
+                model.next()
                 told["times"].append(end - begin)
                 told["ends"].append(end)
         return {"found": found}, []
@@ -279,9 +299,10 @@ class Worker:
         """Events of the recorder that came with the request."""
         module: dict[str, Any] = {"__name__": "recorder"}
         exec(compile(request["recorder"], "recorder", "exec"), module)
+        first, *others = _dealt(arrays, request)
         try:
             runs = module["events"](
-                request["path"], request["threads"], arrays, request["runs"], request["warmup"]
+                request["path"], request["threads"], first, request["runs"], request["warmup"], others
             )
         except module["RecorderError"] as error:
             raise Refused(str(error), "profile") from error

@@ -9,8 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from thinflow.bench.inputs import FeedSeries
 from thinflow.bench.open_targets import open_subjects
-from thinflow.bench.profile import tflite_arrays, whole_program
+from thinflow.bench.profile import named_samples, tflite_samples, whole_program
 from thinflow.bench.targets import GraphSubject, OnnxSubject, Subject, TFLiteSubject, lifted
 from thinflow.engines._files import file_content
 from thinflow.errors import EngineUnavailable, ThinflowError
@@ -27,13 +28,13 @@ class Shipped:
     Attributes:
         name: in tables.
         path: of the .tflite file on this machine.
-        arrays: what it is fed, in the order of the file.
+        samples: arrays of each sample that it is fed, in the order of the file.
         subject: what it was made from.
     """
 
     name: str
     path: str
-    arrays: tuple[Array, ...]
+    samples: tuple[tuple[Array, ...], ...]
     subject: Subject
 
 
@@ -60,10 +61,10 @@ def _shipped(subject: Subject, path: Path) -> Shipped:
         content = file_content(subject.path)
         if not isinstance(content, str):
             raise sealed(subject.name)
-        return Shipped(subject.name, content, tuple(tflite_arrays(subject, content)), subject)
+        samples = tuple(map(tuple, tflite_samples(subject, content)))
+        return Shipped(subject.name, content, samples, subject)
     if isinstance(subject, OnnxSubject):
-        graph, samples = lifted(subject)
-        return _written(_graph_subject(subject, graph, samples[0]), path)
+        return _written(_graph_subject(subject, *lifted(subject)), path)
     if isinstance(subject, GraphSubject):
         return _written(subject, path)
     raise EngineUnavailable(
@@ -71,15 +72,17 @@ def _shipped(subject: Subject, path: Path) -> Shipped:
     )
 
 
-def _graph_subject(subject: Subject, graph: Graph, arrays: Sequence[Array]) -> GraphSubject:
-    return GraphSubject(subject.name, subject.path, graph, subject.size_bytes, list(arrays))
+def _graph_subject(subject: Subject, graph: Graph, samples: Sequence[Sequence[Array]]) -> GraphSubject:
+    given = FeedSeries(tuple(samples))
+    return GraphSubject(subject.name, subject.path, graph, subject.size_bytes, given)
 
 
 def _written(subject: GraphSubject, path: Path) -> Shipped:
-    by_name = dict(zip((v.name for v in subject.graph.inputs), subject.arrays(), strict=True))
+    samples = named_samples(subject)
     # An input that nothing reads is not in the file.
     inputs = write_whole(subject, path)
-    return Shipped(subject.name, str(path), tuple(by_name[name] for name in inputs), subject)
+    fed = tuple(tuple(by_name[name] for name in inputs) for by_name in samples)
+    return Shipped(subject.name, str(path), fed, subject)
 
 
 def write_whole(subject: GraphSubject, path: Path) -> list[str]:

@@ -56,6 +56,8 @@ class AndroidConnection:
     """
 
     keeps_state = False
+    # benchmark_model reads one set of files.
+    takes_turns = False
 
     def __init__(
         self,
