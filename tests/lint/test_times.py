@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
+from thinflow.bench.profile import profile
+from thinflow.bench.profile_model import Profile
 from thinflow.errors import EngineUnavailable
 from thinflow.lint import times
 from thinflow.lint.context import Context
@@ -50,6 +54,20 @@ def test_a_file_runs_as_it_is(tmp_path: Path) -> None:
     assert report.times is not None
     assert report.times.engine == "litert"
     assert [f.ms is not None for f in report.findings] == [True]
+
+
+def test_runs_take_samples_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[str] = []
+
+    def watched(*args: Any, **options: Any) -> Profile:
+        fed.append(profile(*args, **options).fed)
+        return profile(*args, **options)
+
+    monkeypatch.setattr(times, "profile", watched)
+    samples = [np.full((1, 16, 16, 4), n, np.float32) for n in range(3)]
+    measured(Context(parse_graph(CONVOLVED), calibration=samples), "reference", runs=2)
+    measured(Context(parse_graph(CONVOLVED)), "reference", runs=2)
+    assert fed == ["3 samples", "made-up inputs"]
 
 
 def test_findings_tell_their_part_of_a_run() -> None:

@@ -94,7 +94,8 @@ def view(
         error: a model to measure the noise of each tensor against; True for `other`.
         ranges: samples over which the ranges of activations are measured.
         transforms: what to show the model before and after, with what each transform changed and left.
-        calibration: samples: the first is fed for `profile`, up to eight for `error`; made up by default.
+        calibration: samples, up to eight: runs of `profile` take them in turns, and `error` is that over all;
+            made up by default.
         threads: for `profile`.
         tags: which graph of a SavedModel.
         progress: told how far it is: done, of how many, what.

@@ -90,6 +90,13 @@ def by_position(feeds: Feeds | None, wanted: Sequence[str]) -> list[Array] | Non
     return [named[n.removesuffix(":0")] for n in wanted]
 
 
+def given_text(given: Given) -> str:
+    """What a model is fed, in words."""
+    return (
+        "made-up inputs" if given is None else str(given) if isinstance(given, FeedSeries) else "given arrays"
+    )
+
+
 def each_feed(given: Given) -> list[Feeds | None]:
     """What a model is fed run after run, from the first again when all were used."""
     return list(given.feeds) if isinstance(given, FeedSeries) else [given]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinflow.bench.inputs import FeedsFor, Given, Shapes, each_feed
+from thinflow.bench.inputs import FeedsFor, Given, Shapes, each_feed, given_text
 from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.profile_litert import profile_file as profile_litert_file
 from thinflow.bench.profile_model import Profile, collect, observed
@@ -70,6 +70,12 @@ def profile(
     (subject,) = open_subjects(source, **known, **options)
     if runs is None:
         runs = max(_RUNS, len(each_feed(subject.feeds)))
+    found = _profiled(subject, engine, threads, runs, warmup)
+    found.fed = given_text(subject.feeds)
+    return found
+
+
+def _profiled(subject: Subject, engine: str, threads: int, runs: int, warmup: int) -> Profile:
     if engine == "reference":
         return _in_reference(subject, threads, runs, warmup)
     try:

@@ -54,6 +54,7 @@ class Profile:
         outputs: node name -> types and sizes of what it computed, where the engine tells.
         parts: of a graph that runs in parts, in their order; empty where one engine runs all of it.
         part_of: node name -> name of its part.
+        fed: what the model was run with, in words.
     """
 
     stats: NodeStats
@@ -65,6 +66,7 @@ class Profile:
     outputs: dict[str, list[TensorSpec]] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
     part_of: dict[str, str] = field(default_factory=dict)
+    fed: str = ""
 
 
 def collect(runs: Iterable[Sequence[Step]]) -> NodeStats:

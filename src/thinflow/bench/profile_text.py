@@ -76,6 +76,7 @@ class RowProfile:
         return {
             **row,
             "method": self.profile.method,
+            "fed": self.profile.fed,
             "runs": self.profile.stats.micros.count,
             "run_ms": sum(whole) / max(len(whole), 1) / 1000,
             "parts": [part.data() for part in self.profile.parts],

@@ -62,7 +62,7 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument(
         "--calibration",
         metavar="FOLDER|FILE",
-        help="real samples; the first are fed, and without them inputs are made up",
+        help="real samples; up to eight are fed, and without them inputs are made up",
     )
     p.add_argument(
         "--threads",

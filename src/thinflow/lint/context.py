@@ -26,6 +26,7 @@ from thinflow.lint.weights import Constant, Layer, extremes, layers
 from thinflow.load.graphs import Source, load_for_inference
 from thinflow.load.sources import open_model
 from thinflow.ops.traits import Trait, has
+from thinflow.optimize.fed_samples import SampleFeeds
 from thinflow.optimize.samples import one_sample, samples_for
 from thinflow.transforms.strip_unused_nodes import needed_nodes
 
@@ -88,6 +89,11 @@ class Context:
     def may_run(self) -> bool:
         """Whether rules may run the model: there are samples, or made-up inputs are allowed."""
         return self._calibration is not None or self._synthetic
+
+    @property
+    def in_turns(self) -> SampleFeeds | None:
+        """The samples as timed runs take them; None without any."""
+        return None if self._calibration is None else SampleFeeds(self._calibration)
 
     def check_samples(self) -> None:
         """Look at the first sample where a path was given: a slip in it is no property of the model.

@@ -81,7 +81,8 @@ def measured(context: Context, engine: str = "auto", *, runs: int = 20) -> RunTi
     # A file runs as it is in its own runtime only; elsewhere it is the graph that it was opened as.
     is_own = bool(own) and chosen == own
     source, graph = (context.source, context.file) if is_own else (context.graph, context.graph)
-    found = profile(source, engine=chosen, runs=runs, shapes=context.shapes if is_own else None)
+    shapes = context.shapes if is_own else None
+    found = profile(source, engine=chosen, runs=runs, shapes=shapes, feeds=context.in_turns)
     count = max(found.stats.micros.count, 1)
     finder, nodes = _Finder(graph), dict[str, float]()
     for row in found.stats.rows.values():

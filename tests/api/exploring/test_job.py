@@ -154,6 +154,10 @@ def test_time_is_the_profilers(files: dict[str, str]) -> None:
     assert (found.unit, found.adds, found.worse) == ("ms", True, "high")
     assert "the reference interpreter's kernels" in found.about
     assert re.search(r"A run took [\d.e-]+ ms, of which \d+% are told apart", found.about)
+    assert "fed made-up inputs. " in found.about
+    samples = [np.full((1, 8, 8, 1), n, np.float32) for n in range(12)]
+    found = overlay(made(files["digits.pb"], profile="reference", calibration=samples), "time")
+    assert "fed 8 of 12 samples. " in found.about
 
 
 def test_what_was_asked_for_colours_the_first_picture(files: dict[str, str]) -> None:

@@ -29,7 +29,8 @@ from thinflow.typing import Progress
 RUNS = 20
 """Runs of a profile."""
 MOST_FEEDS = 8
-"""Samples over which noise is measured: each runs both models with all their tensors."""
+"""Samples over which noise is measured, each of which runs both models with all their tensors; and that runs
+of a profile take in turns."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class Job:
                     engine=engine,
                     threads=wanted.threads,
                     runs=RUNS,
-                    feeds=self._feed(source),
+                    feeds=self._in_turns(),
                 )
                 built.view.overlays.append(found)
                 self.document.notes += notes
@@ -209,18 +210,22 @@ class Job:
         """The model as it is run: a file of an engine's own as it is, any other as a frozen graph."""
         return load(source, tags=self.opening.tags, lift=False)
 
-    def _feed(self, source: Source) -> dict[str, Any] | None:
-        """The first of the samples; None without any, so that one is made up."""
-        return next(iter(self._feeds(source, limit=1)), None)
+    def _in_turns(self) -> Any:
+        """Some of the samples, which the runs of a profile take in turns; None without any."""
+        if self.overlays.calibration is None:
+            return None
+        from thinflow.optimize.fed_samples import SampleFeeds
 
-    def _feeds(self, source: Source, limit: int = MOST_FEEDS) -> list[dict[str, Any]]:
+        return SampleFeeds(self.overlays.calibration, count=MOST_FEEDS)
+
+    def _feeds(self, source: Source) -> list[dict[str, Any]]:
         """The first samples, by the names of the inputs."""
         if self.overlays.calibration is None:
             return []
         from thinflow.optimize.samples import samples_for
 
-        samples = samples_for(self._runnable(source), self.overlays.calibration, limit=limit)
-        return [{v.name: x for v, x in sample.items()} for sample in islice(samples, limit)]
+        samples = samples_for(self._runnable(source), self.overlays.calibration, limit=MOST_FEEDS)
+        return [{v.name: x for v, x in sample.items()} for sample in islice(samples, MOST_FEEDS)]
 
 
 def _usual_engine(source: Source) -> str:

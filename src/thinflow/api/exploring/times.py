@@ -51,7 +51,7 @@ def time_overlay(
     values = [None if v is None else round(v, 6) for v in values]
     about = (
         f"Mean of {found.stats.micros.count} runs on {found.engine}, {found.threads} thread(s): "
-        f"{found.method}. "
+        f"{found.method}; fed {found.fed}. "
         "What an engine fused counts for the node that it named."
     )
     if found.whole_micros:
