@@ -85,7 +85,7 @@ def add_arguments(p: ArgumentParser) -> None:
         "--samples",
         type=int,
         metavar="N",
-        help="use N of the samples, spread evenly over classes and files (default 32)",
+        help="use N samples only, spread evenly over classes and files (default 32)",
     )
     add_scaling(p)
     add_feed(p)
