@@ -11,12 +11,14 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from tests.turning import FED, FIXED, TURNS
-from thinflow.bench.fed import by_sample, made_up_text, value_dependent
+from thinflow.bench.fed import Fed, by_sample, made_up_text, value_dependent
 from thinflow.bench.inputs import FeedSeries
+from thinflow.bench.machine import this_machine
 from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.profile import profile
 from thinflow.bench.profile_model import observed
 from thinflow.bench.profile_text import RowProfile
+from thinflow.bench.report import BenchmarkReport
 from thinflow.bench.rows import Row
 from thinflow.bench.stats import describe
 from thinflow.bench.timing_loop import Case, Limits, measure
@@ -276,3 +278,15 @@ def test_apart_times_of_samples_are_told() -> None:
     # Too few of each, and no samples to tell apart.
     assert by_sample(times[:20], 4) is None
     assert by_sample(times, 1) is None
+
+
+def test_a_median_between_samples_is_no_matter_of_time() -> None:
+    times = tuple(MS * (10 if i % 2 else 3) + i for i in range(80))
+    row = Row("loop", "litert", 1, describe([t / MS for t in times]), None, times, False)
+    fed = Fed("2 samples", samples=2, places=("a.npy", "b.npy"))
+    told = BenchmarkReport((row,), this_machine(), 80, 1.0, inputs={"loop": fed}).caveats()
+    assert any(line.endswith("% only; samples take different times") for line in told)
+    assert "loop, litert, 1 thread: the time depends on the input: b.npy takes 10 ms, a.npy 3 ms" in told
+    alone = BenchmarkReport((row,), this_machine(), 80, 1.0, inputs={"loop": Fed("given arrays")}).caveats()
+    assert any(line.endswith("% only; give it more time (--seconds)") for line in alone)
+    assert not any("depends on the input" in line for line in alone)

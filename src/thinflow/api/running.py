@@ -261,7 +261,9 @@ def _feeding(calibration: Any, scaling: Any, samples: int | None, feeds: Any) ->
 
     if calibration is None:
         if samples is not None:
-            raise ParameterError("there are no samples to take some of", hint="give them: calibration=...")
+            raise ParameterError(
+                "there are no samples to take some of", hint="give them: calibration=SAMPLES"
+            )
         return {}
     if feeds is not None:
         raise ParameterError("both feeds and calibration samples are given", hint="give one of them")

@@ -257,6 +257,10 @@ class BenchmarkReport(Paged):
 
     def _caveats_of(self, row: Row) -> Iterator[str]:
         who = ", ".join([row.subject, row.engine] + ([row.setting] if row.threads is not None else []))
+        fed = self.inputs.get(row.subject)
+        # Of a long run on a device only some of the runs are kept.
+        are_all = not any(device.soak for device in self.devices)
+        apart = by_sample(row.samples_ns, fed.samples) if fed is not None and are_all else None
         if not row.converged:
             known = (
                 f"±{100 * row.latency.uncertainty:.0f} %"
@@ -264,7 +268,9 @@ class BenchmarkReport(Paged):
                 else f"{row.latency.count} run{'s' if row.latency.count != 1 else ''}"
             )
             more = "time (--seconds)" if self.runs_asked is None else "runs (--runs)"
-            yield f"{who}: the median is known to {known} only; give it more {more}"
+            # Of samples in two groups the median lies between them, however many runs there are.
+            what = f"give it more {more}" if apart is None else "samples take different times"
+            yield f"{who}: the median is known to {known} only; {what}"
         if row.latency.outliers:
             index, worst = max(row.latency.outliers, key=lambda o: o[1])
             why = f"; {row.cause}" if row.cause else ""
@@ -273,10 +279,6 @@ class BenchmarkReport(Paged):
                 f"{who}: {len(row.latency.outliers)} of {row.latency.count} runs {lie} far off, "
                 f"run {index + 1} took {worst:.3g} ms{why}"
             )
-        fed = self.inputs.get(row.subject)
-        # Of a long run on a device only some of the runs are kept.
-        are_all = not any(device.soak for device in self.devices)
-        apart = by_sample(row.samples_ns, fed.samples) if fed is not None and are_all else None
         if fed is not None and apart is not None:
             (quick, least), (slow, most) = apart
             yield (
