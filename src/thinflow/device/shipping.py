@@ -37,6 +37,11 @@ class Shipped:
     samples: tuple[tuple[Array, ...], ...]
     subject: Subject
 
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Those of the first sample."""
+        return self.samples[0]
+
 
 @contextmanager
 def shipped(sources: Any, **options: Any) -> Iterator[list[Shipped]]:
