@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,3 +101,16 @@ def every_region_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     from thinflow.engines import partition
 
     monkeypatch.setattr(partition, "too_small", lambda _: "")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    """A thread that outlives its module keeps all later tests of the process from forks."""
+    before = set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + 5
+    while (left := {t for t in threading.enumerate() if t not in before and t.is_alive()}) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(0.05)
+    assert not left, f"threads that outlive the module's tests: {sorted(t.name for t in left)}"
