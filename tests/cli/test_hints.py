@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import thinflow
+from tests.cli import proposals
 from tests.cli.proposals import Watch, Watched, try_one
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
@@ -76,7 +78,10 @@ def test_commands_are_found_in_hints() -> None:
         (["run", "x"], "hint: `thinflow inspect no-such-file` tells\n", "there is no such file"),
     ],
 )
-def test_the_watch_sees_what_cannot_be_typed(args: list[str], text: str, message: str, place: Path) -> None:
+def test_the_watch_sees_what_cannot_be_typed(
+    args: list[str], text: str, message: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proposals, "_tried", Counter())
     watch = Watch([Watched(args, str(place), text, dict(os.environ))])
     with pytest.raises(AssertionError, match=message):
         watch.try_proposals()
