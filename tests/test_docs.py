@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.night import AT_NIGHT
 from tests.scripts import ROOT, script
 from thinflow.cli import COMMANDS, main
 from thinflow.transforms import names
@@ -18,6 +19,13 @@ _make_outputs, _make_transforms = script("_make_outputs"), script("_make_transfo
 _make_cli, _board = script("_make_cli"), script("_board")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITH_OUTPUT = _make_outputs.pages()
+AT_NIGHT_ONLY = {
+    *("docs/optimize.md", "docs/quantization.md", "docs/benchmark.md", "docs/verification.md"),
+    *("docs/engines.md", "docs/any-model.md", "docs/coming-from-converters.md"),
+    *("docs/guides/microcontroller.md", "docs/guides/audio.md", "docs/guides/onnx-and-pytorch.md"),
+    *("docs/how-to/size-and-precision.md", "docs/why/int8-slower.md", "docs/why/accuracy-dropped.md"),
+}
+"""Pages whose commands, to quantize, measure and optimize, take a processor 5 to 17 s each."""
 _PYTHON = re.compile(r"^```pycon\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -33,6 +41,8 @@ def name_of(page: Path) -> str:
 @pytest.mark.parametrize("page", [p for p in WITH_OUTPUT if not _make_outputs.is_long(p)], ids=name_of)
 def test_outputs_are_current(page: Path) -> None:
     """Numbers may differ from run to run and from machine to machine; everything else must not."""
+    if name_of(page) in AT_NIGHT_ONLY and not AT_NIGHT:
+        pytest.skip("its commands take long: at night")
     written = page.read_text("utf-8")
     if _board.MARK in written and (why := _board.missing()):
         pytest.skip(why)
@@ -42,6 +52,10 @@ def test_outputs_are_current(page: Path) -> None:
     )
     found = "\n".join(changed)
     assert not found, f"run `python docs/_make_outputs.py` and read the difference:\n{found}"
+
+
+def test_pages_of_the_night_exist() -> None:
+    assert {name_of(p) for p in WITH_OUTPUT} >= AT_NIGHT_ONLY
 
 
 @pytest.mark.parametrize("page", WITH_OUTPUT, ids=name_of)
