@@ -38,10 +38,12 @@ def labelled(lost: int, gained: int, samples: int = 100) -> Quality:
     )
 
 
-def ratio(speed: float, low: float | None = None, high: float | None = None, ms: float = 8.0) -> Ratio:
+def ratio(
+    speed: float, low: float | None = None, high: float | None = None, ms: float = 8.0, device: str = ""
+) -> Ratio:
     """Float time over that of the smaller model, with its interval; `ms` is float's."""
     known = Interval(speed, 0.99 * speed if low is None else low, 1.01 * speed if high is None else high)
-    rows: Any = [SimpleNamespace(median_ms=m) for m in (ms, ms / speed)]
+    rows: Any = [SimpleNamespace(median_ms=m, device=device) for m in (ms, ms / speed)]
     return Ratio(rows[0], rows[1], known)
 
 
@@ -150,6 +152,15 @@ def test_verdict(told: Any, beginning: str, end: str) -> None:
     assert "because" not in sentence, "nobody measured why"
 
 
+def test_the_device_is_named() -> None:
+    """Of a device, nothing is said of this machine."""
+    assert pair_verdict(report(speed=ratio(2.0, device="pi"))).startswith("int8 is 2.0x faster on pi and")
+    slower = pair_verdict(report(speed=ratio(0.5, device="pi")))
+    assert slower.startswith("int8 is 2.0x SLOWER on pi and")
+    assert slower.endswith(": float is faster on pi")
+    assert "a run on pi, as float does" in pair_verdict(report(speed=ratio(1.0, ms=0.01, device="pi")))
+
+
 @pytest.mark.parametrize("speed", [0.4, 0.94, 1.0, 1.06, 2.1])
 def test_which_of_two_short_runs_is_shorter_does_not_matter(speed: float) -> None:
     told = report(speed=ratio(speed, ms=0.01))
@@ -165,7 +176,7 @@ def test_benchmark_and_verdict_go_by_the_same_judgement() -> None:
     rng = np.random.default_rng(0)
     for scale, spread in ((1.0, 0.1), (1.02, 0.5), (1.3, 0.01), (0.6, 0.02), (2.6, 1.5)):
         before = rng.normal(84, 84 * spread, 40).clip(1)
-        row: Any = SimpleNamespace(median_ms=84.0)
+        row: Any = SimpleNamespace(median_ms=84.0, device="")
         found = Ratio(row, row, ratio_of_medians(before, before[::-1] / scale))
         words = {"faster": "faster and", "slower": "SLOWER", "even": "as fast as"}[found.outcome]
         assert words in pair_verdict(report(speed=found))

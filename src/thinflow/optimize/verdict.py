@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from thinflow.analysis.summary import Summary
 from thinflow.bench.profile_text import RowProfile
 from thinflow.bench.report import BenchmarkReport
-from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.errors import ParameterError, ThinflowError, UnsupportedOp
 from thinflow.formats.foreign import PARTIAL
 from thinflow.ir.ledger import Entry
 from thinflow.optimize.coverage import Coverage
@@ -243,11 +243,10 @@ def ratio_of(results: PairResults) -> Ratio | None:
     """Float time over the quantized model's time at the first thread count; None if not measured."""
     if results.latency is None:
         return None
-    rows = [results.latency.timing(results.files[role]) for role in ("fp32", "int8")]
-    # A device may run the one and refuse the other.
-    if rows[0] is None or rows[1] is None:
+    try:
+        ratio = results.latency.ratio(results.files["fp32"], results.files["int8"])
+    except ParameterError:  # a device may run the one and refuse the other
         return None
-    ratio = results.latency.ratio(rows[0], rows[1])
     # A median of 0 has no ratio.
     return ratio if math.isfinite(ratio.value) else None
 
