@@ -29,6 +29,10 @@ def deploy(
     name: str = "",
     top: int = 5,
     sample_rate: int | None = None,
+    cpu: str | None = None,
+    ram: float | str | None = None,
+    rounding: str | None = None,
+    sound: str | None = None,
     shapes: Shapes | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -57,6 +61,8 @@ def deploy(
         name: of the program or package; default: after the model's file.
         top: how many of the likeliest classes are shown.
         sample_rate: of sound, hertz; default: as the model's file says, else 16000.
+        cpu, ram, rounding, sound: of the model's C, for "arduino", "cortex-m" and "zephyr", as for `convert`;
+            samples of sound are of 16 bits there unless `sound` says otherwise.
         shapes: input name -> shape to assume.
         inputs, outputs, tags, signature, checkpoint: as for `load`.
         progress: called with (done, total, label).
@@ -64,11 +70,12 @@ def deploy(
     Raises:
         ParameterError: there is no such target, or a choice makes no sense.
         PartialModel: the target can run only a part of the model; nothing is written.
-        UnsupportedOp: operators have no form in C, all of them named.
+        UnsupportedOp: operators have no form in C, for such a target, all of them named.
         WriteError: the folder holds something else, or cannot be written.
     """
     from thinflow.deploy.making import AppOptions, make
     from thinflow.deploy.opened import Asked
+    from thinflow.optimize.c_options import COptions
     from thinflow.optimize.samples import read_class_names
 
     # Before the model is opened: wrong options should not cost a minute.
@@ -89,6 +96,7 @@ def deploy(
         name,
         None if sample is None else os.fspath(sample),
         top,
+        COptions(rounding, cpu, sound, ram=ram),
     )
     path = source.path if isinstance(source, Graph) else os.fspath(source)
     return make(path, out, convert, options)

@@ -105,12 +105,12 @@ def add_rounding(p: ArgumentParser) -> None:
     )
 
 
-def add_cpu(p: ArgumentParser) -> None:
+def add_cpu(p: ArgumentParser, default: str = CPUS[0]) -> None:
     """`--cpu`."""
     p.add_argument(
         "--cpu",
         metavar="CPU",
-        help=f"the processor that kernels of C are chosen for; {', '.join(CPUS)} (default {CPUS[0]})",
+        help=f"the processor that kernels of C are chosen for; {', '.join(CPUS)} (default {default})",
     )
 
 
@@ -177,13 +177,13 @@ def c_options(args: Namespace) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names}
 
 
-def add_sound(p: ArgumentParser) -> None:
+def add_sound(p: ArgumentParser, default: str = SOUNDS[0]) -> None:
     """`--sound`, and `add_sample_rate`."""
     p.add_argument(
         "--sound",
         metavar="SOUND",
         help="for .c: samples of sound as float or int16, or fixed: int16 with features made in fixed point;"
-        f" where the model makes a spectrogram of them (default {SOUNDS[0]})",
+        f" where the model makes a spectrogram of them (default {default})",
     )
     add_sample_rate(p)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from thinflow.cli._console import print_lines, progress
-from thinflow.cli._making import add_labels, add_sample_rate
+from thinflow.cli._making import add_cpu, add_labels, add_ram, add_rounding, add_sound
 from thinflow.cli._options import (
     add_interface,
     add_json,
@@ -22,6 +22,7 @@ EXAMPLES = """
   thinflow deploy mobilenet.tflite app --target linux --labels labels.txt --mean 127.5 --std 127.5
   thinflow deploy photos.pb package --target python --resize 256 --crop center --test
   thinflow deploy keywords.pb package --target raspberrypi --labels words.txt
+  thinflow deploy digits.tflite firmware --target cortex-m --cpu cortex-m7 --test
   thinflow deploy app --test                    # build it, and run its self-test
   thinflow deploy --list
 """
@@ -42,7 +43,10 @@ def add_arguments(p: ArgumentParser) -> None:
     )
     p.add_argument("--name", metavar="NAME", help="of the program or package (default: after the model)")
     p.add_argument("--top", type=int, default=5, metavar="K", help="how many classes to show (default 5)")
-    add_sample_rate(p)
+    add_cpu(p, "cortex-m4 for cortex-m, else cortex-m3")
+    add_ram(p)
+    add_rounding(p)
+    add_sound(p, "int16")
     add_interface(p)
     add_json(p)
 
@@ -82,6 +86,10 @@ def run(args: Namespace) -> int:
             name=args.name or "",
             top=args.top,
             sample_rate=args.sample_rate,
+            cpu=args.cpu,
+            ram=args.ram,
+            rounding=args.rounding,
+            sound=args.sound,
             progress=progress(),
             **interface(args),
         )
@@ -93,7 +101,7 @@ def run(args: Namespace) -> int:
         print_lines(made.lines())
     if args.test:
         print_lines(printed.strip().splitlines()[-3:])
-    print(f"next: {made.next}" if not args.test else f"next: thinflow inspect {made.path}/{made.model}")
+    print(f"next: {made.next}" if not args.test else f"next: {made.after_test}")
     return 0
 
 

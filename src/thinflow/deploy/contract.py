@@ -4,10 +4,11 @@ and a sample with its answer. Templates of all targets read it, and so do apps, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from thinflow.fit.report import Fit
 from thinflow.ir.brief import brief_repr
 from thinflow.typing import Array
 
@@ -211,6 +212,42 @@ class SelfTest:
 
 @brief_repr
 @dataclass(frozen=True)
+class PlainC:
+    """The model as plain C, where a target has that in place of a runtime.
+
+    Attributes:
+        files: NAME.c, NAME.h and NAME_weights.c -> their texts.
+        cpu, rounding: they were made for.
+        fit: what they take on that processor.
+        proof: what they were compared with, and what came of that.
+        notes: what else to know of them.
+        has_state: whether runs hand something on.
+        has_test: whether the sample and LiteRT's answer to it are in them.
+    """
+
+    files: Mapping[str, str]
+    cpu: str
+    rounding: str
+    fit: Fit
+    proof: str
+    notes: tuple[str, ...] = ()
+    has_state: bool = False
+    has_test: bool = True
+
+    def data(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "cpu": self.cpu,
+            "rounding": self.rounding,
+            "flash_bytes": self.fit.flash_bytes,
+            "ram_bytes": self.fit.ram_bytes,
+            "stack_bytes": self.fit.footprint.stack_bytes,
+            "is_compiled": self.fit.footprint.is_compiled,
+        }
+
+
+@brief_repr
+@dataclass(frozen=True)
 class Contract:
     """All that an app has to know.
 
@@ -227,6 +264,7 @@ class Contract:
         test: a sample.
         doubts: what is not known, in sentences that say which flag tells it.
         made_by: "thinflow 1.2.3".
+        c: the model as C; `inputs` and `outputs` are then those of its functions.
     """
 
     name: str
@@ -242,7 +280,7 @@ class Contract:
     threshold: float = 0.5
     doubts: tuple[str, ...] = ()
     made_by: str = ""
-    size_bytes: int = field(default=0)
+    c: PlainC | None = None
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -278,6 +316,7 @@ class Contract:
             },
             "doubts": list(self.doubts),
             "made_by": self.made_by,
+            **({} if self.c is None else {"c": self.c.data()}),
         }
 
     @property

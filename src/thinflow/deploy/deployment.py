@@ -66,7 +66,7 @@ class Deployment:
             manifest.name,
             files,
             sum((folder / name).stat().st_size for name in files),
-            (Path(manifest.assets) / contract["file"]).as_posix(),
+            os.path.normpath(Path(manifest.assets) / contract["file"]).replace(os.sep, "/"),
             contract["self_test"]["answer"],
             contract["self_test"]["origin"],
             contract=contract,
@@ -90,6 +90,11 @@ class Deployment:
     def next(self) -> str:
         """The command to try next."""
         return find(self.target).next(self.path)
+
+    @property
+    def after_test(self) -> str:
+        """The command to try once the self-test has passed."""
+        return find(self.target).after_test(self.path, self.model, self.contract)
 
     def lines(self) -> list[str]:
         """All of it for reading."""

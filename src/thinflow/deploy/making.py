@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from thinflow._version import __version__
+from thinflow.deploy.c_network import as_c
+from thinflow.deploy.c_target import CTarget, needs_note
 from thinflow.deploy.contract import (
     ANY,
     BOX_CLASSES,
@@ -35,6 +37,7 @@ from thinflow.deploy.opened import Asked, OpenedModel
 from thinflow.deploy.sample import png_bytes, sample_for, wav_bytes
 from thinflow.deploy.targets import Target, find
 from thinflow.errors import ParameterError
+from thinflow.optimize.c_options import COptions
 from thinflow.typing import Array
 
 if TYPE_CHECKING:
@@ -57,6 +60,7 @@ class AppOptions:
         name: of programs and packages; "": after the model's file.
         sample: file of the self-test's sample; None: made up.
         top: how many of the likeliest classes are shown.
+        c: what was asked of the model's C.
     """
 
     target: str
@@ -64,6 +68,7 @@ class AppOptions:
     name: str = ""
     sample: str | None = None
     top: int = 5
+    c: COptions = field(default_factory=COptions)
 
 
 def make(source: str, out: str | os.PathLike[str], convert: Convert, options: AppOptions) -> Deployment:
@@ -85,6 +90,7 @@ def make(source: str, out: str | os.PathLike[str], convert: Convert, options: Ap
     # Before the model is opened: wrong options should not cost a minute.
     name = app_name(options.name, source, folder)
     _check(options)
+    c_options = c_options_for(target, options.c)
     require_free(folder, target.built)
     with made_aside(folder) as aside, tempfile.TemporaryDirectory() as scratch:
         held = Path(scratch) / "model.tflite"
@@ -95,10 +101,14 @@ def make(source: str, out: str | os.PathLike[str], convert: Convert, options: Ap
             held = Path(scratch) / "fixed.tflite"
             conversion = convert(os.fspath(held), shapes={one.name: one.shape for one in opened.inputs})
             opened = OpenedModel(os.fspath(held), options.asked)
-        contract = contract_of(opened, name, source, options)
+        contract = contract_of(opened, name, source, options, is_small=target.is_c)
+        if c_options is not None:
+            contract = in_words(as_c(contract, os.fspath(held), c_options), opened)
+        contract = replace(contract, file=_file_of(target, contract))
         target.check(contract)
         files = content_of(target, contract)
-        files[f"{assets_of(target, contract)}{contract.file}"] = held.read_bytes()
+        if contract.c is None:
+            files[target.model_file(contract)] = held.read_bytes()
         _write(aside, files, target, contract)
     return Deployment(
         os.fspath(out),
@@ -106,13 +116,47 @@ def make(source: str, out: str | os.PathLike[str], convert: Convert, options: Ap
         name,
         tuple(sorted(files)),
         sum(map(len, files.values())),
-        f"{assets_of(target, contract)}{contract.file}",
+        target.model_file(contract),
         contract.test.answer,
         contract.test.origin,
-        conversion.proof,
-        (*conversion.notes, *contract.doubts, *filter(None, [target.limit])),
+        conversion.proof if contract.c is None else contract.c.proof,
+        _notes(conversion, contract, target),
         contract.data(),
     )
+
+
+def c_options_for(target: Target, asked: COptions) -> COptions | None:
+    """What is asked of the C of a target; None for one that has a runtime.
+
+    Raises:
+        ParameterError: it has one, and something is asked of C; or it has no such processor.
+    """
+    if isinstance(target, CTarget):
+        chosen = replace(asked, cpu=asked.cpu or target.cpu)
+        # Refuses what does not exist.
+        chosen.chosen()
+        target.require_cpu(chosen.cpu or "")
+        return chosen
+    names = ("cpu", "ram", "rounding", "sound")
+    given = [name for name in names if getattr(asked, name) is not None]
+    if given:
+        raise ParameterError(
+            f"--{given[0]} is for targets whose model is plain C",
+            hint="give it with --target arduino, cortex-m or zephyr",
+        )
+    return None
+
+
+def _notes(conversion: Conversion, contract: Contract, target: Target) -> tuple[str, ...]:
+    told = conversion.notes if contract.c is None else (needs_note(contract.c), *contract.c.notes)
+    return (*told, *contract.doubts, *filter(None, [target.limit]))
+
+
+def _file_of(target: Target, contract: Contract) -> str:
+    """The model's path from its contract on."""
+    if contract.c is None:
+        return contract.file
+    return Path(os.path.relpath(target.model_file(contract), target.assets or ".")).as_posix()
 
 
 def app_name(asked: str, source: str, folder: Path) -> str:
@@ -144,9 +188,15 @@ def _check(options: AppOptions) -> None:
 # --------------------------------------------------------------------------------------------- the contract
 
 
-def contract_of(model: OpenedModel, name: str, source: str, options: AppOptions) -> Contract:
-    """What an app must know of a model; a sample is run for its answer."""
-    sample = sample_for(model, options.sample)
+def contract_of(
+    model: OpenedModel, name: str, source: str, options: AppOptions, *, is_small: bool = False
+) -> Contract:
+    """What an app must know of a model; a sample is run for its answer.
+
+    Args:
+        is_small: whether the sample has to fit into the flash of a microcontroller.
+    """
+    sample = sample_for(model, options.sample, is_small=is_small)
     arrays = tuple(model.run(sample.feed))
     outputs = model.outputs(arrays)
     kinds = {one.kind for one in outputs}
@@ -169,6 +219,13 @@ def contract_of(model: OpenedModel, name: str, source: str, options: AppOptions)
         doubts=tuple(model.doubts),
         made_by=f"thinflow {__version__}",
     )
+
+
+def in_words(contract: Contract, model: OpenedModel) -> Contract:
+    """The same with its sample's answer in words."""
+    reals = model.reals(contract.test.outputs)
+    answer = answer_of(contract.outputs, reals, model.labels)
+    return replace(contract, test=replace(contract.test, answer=answer))
 
 
 def answer_of(outputs: Sequence[AppOutput], reals: Sequence[Array], labels: Sequence[str]) -> str:

@@ -26,8 +26,8 @@ from thinflow.typing import Array
 if TYPE_CHECKING:
     from thinflow.deploy.opened import OpenedModel
 
-_LONGEST_SIDE = 512
-"""Pixels: a self-test needs no more, and the folder stays small."""
+_LONGEST_SIDE, _SMALL_SIDE = 512, 64
+"""Pixels: a self-test needs no more, and the folder stays small; so does the firmware of a board."""
 _WAVES = 5
 
 
@@ -40,8 +40,13 @@ class Sample:
     origin: str
 
 
-def sample_for(model: OpenedModel, path: str | None) -> Sample:
+def sample_for(model: OpenedModel, path: str | None, *, is_small: bool = False) -> Sample:
     """The sample in a file, or one that is made up: always the same for the same model.
+
+    Args:
+        model: that it is for.
+        path: of the file.
+        is_small: whether a picture has to be small, whatever the model's size.
 
     Raises:
         FeedError: it cannot be read, or does not fit.
@@ -52,7 +57,8 @@ def sample_for(model: OpenedModel, path: str | None) -> Sample:
         return Sample(None, _numbers(model, path), origin)
     rng = np.random.default_rng(0)
     if main.kind == PICTURE:
-        raw = _made_up_picture(main, rng) if path is None else _read_picture(path, main)
+        most = _SMALL_SIDE if is_small else _LONGEST_SIDE
+        raw = _made_up_picture(main, rng, most) if path is None else _read_picture(path, main, most)
         fed = fed_picture(raw, main, model.feeding)
     else:
         raw = _made_up_sound(main, rng) if path is None else _read_sound(path)
@@ -97,13 +103,15 @@ def fed_sound(raw: Array, one: AppInput) -> Array:
 # ------------------------------------------------------------------------------------------------ made up
 
 
-def _made_up_picture(one: AppInput, rng: np.random.Generator) -> Array:
+def _made_up_picture(one: AppInput, rng: np.random.Generator, most: int) -> Array:
     """Waves of colour, larger than the input and of another shape, so that every step has something to do."""
     assert one.picture is not None
     height, width = one.picture.height * 5 // 4 + 3, one.picture.width * 3 // 2 + 5
+    if most < _LONGEST_SIDE:
+        height, width = min(height, most - 15), min(width, most)
     sides = one.picture.resize
     if isinstance(sides, int):
-        factor = max(1.0, sides / min(height, width))
+        factor = max(1.0, min(sides, most) / min(height, width))
         height, width = round(height * factor), round(width * factor)
     rows, columns = np.linspace(0, 1, height)[:, None], np.linspace(0, 1, width)
     channels = 3 if one.picture.channels != 1 else 1
@@ -136,7 +144,7 @@ def _numbers(model: OpenedModel, path: str | None) -> dict[str, Array]:
     return {one.name: np.asarray(found[one.name]).reshape(one.shape) for one in model.inputs}
 
 
-def _read_picture(path: str, one: AppInput) -> Array:
+def _read_picture(path: str, one: AppInput, most: int) -> Array:
     assert one.picture is not None
     if Path(path).suffix.lower() not in PICTURES:
         hint = f"give one of {', '.join(sorted(PICTURES))}"
@@ -150,7 +158,7 @@ def _read_picture(path: str, one: AppInput) -> Array:
             picture = opened.convert("L" if one.picture.channels == 1 else "RGB")
     except (OSError, UnidentifiedImageError, Image.DecompressionBombError, SyntaxError, ValueError) as e:
         raise UnreadableSample(f"the picture cannot be read: {e}", path) from e
-    picture.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
+    picture.thumbnail((most, most))
     return np.asarray(picture).reshape(picture.height, picture.width, -1)
 
 

@@ -30,7 +30,7 @@ from thinflow.tflite.reader import read_program
 from thinflow.tflite.runtime import allocate, interpreter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from thinflow.tflite.model import Tensor
     from thinflow.typing import Array, FilePath
@@ -51,14 +51,25 @@ class CFiles:
         size_bytes: of all files.
         proof: what they were compared with, and what came of that.
         notes: what they take on a device.
+        network: what they are.
+        sample: the one in them; None if LiteRT was not asked, or does not run the model.
     """
 
     size_bytes: int
     proof: str
     notes: list[str]
+    network: Network
+    sample: Sample | None = None
 
 
-def convert_to_c(program: Program, path: FilePath, options: Options, *, verify: bool = True) -> CFiles:
+def convert_to_c(
+    program: Program,
+    path: FilePath,
+    options: Options,
+    *,
+    verify: bool = True,
+    feed: Callable[[Network], list[Array]] | None = None,
+) -> CFiles:
     """Write a program as NAME.c, NAME.h and NAME_weights.c, proven if there is a compiler.
 
     The files hold a sample and LiteRT's answer to it, for a test on the device.
@@ -68,6 +79,7 @@ def convert_to_c(program: Program, path: FilePath, options: Options, *, verify: 
         path: of NAME.c.
         options: see there.
         verify: whether to compile it and run it beside LiteRT.
+        feed: the sample's arrays for the inputs of a network; default: made up.
 
     Raises:
         UnsupportedOp: operators have no form in C; nothing is written.
@@ -80,7 +92,8 @@ def convert_to_c(program: Program, path: FilePath, options: Options, *, verify: 
     # Of a stream LiteRT knows nothing: the window that it is equal to is compared, and the stream with that.
     plain = replace(scheduled, stream=False, bands=()) if options.stream else scheduled
     whole = networks.of(plain)
-    samples = _answers(networks.content, whole) if verify else []
+    first = None if feed is None or options.stream else feed(whole)
+    samples = _answers(networks.content, whole, first) if verify else []
     sample = samples[0] if samples else None
     if options.stream and sample is not None:
         sample = sample_of_stream(made, whole, sample)
@@ -104,7 +117,7 @@ def convert_to_c(program: Program, path: FilePath, options: Options, *, verify: 
             f"a stream: {made.macs:,} multiplications a run, {whole.macs:,} for a window; answers hold from"
             f" run {runs_until_whole(made, whole)} on"
         )
-    return CFiles(size, proof, notes)
+    return CFiles(size, proof, notes, made, sample)
 
 
 class _Networks:
@@ -208,8 +221,12 @@ def _run_here(options: Options) -> Options:
     return options if is_here else replace(options, cpu="generic")
 
 
-def _answers(content: bytes, made: Network) -> list[Sample]:
-    """What LiteRT answers to made-up inputs, by the kernels whose rounding is asked for."""
+def _answers(content: bytes, made: Network, first: list[Array] | None = None) -> list[Sample]:
+    """What LiteRT answers to made-up inputs, by the kernels whose rounding is asked for.
+
+    Args:
+        first: what is fed first, in place of what is made up.
+    """
     kinds = kernel_sets(made.options.rounding)
     if any(t.quantization is not None for o in made.block.operators for t in o.outputs):
         del kinds[1:]
@@ -222,8 +239,9 @@ def _answers(content: bytes, made: Network) -> list[Sample]:
     # Seeded: the same model makes the same files.
     rng = np.random.default_rng(0)
     found = []
-    for _ in range(_RUNS):
+    for number in range(_RUNS):
         feeds = [_made_up(tensor, rng) for tensor in made.block.inputs]
+        feeds = first if first is not None and number == 0 else feeds
         for details, value, tensor in zip(engine.get_input_details(), feeds, made.block.inputs, strict=True):
             engine.set_tensor(details["index"], _as_fed(value, tensor, details["dtype"]))
         engine.invoke()

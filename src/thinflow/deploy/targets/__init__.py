@@ -17,7 +17,7 @@ import inspect
 import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from thinflow.errors import ParameterError, closest
 
@@ -38,6 +38,7 @@ class Target:
         has_open_batch: whether its runtime takes a batch of 1 from a model that leaves that open; else the
             model is written anew for a batch of 1.
         limit: how far what is made was never tried, and what tries it; "" if it is built and run.
+        is_c: whether the model is plain C there, see `c_target.py`.
     """
 
     name: ClassVar[str]
@@ -46,6 +47,7 @@ class Target:
     built: ClassVar[tuple[str, ...]] = ()
     has_open_batch: ClassVar[bool] = True
     limit: ClassVar[str] = ""
+    is_c: ClassVar[bool] = False
 
     @property
     def title(self) -> str:
@@ -72,9 +74,24 @@ class Target:
         """
         raise NotImplementedError
 
+    def model_file(self, contract: Contract) -> str:
+        """Path of the model below the folder."""
+        front = f"{self.assets.replace('%{name}', contract.name)}/" if self.assets else ""
+        return f"{front}{contract.file}"
+
     def next(self, folder: str) -> str:
         """The command to try next."""
         return f"thinflow deploy {folder} --test"
+
+    def after_test(self, folder: str, model: str, contract: Mapping[str, Any]) -> str:
+        """The command to try once the self-test has passed.
+
+        Args:
+            folder: that was made.
+            model: path of the model in it.
+            contract: the content of its model.json.
+        """
+        return f"thinflow inspect {folder}/{model}"
 
 
 T = TypeVar("T", bound=type[Target])

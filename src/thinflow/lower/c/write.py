@@ -118,7 +118,7 @@ class Writer:
         if q is not None and len(q.scale) == 1:
             zero_point = int(q.zero_point[0]) if len(q.zero_point) else 0
             lines[0] = f"{lines[0][:-3]}, real = scale * (stored - zero point) */"
-            lines.append(f"#define {prefix}_SCALE {_float(q.scale[0])}")
+            lines.append(f"#define {prefix}_SCALE {float_text(q.scale[0])}")
             lines.append(f"#define {prefix}_ZERO_POINT {_integer(zero_point)}")
         return [*lines, ""]
 
@@ -194,7 +194,7 @@ class Writer:
             assert data is not None, "every port is an input or an output"
             lines += [
                 f"static const {_c_type(data)} sample_{port}[{data.size}] = {{",
-                f"{_numbers(data.reshape(-1))}}};",
+                f"{array_text(data.reshape(-1))}}};",
             ]
             if tensor in fed:
                 # A stream hears as many rows as a window has, some in each run.
@@ -218,7 +218,7 @@ class Writer:
             differs = f"found_{port}[i] != sample_{port}[i]"
             if data.dtype.kind == "f":
                 # Other machines sum in another order and have another exp.
-                most = _float(max(float(np.abs(data).max(initial=0)), 1e-6) * _SAMPLE_TOLERANCE)
+                most = float_text(max(float(np.abs(data).max(initial=0)), 1e-6) * _SAMPLE_TOLERANCE)
                 off = f"found_{port}[i] - sample_{port}[i]"
                 differs = f"!({off} <= {most} && {off} >= -{most})"
             lines += [
@@ -246,7 +246,7 @@ class Writer:
         for name, array in self._arrays.items():
             # Declared first: some compilers warn of what is defined for others without a declaration.
             lines.append(
-                f"extern {self._declaration(name)};\n{self._declaration(name)} = {{\n{_numbers(array)}}};\n"
+                f"extern {self._declaration(name)};\n{self._declaration(name)} = {{\n{array_text(array)}}};\n"
             )
         if not self._arrays:
             lines.append(f"typedef int {self.name}_without_weights;\n")
@@ -358,7 +358,7 @@ class Writer:
         if isinstance(argument, Verbatim):
             return argument.text
         if isinstance(argument, float | np.floating):
-            return _float(argument)
+            return float_text(argument)
         assert not isinstance(argument, Struct)
         return _integer(int(argument))
 
@@ -437,12 +437,16 @@ def _shape(tensor: Tensor) -> str:
     return "[" + ", ".join(map(str, tensor.shape or ())) + "]"
 
 
+def type_of(dtype: str) -> str:
+    """A type of C by numpy's name."""
+    return {"float32": "float", "bool": "bool"}.get(dtype, f"{dtype}_t")
+
+
 def _c_type(array: Array) -> str:
-    names = {"float32": "float", "bool": "bool"}
-    return names.get(array.dtype.name, f"{array.dtype.name}_t")
+    return type_of(array.dtype.name)
 
 
-def _numbers(array: Array) -> str:
+def array_text(array: Array) -> str:
     """The elements of an initializer, in lines."""
     joined = "".join(f"\n{text}," for text in _texts(array))
     # By hand and line by line: `wrap` takes seconds for a million numbers.
@@ -460,14 +464,15 @@ def _texts(array: Array) -> Iterable[str]:
     if array.dtype.kind != "f":
         return map(_integer, values)
     if not np.isfinite(array).all():
-        return map(_float, values)
-    # As `_float` does, in one call: networks have millions of them. Nine digits are enough for any float to
+        return map(float_text, values)
+    # As `float_text` does, in one call: networks have millions of them. Nine digits are enough for any float to
     # be read back as it was.
     texts = ("%.9g " * len(values) % tuple(values)).split()
     return [f"{text}f" if "." in text or "e" in text else f"{text}.0f" for text in texts]
 
 
-def _float(value: float | np.floating) -> str:
+def float_text(value: float | np.floating) -> str:
+    """A float32 as C reads it back."""
     if not math.isfinite(value):
         return "NAN" if math.isnan(value) else "INFINITY" if value > 0 else "-INFINITY"
     text = f"{float(value):.9g}"

@@ -1,0 +1,45 @@
+"""Arduino: a library with the network and a sketch that asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from thinflow.deploy.c_target import CTarget
+from thinflow.deploy.contract import Contract
+from thinflow.deploy.targets import target
+from thinflow.deploy.tools import called, require_tool
+from thinflow.lower.c.names import identifier
+
+
+@target
+class Arduino(CTarget):
+    """An Arduino library with a sketch, which a computer runs as well."""
+
+    name = "arduino"
+    templates: ClassVar[tuple[str, ...]] = ("c", "arduino")
+    assets = "extras"
+    built: ClassVar[tuple[str, ...]] = ("build",)
+    layout = "arduino"
+    left_out = ("examples/",)
+    # Boards have all kinds of processors; this is C for any of 32 bits, for registers as small ones have.
+    cpu = "cortex-m3"
+    limit: ClassVar[str] = (
+        "the sketch was compiled and run on a computer, beside a small Arduino.h that the folder brings along;"
+        " Arduino's own compiler and a board never saw it: `arduino-cli compile` does that"
+    )
+
+    def files(self, contract: Contract) -> Mapping[str, str | bytes]:
+        found = dict(super().files(contract))
+        header, upper = f"src/{contract.name}.h", identifier(contract.name).upper()
+        # Sketches hand no flags to libraries; what nobody calls the linker leaves out.
+        asked = f"#define {upper}_H\n#define {upper}_SELFTEST /* the linker drops it where nobody calls it */\n"
+        found[header] = str(found[header]).replace(f"#define {upper}_H\n", asked, 1)
+        return found
+
+    def test(self, folder: Path) -> str:
+        """Build library and sketch for this computer, and run the sketch's self-test."""
+        make = require_tool("make", "install make and a C++ compiler (Debian: apt-get install make g++)")
+        require_tool("c++", "install a C++ compiler (Debian: apt-get install g++)")
+        return called([make, "-s", "-C", "extras/computer", "test"], folder, "make -C extras/computer test")
