@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
+from thinflow.deploy.c_answers import answer_values
+from thinflow.deploy.c_literals import Ports, c_string
 from thinflow.deploy.contract import (
     ANY,
-    BOX_CLASSES,
-    BOX_COUNT,
-    BOX_SCORES,
-    BOXES,
-    CLASSIFICATION,
-    DETECTION,
     PICTURE,
     REAL,
-    SCORES,
     SOUND,
     WHOLE,
     AppInput,
-    AppOutput,
     Contract,
     PictureSteps,
 )
@@ -32,7 +26,6 @@ from thinflow.lower.c.write import array_text, float_text, type_of
 
 _LONGEST_SIDE = 320
 """Pixels of a picture, unless a macro says more: that of small cameras, whose tables take 4 kB."""
-_TEXT_OF_NUMBER = 24
 _ROUNDED = """/* Half goes to the even side. */
 static int32_t rounded(double number)
 {
@@ -53,8 +46,8 @@ def require_c_steps(contract: Contract) -> None:
         return
     if steps.resize != (steps.height, steps.width):
         raise ParameterError(
-            f"the picture would be resized to {steps.resize} and then to the model's size, which takes a second"
-            " picture in memory",
+            f"the picture would be resized to {steps.resize} and then to the model's size, which takes a"
+            " second picture in memory",
             hint="cut the model's size out of it (--crop center), or leave --resize away",
         )
 
@@ -62,7 +55,7 @@ def require_c_steps(contract: Contract) -> None:
 def c_values(contract: Contract) -> dict[str, str]:
     """What the templates of C ask for."""
     symbol = identifier(contract.name)
-    ports = _Ports(contract)
+    ports = Ports(contract)
     main = contract.main_input
     what, size = _sample(contract)
     found = {
@@ -70,10 +63,10 @@ def c_values(contract: Contract) -> dict[str, str]:
         "upper": symbol.upper(),
         "sample_what": what,
         "sample_bytes": str(size),
-        "text_bytes": str(_text_bytes(contract)),
         "main_type": type_of(main.dtype),
         "output_parameters": ", ".join(
-            f"const {type_of(one.dtype)} *{name}" for one, name in zip(contract.outputs, ports.outputs, strict=True)
+            f"const {type_of(one.dtype)} *{name}"
+            for one, name in zip(contract.outputs, ports.outputs, strict=True)
         ),
         "output_arguments": ", ".join(ports.outputs),
         "prepare_declaration": _prepare_declaration(contract, symbol),
@@ -83,7 +76,6 @@ def c_values(contract: Contract) -> dict[str, str]:
         "sample_arrays": _sample_arrays(contract),
         "selftest_lines": _selftest_lines(contract, ports, symbol),
         "answer_check": _answer_check(contract),
-        "labels": _labels(contract.labels),
     }
     if main.picture is not None:
         found |= _picture_values(main, main.picture)
@@ -93,31 +85,7 @@ def c_values(contract: Contract) -> dict[str, str]:
             "samples": str(main.sound.samples),
             "sample_stored": "sample" if is_code else "(float)sample / 32768.0f",
         }
-    task = {CLASSIFICATION: _classification_values, DETECTION: _detection_values, ANY: _any_values}
-    return found | task[contract.task](contract, ports)
-
-
-def c_string(text: str) -> str:
-    """A literal of C whose bytes are the text in UTF-8."""
-    # In octal, as a hexadecimal escape takes all digits behind it; ?? begins trigraphs.
-    parts = (
-        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
-        for byte in text.encode("utf-8", "replace")
-    )
-    return f'"{"".join(parts)}"'
-
-
-class _Ports:
-    """Names of inputs and outputs in C, as the network's header has them."""
-
-    def __init__(self, contract: Contract) -> None:
-        self.inputs = _numbered("input", len(contract.inputs))
-        self.outputs = _numbered("output", len(contract.outputs))
-        self.main = self.inputs[contract.inputs.index(contract.main_input)]
-
-
-def _numbered(word: str, count: int) -> list[str]:
-    return [word] if count == 1 else [f"{word}_{n}" for n in range(count)]
+    return found | answer_values(contract, ports)
 
 
 def _sample(contract: Contract) -> tuple[str, int]:
@@ -133,17 +101,6 @@ def _sample(contract: Contract) -> tuple[str, int]:
     sizes = [math.prod(one.shape) * np.dtype(one.dtype).itemsize for one in contract.inputs]
     kinds = ", ".join(dict.fromkeys(type_of(one.dtype) for one in contract.inputs))
     return f"the numbers of {'all inputs' if len(sizes) > 1 else 'the input'}, {kinds}", sum(sizes)
-
-
-def _text_bytes(contract: Contract) -> int:
-    """Room for the longest answer."""
-    longest = max((len(label.encode()) for label in contract.labels), default=10)
-    if contract.task == CLASSIFICATION:
-        return contract.top * (longest + _TEXT_OF_NUMBER) + 1
-    if contract.task == DETECTION:
-        boxes = next(one for one in contract.outputs if one.kind == BOX_SCORES)
-        return math.prod(boxes.shape) * (longest + 6 * _TEXT_OF_NUMBER) + 8
-    return sum(len(comment(one.name)) + 6 * _TEXT_OF_NUMBER for one in contract.outputs) + 1
 
 
 # ------------------------------------------------------------------------------------------ what goes in
@@ -164,10 +121,10 @@ def _prepare_declaration(contract: Contract, symbol: str) -> str:
     upper = symbol.upper()
     return (
         f"#ifndef {upper}_LONGEST_SIDE\n"
-        f"#define {upper}_LONGEST_SIDE {max(_LONGEST_SIDE, *sides)} /* of a picture, in pixels; tables grow with"
-        " it */\n#endif\n\n"
-        "/* From a picture of any size, rows of pixels, to what the network takes. False: it is too large, or too\n"
-        "   small to be cut. */\n"
+        f"#define {upper}_LONGEST_SIDE {max(_LONGEST_SIDE, *sides)} /* of a picture; tables grow with it */\n"
+        "#endif\n\n"
+        "/* From a picture of any size, rows of pixels, to what the network takes. False: it is too large,\n"
+        "   or too small to be cut. */\n"
         f"bool {symbol}_prepare(const uint8_t *pixels, int32_t height, int32_t width, {kind} *input);\n\n"
     )
 
@@ -210,10 +167,10 @@ def _store_function(main: AppInput, p: PictureSteps) -> str:
     limits = np.iinfo(main.dtype)
     code = f"rintf({real})" if p.store == WHOLE else f"rintf(({real}) / {float_text(main.scale)})"
     zero = 0 if p.store == WHOLE else main.zero_point
+    low, high = f"{limits.min}.0f", f"{limits.max}.0f"
     return (
         f"{arrays}{head}    const float code = {code} + {float_text(zero)};\n"
-        f"    return ({kind})(code < {limits.min}.0f ? {limits.min}.0f : code > {limits.max}.0f ? {limits.max}.0f"
-        " : code);\n}\n"
+        f"    return ({kind})(code < {low} ? {low} : code > {high} ? {high} : code);\n}}\n"
     )
 
 
@@ -245,8 +202,8 @@ def _sizing(p: PictureSteps) -> str:
     )
 
 
-def _buffers(contract: Contract, ports: _Ports, symbol: str) -> str:
-    """Memory of inputs and outputs; what no picture or sound gives is as in the sample until the app says it."""
+def _buffers(contract: Contract, ports: Ports, symbol: str) -> str:
+    """Memory of inputs and outputs; what no picture or sound gives is as in the sample."""
     lines = []
     is_numbers = contract.main_input.kind not in (PICTURE, SOUND)
     for one, name, array in zip(contract.inputs, ports.inputs, contract.test.inputs, strict=True):
@@ -256,14 +213,14 @@ def _buffers(contract: Contract, ports: _Ports, symbol: str) -> str:
         else:
             lines.append(f"static {type_of(one.dtype)} {name}[{size}] = {{ /* {comment(one.name)} */")
             lines.append(f"{array_text(array.reshape(-1))}}};")
-    for one, name in zip(contract.outputs, ports.outputs, strict=True):
-        lines.append(f"static {type_of(one.dtype)} {name}[{math.prod(one.shape)}];")
+    for given, name in zip(contract.outputs, ports.outputs, strict=True):
+        lines.append(f"static {type_of(given.dtype)} {name}[{math.prod(given.shape)}];")
     if contract.c is not None and contract.c.has_state:
         lines.append(f"static {symbol}_state state;")
     return "\n".join([*lines, ""])
 
 
-def _run_lines(contract: Contract, ports: _Ports, symbol: str) -> str:
+def _run_lines(contract: Contract, ports: Ports, symbol: str) -> str:
     given = [*ports.inputs, *ports.outputs]
     if contract.c is None or not contract.c.has_state:
         return f"    {symbol}_run({', '.join(given)});"
@@ -279,7 +236,7 @@ def _run_lines(contract: Contract, ports: _Ports, symbol: str) -> str:
     )
 
 
-def _ask_lines(contract: Contract, ports: _Ports, symbol: str) -> str:
+def _ask_lines(contract: Contract, ports: Ports, symbol: str) -> str:
     main = contract.main_input
     if main.picture is not None:
         sizes = f"{main.picture.height}, {main.picture.width}"
@@ -298,15 +255,15 @@ def _ask_lines(contract: Contract, ports: _Ports, symbol: str) -> str:
 
 def _sample_arrays(contract: Contract) -> str:
     raw = contract.test.raw
-    if raw is not None:
-        return f"static const {type_of(raw.dtype.name)} sample_raw[{raw.size}] = {{\n{array_text(raw.reshape(-1))}}};\n"
+    named = zip(Ports(contract).inputs, contract.test.inputs, strict=True)
     return "".join(
-        f"static const {type_of(array.dtype.name)} sample_{name}[{array.size}] = {{\n{array_text(array.reshape(-1))}}};\n"
-        for name, array in zip(_Ports(contract).inputs, contract.test.inputs, strict=True)
+        f"static const {type_of(array.dtype.name)} sample_{name}[{array.size}] = {{\n"
+        f"{array_text(array.reshape(-1))}}};\n"
+        for name, array in ([("raw", raw)] if raw is not None else named)
     )
 
 
-def _selftest_lines(contract: Contract, ports: _Ports, symbol: str) -> str:
+def _selftest_lines(contract: Contract, ports: Ports, symbol: str) -> str:
     lines = []
     if contract.c is None or contract.c.has_test:
         lines += _failing(
@@ -327,9 +284,7 @@ def _selftest_lines(contract: Contract, ports: _Ports, symbol: str) -> str:
         f"        low = (low + ((const uint8_t *){ports.main})[i]) % 65521;",
         "        high = (high + low) % 65521;",
         "    }",
-        *_failing(
-            f"(high << 16 | low) != {sum_of_bytes:#x}u", "the sample is not prepared as it should be"
-        ),
+        *_failing(f"(high << 16 | low) != {sum_of_bytes:#x}u", "the sample is not prepared as it should be"),
     ]
     return "\n".join(lines)
 
@@ -351,115 +306,10 @@ def _answer_check(contract: Contract) -> str:
     words = contract.test.answer.rpartition(" at ")[0] or contract.test.answer
     name = words.rpartition(" ")[0] if words != "no box" else words
     label = c_string(name)
-    return "\n".join([*_failing(f"strncmp(text, {label}, sizeof {label} - 1) != 0", "the answer is another"), ""])
-
-
-# ------------------------------------------------------------------------------------------ what comes out
-
-
-def _labels(labels: Sequence[str]) -> str:
-    """`put_label`, and the names that it knows."""
-    if not labels:
-        return "static void put_label(text_end *end, int32_t number)\n{\n    put_whole(end, (uint64_t)number);\n}\n"
-    rows = "".join(f"    {c_string(label)},\n" for label in labels)
-    return (
-        f"#define LABELS {len(labels)}\n\nstatic const char *const labels[LABELS] = {{\n{rows}}};\n\n"
-        "static void put_label(text_end *end, int32_t number)\n{\n"
-        "    if (number >= 0 && number < LABELS) {\n        put(end, labels[number]);\n    } else {\n"
-        '        put(end, number < 0 ? "-" : "");\n'
-        "        put_whole(end, (uint64_t)(number < 0 ? -(int64_t)number : number));\n    }\n}\n"
+    return "\n".join(
+        [*_failing(f"strncmp(text, {label}, sizeof {label} - 1) != 0", "the answer is another"), ""]
     )
-
-
-def real_of(one: AppOutput, code: str) -> str:
-    """An expression: the real number that a code of an output stands for."""
-    if not one.scale:
-        return code if one.dtype == "float32" else f"(float){code}"
-    return f"{float_text(one.scale)} * (float)((int32_t){code} - {_integer(one.zero_point)})"
-
-
-def _real_function(name: str, one: AppOutput) -> str:
-    return f"static float {name}({type_of(one.dtype)} code)\n{{\n    return {real_of(one, 'code')};\n}}\n"
-
-
-def _unused(used: Iterable[str], ports: _Ports) -> str:
-    return "".join(f"    (void){name};\n" for name in ports.outputs if name not in set(used))
-
-
-def _classification_values(contract: Contract, ports: _Ports) -> dict[str, str]:
-    place = next(n for n, one in enumerate(contract.outputs) if one.kind == SCORES)
-    one, name = contract.outputs[place], ports.outputs[place]
-    softmax = (
-        "    float largest = real_of(" + name + "[0]), sum = 0.0f;\n"
-        "    for (int32_t i = 1; i < CLASSES; i++) {\n"
-        f"        largest = fmaxf(largest, real_of({name}[i]));\n    }}\n"
-        "    for (int32_t i = 0; i < CLASSES; i++) {\n"
-        f"        sum += expf(real_of({name}[i]) - largest);\n    }}\n"
-    )
-    of_best = f"real_of({name}[best])"
-    return {
-        "classes": str(math.prod(one.shape)),
-        "top": str(contract.top),
-        "scores": name,
-        "scores_type": type_of(one.dtype),
-        "scores_real": _real_function("real_of", one),
-        "math_include": "#include <math.h>\n\n" if one.softmax else "",
-        "softmax_sum": softmax if one.softmax else "",
-        "score_of_best": f"expf({of_best} - largest) / sum" if one.softmax else of_best,
-        "unused_outputs": _unused([name], ports),
-    }
-
-
-def _detection_values(contract: Contract, ports: _Ports) -> dict[str, str]:
-    places = {one.kind: n for n, one in enumerate(contract.outputs)}
-    outputs = {kind: contract.outputs[n] for kind, n in places.items()}
-    names = {kind: ports.outputs[n] for kind, n in places.items()}
-    boxes = math.prod(outputs[BOX_SCORES].shape)
-    reals = [
-        _real_function("score_of", outputs[BOX_SCORES]),
-        _real_function("box_of", outputs[BOXES]),
-    ]
-    put_kind = 'put(&end, "box");'
-    if BOX_CLASSES in outputs:
-        kind = real_of(outputs[BOX_CLASSES], f"{names[BOX_CLASSES]}[best]")
-        put_kind = f"put_label(&end, (int32_t)({kind}));"
-    limit = "BOXES"
-    if BOX_COUNT in outputs:
-        count = f"(int32_t)({real_of(outputs[BOX_COUNT], f'{names[BOX_COUNT]}[0]')})"
-        limit = f"{count} < BOXES ? {count} : BOXES"
-    return {
-        "boxes_count": str(boxes),
-        "threshold": float_text(contract.threshold),
-        "box_reals": "\n".join(reals),
-        "box_limit": limit,
-        "box_scores": names[BOX_SCORES],
-        "boxes": names[BOXES],
-        "put_kind": put_kind,
-        # Without classes nobody asks for labels.
-        **({} if BOX_CLASSES in outputs else {"labels": ""}),
-        "unused_outputs": _unused([names[k] for k in (BOXES, BOX_SCORES, BOX_CLASSES, BOX_COUNT) if k in names], ports),
-    }
-
-
-def _any_values(contract: Contract, ports: _Ports) -> dict[str, str]:
-    lines = []
-    for number, (one, name) in enumerate(zip(contract.outputs, ports.outputs, strict=True)):
-        size = math.prod(one.shape)
-        title = c_string(f"{', ' if number else ''}{comment(one.name)}:")
-        lines += [
-            f"    put(&end, {title});",
-            f"    for (int32_t i = 0; i < {size} && i < SHOWN; i++) {{",
-            '        put(&end, " ");',
-            f"        put_real(&end, {real_of(one, f'{name}[i]')});",
-            "    }",
-            *([f'    put(&end, " ...");'] if size > 4 else []),
-        ]
-    return {"any_lines": "\n".join(lines), "labels": ""}
 
 
 def _floats(numbers: Iterable[float]) -> str:
     return ", ".join(map(float_text, numbers))
-
-
-def _integer(number: int) -> str:
-    return f"({number})" if number < 0 else str(number)

@@ -50,9 +50,7 @@ def as_c(contract: Contract, path: str, asked: COptions) -> Contract:
     return _with(contract, way, made, chosen, files)
 
 
-def _with(
-    contract: Contract, way: CSource, made: CFiles, chosen: Options, files: dict[str, str]
-) -> Contract:
+def _with(contract: Contract, way: CSource, made: CFiles, chosen: Options, files: dict[str, str]) -> Contract:
     block = made.network.block
     inputs = tuple(
         _as_taken(one, tensor.dtype.numpy().name, tuple(n or 1 for n in tensor.shape or ()))

@@ -52,7 +52,7 @@ class CTarget(Target):
         known = self.cpus or _MICROCONTROLLERS
         if cpu not in known:
             raise ParameterError(
-                f"{self.name} has no boards with a {cpu}", hint=f"give one of {', '.join(known)}"
+                f"{self.name} is not made for the processor '{cpu}'", hint=f"give one of {', '.join(known)}"
             )
 
     def check(self, contract: Contract) -> None:
@@ -81,7 +81,9 @@ class CTarget(Target):
         plain = {path.removeprefix(f"{contract.name}/"): text for path, text in found.items()}
         front = f"{self.network}/" if self.network else ""
         return {
-            f"{front}{path}": text for path, text in plain.items() if not path.startswith(self.left_out or ("\0",))
+            f"{front}{path}": text
+            for path, text in plain.items()
+            if not path.startswith(self.left_out or ("\0",))
         }
 
     def after_test(self, folder: str, model: str, contract: Mapping[str, Any]) -> str:
@@ -93,7 +95,16 @@ class CTarget(Target):
 
 
 _MICROCONTROLLERS: Sequence[str] = (
-    *("generic", "cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85"),
+    *(
+        "generic",
+        "cortex-m0",
+        "cortex-m3",
+        "cortex-m4",
+        "cortex-m7",
+        "cortex-m33",
+        "cortex-m55",
+        "cortex-m85",
+    ),
     "riscv32imc",
 )
 
@@ -116,11 +127,13 @@ def needs_lines(c: PlainC) -> list[str]:
     outside = it.ram_bytes - it.arena_bytes
     lines = [
         f"flash: {it.flash_bytes:,} bytes, {it.weights_bytes:,} of them weights ({known})",
-        f"RAM: {fit.ram_bytes:,} bytes: arena {it.arena_bytes:,}, inputs, outputs and state {outside:,}, stack"
-        f" {it.stack_bytes:,} ({known})",
+        f"RAM: {fit.ram_bytes:,} bytes: arena {it.arena_bytes:,}, inputs, outputs and state {outside:,},"
+        f" stack {it.stack_bytes:,} ({known})",
     ]
     if it.instructions is not None:
-        time = f", about {ms_text(fit.latency.ms)} at {fit.clock_mhz:g} MHz" if fit.latency is not None else ""
+        time = (
+            f", about {ms_text(fit.latency.ms)} at {fit.clock_mhz:g} MHz" if fit.latency is not None else ""
+        )
         lines.append(f"a run: {it.instructions:,.0f} instructions{time}")
     names = [one.chip.name for one in fit.holding]
     more = f" and {len(names) - _SHOWN_CHIPS} more" if len(names) > _SHOWN_CHIPS else ""
@@ -150,9 +163,10 @@ def feed_command(contract: Contract, assets: str) -> str:
             f"Image.open('picture.jpg').{_CONVERT[p.channels]}.resize(({p.width}, {p.height})).tobytes())\""
         )
     if main.kind == SOUND and main.sound is not None:
+        count = main.sound.samples
         return (
             'python3 -c "import sys, wave; sys.stdout.buffer.write('
-            f"wave.open('sound.wav').readframes({main.sound.samples}).ljust({2 * main.sound.samples}, b'\\0'))\""
+            f"wave.open('sound.wav').readframes({count}).ljust({2 * count}, b'\\0'))\""
         )
     files = " ".join(f"{assets}/selftest/input_{n}.bin" for n in range(len(contract.inputs)))
     return f"cat {files}"
@@ -165,6 +179,6 @@ def _selftest_more(contract: Contract) -> str:
     exact = (
         "runs the network on it, whose answer has to be LiteRT's"
         if c.has_test
-        else "runs the network on it; LiteRT does not run it with these kernels, so its answer is compared in words only"
+        else "runs the network on it; LiteRT has no such kernels, so its answer is compared in words only"
     )
     return f"{first or 'It takes stored numbers'}, and {exact} ({markdown_code(contract.test.answer)})."

@@ -51,6 +51,10 @@ _SMALLEST_SIDE = 16
 _OF_SOUND = "spectrogram"
 _MOST_STEPS = 64
 """Of nodes behind an input that are looked at."""
+_OF_CODES = frozenset(
+    ("Cast", "Minimum", "Maximum", "AddV2", "Add", "Sub", "Round", "Rint", "RealDiv", "Mul", "QuantizeV2")
+)
+"""Ops by which a graph says what quantizing does."""
 _FEWEST_SAMPLES = 256
 """What is shorter is hardly a sound."""
 # As large as rounding gets in other kernels and on other processors: answers stay the same, digits differ.
@@ -285,8 +289,7 @@ class OpenedModel:
         width = first.shape[-1] if first.ndim else 0
         if width < 2 or first.size != width or first.dtype.kind not in "fiu":
             return False
-        value = self.graph.outputs[0]
-        return len(self.labels) == width or is_class_scores(value)
+        return len(self.labels) == width or is_class_scores(_source(self.graph.outputs[0]))
 
     def _real(self, name: str, array: Array) -> Array:
         """Codes as the numbers that they stand for."""
@@ -331,12 +334,24 @@ def _per_channel(numbers: Any, channels: int, what: str) -> tuple[float, ...]:
 
 def _ends_in_probabilities(value: Value, reals: Array) -> bool:
     """Whether scores are probabilities already: a softmax or a sigmoid gives them, or they look like it."""
-    node = value.node
-    while has(node.op, Trait.IDENTITY | Trait.RESHAPE | Trait.FAKE_QUANT) and node.inputs:
-        node = node.inputs[0].node
+    node = _source(value).node
     if has(node.op, Trait.SOFTMAX) or node.op == "Sigmoid":
         return True
     return bool(reals.min() >= 0 and abs(float(reals.sum()) - 1) < 0.02)
+
+
+def _source(value: Value) -> Value:
+    """The value that an output passes on, be it as codes: scaled, rounded and held in their range."""
+    steps = 0
+    is_code = value.dtype is not None and value.dtype.is_integer
+    while value.node.inputs and steps < _MOST_STEPS:
+        node = value.node
+        is_passed = has(node.op, Trait.IDENTITY | Trait.RESHAPE | Trait.FAKE_QUANT)
+        is_scaled = node.op in _OF_CODES and all(v.node.tensor is not None for v in node.inputs[1:])
+        if not is_passed and not (is_code and is_scaled):
+            break
+        value, steps = node.inputs[0], steps + 1
+    return value
 
 
 def _tolerance(reals: Array, scale: float) -> float:

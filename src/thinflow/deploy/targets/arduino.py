@@ -26,15 +26,17 @@ class Arduino(CTarget):
     # Boards have all kinds of processors; this is C for any of 32 bits, for registers as small ones have.
     cpu = "cortex-m3"
     limit: ClassVar[str] = (
-        "the sketch was compiled and run on a computer, beside a small Arduino.h that the folder brings along;"
-        " Arduino's own compiler and a board never saw it: `arduino-cli compile` does that"
+        "the sketch was compiled and run on a computer, beside a small Arduino.h that the folder brings;"
+        " it was never compiled by Arduino's own tools or run on a board: `arduino-cli compile` does that"
     )
 
     def files(self, contract: Contract) -> Mapping[str, str | bytes]:
         found = dict(super().files(contract))
         header, upper = f"src/{contract.name}.h", identifier(contract.name).upper()
         # Sketches hand no flags to libraries; what nobody calls the linker leaves out.
-        asked = f"#define {upper}_H\n#define {upper}_SELFTEST /* the linker drops it where nobody calls it */\n"
+        asked = (
+            f"#define {upper}_H\n#define {upper}_SELFTEST /* the linker drops it where nobody calls it */\n"
+        )
         found[header] = str(found[header]).replace(f"#define {upper}_H\n", asked, 1)
         return found
 

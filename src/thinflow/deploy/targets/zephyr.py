@@ -28,8 +28,8 @@ class Zephyr(CTarget):
     network = "network"
     cpu = "cortex-m3"
     limit: ClassVar[str] = (
-        "the application was compiled and run beside signatures of Zephyr that the tests of thinflow write down;"
-        " Zephyr itself never built it: `west twister` does that"
+        "the application was compiled and run beside signatures of Zephyr that the tests of thinflow write"
+        " down; it was never built with Zephyr itself or run on a board: `west twister` does that"
     )
 
     def test(self, folder: Path) -> str:

@@ -465,8 +465,8 @@ def _texts(array: Array) -> Iterable[str]:
         return map(_integer, values)
     if not np.isfinite(array).all():
         return map(float_text, values)
-    # As `float_text` does, in one call: networks have millions of them. Nine digits are enough for any float to
-    # be read back as it was.
+    # As `float_text` does, in one call: networks have millions of them. Nine digits are enough for any float
+    # to be read back as it was.
     texts = ("%.9g " * len(values) % tuple(values)).split()
     return [f"{text}f" if "." in text or "e" in text else f"{text}.0f" for text in texts]
 
