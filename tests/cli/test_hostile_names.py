@@ -100,7 +100,7 @@ check evil.pb --budget strict.toml --format junit
 check evil.pb --budget strict.toml --format github
 deploy evil.pb app --target python
 deploy evil.pb app --target web --json
-deploy evil.pb app --target zephyr
+deploy evil.pb app --target arduino
 convert evil.pb new.tflite
 convert evil.pb new.pbtxt
 convert evil.pb new.tflite --outputs nope

@@ -43,3 +43,6 @@ class Zephyr(CTarget):
             )
         words = ["twister", "-T", ".", "-p", _BOARD, "--inline-logs"]
         return called([west, *words], folder, " ".join(["west", *words]))
+
+    def next(self, folder: str) -> str:
+        return f"cd {folder} && west twister -T . -p {_BOARD} --inline-logs"
