@@ -35,6 +35,7 @@ from thinflow.deploy.filling import common_values, filled, filled_templates
 from thinflow.deploy.folder import CONTRACT, MANIFEST, Manifest, digest, made_aside, require_free
 from thinflow.deploy.opened import Asked, OpenedModel
 from thinflow.deploy.sample import png_bytes, sample_for, wav_bytes
+from thinflow.deploy.stated import usage_note
 from thinflow.deploy.targets import Target, find
 from thinflow.errors import ParameterError
 from thinflow.optimize.c_options import COptions
@@ -107,8 +108,10 @@ def make(source: str, out: str | os.PathLike[str], convert: Convert, options: Ap
         contract = replace(contract, file=_file_of(target, contract))
         target.check(contract)
         files = content_of(target, contract)
+        told = ""
         if contract.c is None:
-            files[target.model_file(contract)] = held.read_bytes()
+            content, told = usage_note(held.read_bytes(), contract, opened.usage, options.asked)
+            files[target.model_file(contract)] = content
         _write(aside, files, target, contract)
     return Deployment(
         os.fspath(out),
@@ -120,7 +123,7 @@ def make(source: str, out: str | os.PathLike[str], convert: Convert, options: Ap
         contract.test.answer,
         contract.test.origin,
         conversion.proof if contract.c is None else contract.c.proof,
-        _notes(conversion, contract, target),
+        (*_notes(conversion, contract, target), *filter(None, [told])),
         contract.data(),
     )
 
