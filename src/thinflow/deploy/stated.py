@@ -14,7 +14,6 @@ from thinflow.errors import FormatError
 from thinflow.ir.usage import (
     AUDIO,
     AXIS,
-    BGR,
     GREY,
     IMAGE,
     RGB,
@@ -30,7 +29,8 @@ from thinflow.tflite.writer import to_bytes
 
 T = TypeVar("T")
 
-_COLOURS = {"rgb": RGB, "bgr": BGR, "grey": GREY}
+_COLOURS = {"rgb": RGB, "grey": GREY}
+"""Blue first has no word in LiteRT's metadata: whoever read the rest of it would feed red first."""
 _LABELS = "labels.txt"
 CHANGED = "the metadata in it says what was said of it here, for task libraries"
 
