@@ -27,12 +27,12 @@ def shipped(made: thinflow.Deployment) -> Path:
 
 
 def test_labels_and_scaling_are_read_back(model: Path, tmp_path: Path) -> None:
-    scaling = thinflow.Scaling(mean=127.5, std=(58.0, 57.0, 59.0), bgr=True)
+    scaling = thinflow.Scaling(mean=127.5, std=(58.0, 57.0, 59.0))
     made = thinflow.deploy(model, tmp_path / "app", "linux", labels=list("abcd"), scaling=scaling)
     usage = usage_of(shipped(made))
     (fed,), (scores,) = usage.inputs.values(), usage.outputs.values()
     # One number where all channels have the same, which is all that MediaPipe takes.
-    assert (fed.kind, fed.colours, fed.mean, fed.std) == ("image", "BGR", (127.5,), (58.0, 57.0, 59.0))
+    assert (fed.kind, fed.colours, fed.mean, fed.std) == ("image", "RGB", (127.5,), (58.0, 57.0, 59.0))
     assert scores.labels is not None
     assert scores.labels.words == tuple("abcd")
     assert [note for note in made.notes if "metadata" in note]
@@ -45,6 +45,9 @@ def test_labels_and_scaling_are_read_back(model: Path, tmp_path: Path) -> None:
 
 def test_what_nobody_said_is_not_stated(model: Path, tmp_path: Path) -> None:
     made = thinflow.deploy(model, tmp_path / "app", "linux")
+    assert not usage_of(shipped(made)).inputs
+    blue_first = thinflow.Scaling(mean=127.5, std=58.0, bgr=True)
+    made = thinflow.deploy(model, tmp_path / "blue", "linux", scaling=blue_first)
     assert not usage_of(shipped(made)).inputs
     held = tmp_path / "net.tflite"
     held.write_bytes(numbers())
