@@ -30,6 +30,7 @@ from thinflow.deploy.contract import (
     PictureSteps,
     SoundSteps,
 )
+from thinflow.engines.session import Session
 from thinflow.errors import ParameterError, UnsupportedOp
 from thinflow.errors.plain_text import markdown_code
 from thinflow.ir.graph import Graph, Node, Value
@@ -98,7 +99,7 @@ class OpenedModel:
         self.specs = {name: one_sample(self.session.spec(name)) for name in self.session.inputs}
         self.feeding: Feeding = self._model.feeding
         self.labels = tuple(self._model.names)
-        self.usage: Usage = usage_of(path)
+        self.usage: Usage = _by_names_of(self.session, path)
         self.graph: Graph = load(path)
         self.doubts: list[str] = []
         for name, spec in self.specs.items():
@@ -278,7 +279,17 @@ class OpenedModel:
                 one = replace(one, kind=kinds[place])
             is_logits = one.kind == SCORES and not _ends_in_probabilities(self.graph.outputs[place], reals)
             found.append(replace(one, softmax=is_logits, tolerance=_tolerance(reals, float(scale))))
+        if not self.labels:
+            self.labels = self._names_of_boxes(found)
         return tuple(found)
+
+    def _names_of_boxes(self, outputs: Sequence[AppOutput]) -> tuple[str, ...]:
+        """The names of the classes whose numbers an output of a detector has; () if the file has none."""
+        for one in outputs:
+            if one.kind == BOX_CLASSES:
+                usage = self.usage.output(one.name)
+                return () if usage is None or usage.labels is None else usage.labels.words
+        return ()
 
     def _named(self, arrays: Sequence[Array]) -> list[tuple[str, Array]]:
         return list(zip(self.session.outputs, arrays, strict=True))
@@ -301,6 +312,18 @@ class OpenedModel:
     def reals(self, arrays: Sequence[Array]) -> list[Array]:
         """Answers as real numbers."""
         return [self._real(name, array) for name, array in self._named(arrays)]
+
+
+def _by_names_of(session: Session, path: str) -> Usage:
+    """The usage of a file by the names that a session has, which may be those of a signature."""
+    held, graph = usage_of(path), load(path, lift=False)
+    ends = [(graph.inputs, session.inputs), (graph.outputs, session.outputs)]
+    inputs, outputs = (dict(zip((v.name for v in values), names, strict=False)) for values, names in ends)
+    return replace(
+        held,
+        inputs={inputs.get(name, name): one for name, one in held.inputs.items()},
+        outputs={outputs.get(name, name): one for name, one in held.outputs.items()},
+    )
 
 
 def _require_sizes(name: str, spec: TensorSpec) -> None:
