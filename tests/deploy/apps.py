@@ -76,7 +76,7 @@ def write_pictures(folder: Path, suffixes: tuple[str, ...] = ("png", "jpg", "ppm
 
 
 def fed_by_evaluate(
-    model: Path, pictures: list[Path], scaling: Scaling | None
+    model: Path, pictures: list[Path], scaling: Scaling | None, mode: str = "RGB"
 ) -> Iterator[np.ndarray[Any, Any]]:
     """What `thinflow evaluate` feeds a model of each picture, by its own functions."""
     from PIL import Image
@@ -87,7 +87,7 @@ def fed_by_evaluate(
         as_png = picture.parent / "as_png" / f"{picture.stem}.png"
         as_png.parent.mkdir(exist_ok=True)
         with Image.open(picture) as image:
-            image.convert("RGB").save(as_png)
+            image.convert(mode).save(as_png)
         record = Record({"png": as_png.read_bytes()}, str(as_png))
         (fed,) = opened.feeding.feed(record).values()
         yield fed

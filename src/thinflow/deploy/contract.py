@@ -39,8 +39,8 @@ class PictureSteps:
     has it; across before down, rounded in between.
 
     Attributes:
-        height, width, channels: of the input; 1 channel is grey.
-        order: "rgb", "bgr" or "grey".
+        height, width, channels: of the input; 1 channel is grey, the fourth is opacity.
+        order: "rgb", "bgr", "grey" or "rgba".
         resize: before it is cut: the shorter side, (height, width), or None to leave that out.
         crop: "center" cuts the input's size out of the middle, or without `resize` the largest part of its
             shape; "" presses the whole picture into it.
@@ -195,7 +195,7 @@ class SelfTest:
     """A sample and what the model answers to it.
 
     Attributes:
-        raw: the picture [height, width, 3 or 1] of uint8, or the samples [n] of int16 that it was made of;
+        raw: the picture [height, width, 1, 3 or 4] of uint8, or the samples [n] of int16 that it was made of;
             None for numbers.
         inputs: what is fed, in the order of the model's inputs.
         outputs: what it answers, in their order.

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from thinflow.deploy.sample import png_bytes, sample_for, wav_bytes
 from thinflow.deploy.stated import usage_note
 from thinflow.deploy.targets import Target, find
 from thinflow.errors import ParameterError
+from thinflow.load.layouts import LAST
 from thinflow.optimize.c_options import COptions
 from thinflow.typing import Array
 
@@ -94,14 +95,7 @@ def make(source: str, out: str | os.PathLike[str], convert: Convert, options: Ap
     c_options = c_options_for(target, options.c)
     require_free(folder, target.built)
     with made_aside(folder) as aside, tempfile.TemporaryDirectory() as scratch:
-        held = Path(scratch) / "model.tflite"
-        conversion = convert(os.fspath(held))
-        opened = OpenedModel(os.fspath(held), options.asked)
-        # LiteRT's CompiledModel compares shapes strictly: a batch of 1 does not fit one of -1.
-        if not target.has_open_batch and opened.has_open_batch:
-            held = Path(scratch) / "fixed.tflite"
-            conversion = convert(os.fspath(held), shapes={one.name: one.shape for one in opened.inputs})
-            opened = OpenedModel(os.fspath(held), options.asked)
+        held, conversion, opened = _converted(Path(scratch), target, convert, options)
         contract = contract_of(opened, name, source, options, is_small=target.is_c)
         if c_options is not None:
             contract = in_words(as_c(contract, os.fspath(held), c_options), opened)
@@ -126,6 +120,27 @@ def make(source: str, out: str | os.PathLike[str], convert: Convert, options: Ap
         (*_notes(conversion, contract, target), *filter(None, [told])),
         contract.data(),
     )
+
+
+def _converted(
+    scratch: Path, target: Target, convert: Convert, options: AppOptions
+) -> tuple[Path, Conversion, OpenedModel]:
+    """The model's file as a target takes it, what its conversion proved, and the file opened."""
+    held = scratch / "model.tflite"
+    conversion = convert(os.fspath(held))
+    opened = OpenedModel(os.fspath(held), options.asked, has_alpha=target.has_alpha)
+    again: dict[str, Any] = {}
+    # Cameras and decoders give the channels of a pixel side by side.
+    if opened.channels_first:
+        again["input_layout"] = dict.fromkeys(opened.channels_first, LAST)
+    # LiteRT's CompiledModel compares shapes strictly: a batch of 1 does not fit one of -1.
+    if not target.has_open_batch and opened.has_open_batch:
+        again["shapes"] = {one.name: one.shape for one in opened.inputs}
+    if not again:
+        return held, conversion, opened
+    held = scratch / "again.tflite"
+    conversion = convert(os.fspath(held), **again)
+    return held, conversion, OpenedModel(os.fspath(held), options.asked, has_alpha=target.has_alpha)
 
 
 def c_options_for(target: Target, asked: COptions) -> COptions | None:

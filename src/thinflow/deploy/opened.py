@@ -49,6 +49,8 @@ from thinflow.typing import Array
 SAMPLE_RATE = 16000
 """Hertz: that of the keyword models of TensorFlow's tutorials, where nothing says another."""
 _SMALLEST_SIDE = 16
+_CHANNELS, _WITH_ALPHA = (1, 3, 4), 4
+_PIXELS = ("float32", "float16", "uint8", "int8")
 _OF_SOUND = "spectrogram"
 _MOST_STEPS = 64
 """Of nodes behind an input that are looked at."""
@@ -81,6 +83,11 @@ class Asked:
 class OpenedModel:
     """A .tflite file as an app uses it.
 
+    Args:
+        path: of the file.
+        asked: what a user says of it.
+        has_alpha: whether apps can be fed pictures with transparency.
+
     Attributes:
         inputs: what it takes.
         labels: of its classes; empty if they are not known.
@@ -92,7 +99,8 @@ class OpenedModel:
         ParameterError: it leaves sizes open.
     """
 
-    def __init__(self, path: str, asked: Asked) -> None:
+    def __init__(self, path: str, asked: Asked, *, has_alpha: bool = False) -> None:
+        self.has_alpha = has_alpha
         self._model = OpenModel(ModelSource(path), asked.labels, asked.scaling, {})
         self._asked = asked
         self.session = self._model.session
@@ -110,6 +118,21 @@ class OpenedModel:
     def has_open_batch(self) -> bool:
         """Whether an input leaves open how many samples it takes at once."""
         return any(None in (self.session.spec(one.name).shape or ()) for one in self.inputs)
+
+    @property
+    def channels_first(self) -> tuple[str, ...]:
+        """The inputs that look like pictures with their channels behind the batch, as PyTorch has them."""
+        return tuple(
+            one.name
+            for one in self.inputs
+            if one.kind == NUMBERS
+            and len(one.shape) == 4
+            and one.shape[0] == 1
+            and one.dtype in _PIXELS
+            and one.shape[1] in _CHANNELS
+            and one.shape[3] not in _CHANNELS
+            and _looks_like_picture(one.shape[2], one.shape[3], one.shape[1])
+        )
 
     @cached_property
     def _aliases(self) -> dict[str, str]:
@@ -163,13 +186,17 @@ class OpenedModel:
     def _picture(self, one: AppInput, spec: TensorSpec, usage: InputUsage) -> PictureSteps | None:
         shape = one.shape
         channels = shape[-1] if shape else 0
-        if len(shape) not in (3, 4) or channels not in (1, 3) or (len(shape) == 4 and shape[0] != 1):
+        if len(shape) not in (3, 4) or channels not in _CHANNELS or (len(shape) == 4 and shape[0] != 1):
             return None
         height, width = shape[-3:-1]
-        is_square = height == width >= _SMALLEST_SIDE // 2
-        looks_so = is_square or (channels == 3 and min(height, width) >= _SMALLEST_SIDE)
         is_said = usage.kind == IMAGE or self._asked.scaling is not None
-        if one.dtype not in ("float32", "float16", "uint8", "int8") or not (is_said or looks_so):
+        if one.dtype not in _PIXELS or not (is_said or _looks_like_picture(height, width, channels)):
+            return None
+        if channels == _WITH_ALPHA and not self.has_alpha:
+            self.doubts.append(
+                f"{markdown_code(one.name)} looks like a picture with transparency, which this target has no"
+                " code for: it is fed as numbers; --target python has"
+            )
             return None
         scaling = self.feeding.scaling
         if self._said(one.name, spec) == "" and one.dtype != "uint8":
@@ -182,7 +209,7 @@ class OpenedModel:
             height=height,
             width=width,
             channels=channels,
-            order="grey" if channels == 1 else "bgr" if scaling.bgr else "rgb",
+            order={1: "grey", _WITH_ALPHA: "rgba"}.get(channels, "bgr" if scaling.bgr else "rgb"),
             resize=scaling.resize,
             crop=scaling.crop,
             mean=(0.0,) * channels if is_whole else _per_channel(scaling.mean, channels, "mean"),
@@ -324,6 +351,12 @@ def _by_names_of(session: Session, path: str) -> Usage:
         inputs={inputs.get(name, name): one for name, one in held.inputs.items()},
         outputs={outputs.get(name, name): one for name, one in held.outputs.items()},
     )
+
+
+def _looks_like_picture(height: int, width: int, channels: int) -> bool:
+    """Whether sizes are those of a picture, where nothing says so."""
+    is_square = height == width >= _SMALLEST_SIDE // 2
+    return is_square or (channels != 1 and min(height, width) >= _SMALLEST_SIDE)
 
 
 def _require_sizes(name: str, spec: TensorSpec) -> None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _LONGEST_SIDE, _SMALL_SIDE = 512, 64
 """Pixels: a self-test needs no more, and the folder stays small; so does the firmware of a board."""
 _WAVES = 5
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+"""Pillow's names of pictures, by how many channels they have."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def _made_up_picture(one: AppInput, rng: np.random.Generator, most: int) -> Arra
         factor = max(1.0, min(sides, most) / min(height, width))
         height, width = round(height * factor), round(width * factor)
     rows, columns = np.linspace(0, 1, height)[:, None], np.linspace(0, 1, width)
-    channels = 3 if one.picture.channels != 1 else 1
+    channels = one.picture.channels
     made = np.zeros((height, width, channels))
     for channel in range(channels):
         for _ in range(_WAVES):
@@ -155,7 +157,7 @@ def _read_picture(path: str, one: AppInput, most: int) -> Array:
         raise FeedError("reading pictures needs Pillow", path, hint="pip install 'thinflow[image]'") from e
     try:
         with Image.open(path) as opened:
-            picture = opened.convert("L" if one.picture.channels == 1 else "RGB")
+            picture = opened.convert(_MODES[one.picture.channels])
     except (OSError, UnidentifiedImageError, Image.DecompressionBombError, SyntaxError, ValueError) as e:
         raise UnreadableSample(f"the picture cannot be read: {e}", path) from e
     picture.thumbnail((most, most))
@@ -186,12 +188,12 @@ def _samples(content: bytes, where: str) -> Array:
 
 
 def png_bytes(picture: Array) -> bytes:
-    """A picture [height, width, 1 or 3] of uint8 as PNG."""
+    """A picture [height, width, 1, 3 or 4] of uint8 as PNG."""
     height, width, channels = picture.shape
     # 0 before each row: it is stored as it is.
     rows = np.zeros((height, 1 + width * channels), np.uint8)
     rows[:, 1:] = picture.reshape(height, -1)
-    head = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
+    head = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
     parts = [(b"IHDR", head), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b"")]
     found = io.BytesIO()
     found.write(b"\x89PNG\r\n\x1a\n")

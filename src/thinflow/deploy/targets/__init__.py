@@ -38,6 +38,7 @@ class Target:
         has_open_batch: whether its runtime takes a batch of 1 from a model that leaves that open; else the
             model is written anew for a batch of 1.
         limit: how far what is made was never tried, and what tries it; "" if it is built and run.
+        has_alpha: whether its apps can be fed pictures with transparency.
         is_c: whether the model is plain C there, see `c_target.py`.
     """
 
@@ -48,6 +49,7 @@ class Target:
     has_open_batch: ClassVar[bool] = True
     limit: ClassVar[str] = ""
     is_c: ClassVar[bool] = False
+    has_alpha: ClassVar[bool] = False
 
     @property
     def title(self) -> str:

@@ -16,6 +16,7 @@ class Python(Target):
 
     name = "python"
     assets = "src/%{name}/assets"
+    has_alpha = True
     built = ("__pycache__", "build", "dist", ".venv", ".pytest_cache")
 
     def values(self, contract: Contract) -> Mapping[str, str]:
