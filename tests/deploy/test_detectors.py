@@ -99,7 +99,8 @@ def test_boxes_that_a_graph_suppressed(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("g++"), reason="needs cmake and g++")
-def test_the_program_shows_them_too(model: Path, tmp_path: Path) -> None:
+def test_the_program_shows_them_too(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CMAKE_BUILD_TYPE", "Debug")
     made = thinflow.deploy(model, tmp_path / "app", "linux")
     told = made.test()
     best, rest = made.answer.split(" at ")

@@ -48,6 +48,13 @@ def samples() -> tuple[bytes, list[int]]:
     return np.round(np.asarray(images)).astype(np.uint8).tobytes(), [int(n) for n in labels]
 
 
+@pytest.fixture(scope="module")
+def application(model: Path, tmp_path_factory: pytest.TempPathFactory) -> thinflow.Deployment:
+    """Of Zephyr, with pixels as they are."""
+    folder = tmp_path_factory.mktemp("zephyr")
+    return thinflow.deploy(model, folder / "app", "zephyr", scaling=thinflow.Scaling())
+
+
 def answered(text: str) -> list[int]:
     """The likeliest class of each line."""
     return [int(line.split()[0]) for line in text.strip().splitlines()]
@@ -185,22 +192,20 @@ def test_a_sketch_answers_on_this_computer(
 
 @needs_gcc
 def test_an_application_answers_beside_zephyrs_signatures(
-    model: Path, samples: tuple[bytes, list[int]], tmp_path: Path
+    application: thinflow.Deployment, samples: tuple[bytes, list[int]]
 ) -> None:
-    made = thinflow.deploy(model, tmp_path / "app", "zephyr", scaling=thinflow.Scaling())
-    app = compiled(
-        made, more=(f"-I{_ZEPHYR}", str(tmp_path / "app/src/main.c"), "-DDIGITS_SELFTEST"), out="app"
-    )
+    folder = Path(application.path)
+    more = (f"-I{_ZEPHYR}", str(folder / "src" / "main.c"), "-DDIGITS_SELFTEST")
+    app = compiled(application, more=more, out="app")
     done = subprocess.run([app], input=samples[0], capture_output=True, timeout=60)
     lines = done.stdout.decode().splitlines()
     assert lines[1] == "self-test passed: the sample's answer is the expected one"
     assert answered("\n".join(lines[2:])) == samples[1]
-    settings = (tmp_path / "app" / "prj.conf").read_text()
-    symbol = re.search(r"config (\w+)", (tmp_path / "app" / "network" / "Kconfig").read_text())
+    symbol = re.search(r"config (\w+)", (folder / "network" / "Kconfig").read_text())
     assert symbol is not None
-    assert f"CONFIG_{symbol[1]}=y" in settings
-    for file in (name for name in made.files if not name.startswith("assets/")):
-        assert "%{" not in (tmp_path / "app" / file).read_text(), file
+    assert f"CONFIG_{symbol[1]}=y" in (folder / "prj.conf").read_text()
+    for file in (name for name in application.files if not name.startswith("assets/")):
+        assert "%{" not in (folder / file).read_text(), file
 
 
 @needs_gcc
@@ -262,9 +267,8 @@ def test_a_board_that_is_too_small_is_told(tmp_path: Path) -> None:
 
 
 def test_what_zephyrs_test_needs_is_told(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    application: thinflow.Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = thinflow.deploy(model, tmp_path / "app", "zephyr")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(thinflow.EngineUnavailable, match="the self-test needs west"):
-        made.test()
+        application.test()

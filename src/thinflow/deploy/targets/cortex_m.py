@@ -122,7 +122,7 @@ class CortexM(CTarget):
         require_tool("qemu-system-arm", _TEST_HINT)
         told = json.loads((folder / "assets" / "model.json").read_text(encoding="utf-8"))
         called([cmake, "-S", ".", "-B", "build"], folder, "cmake -S . -B build")
-        called([cmake, "--build", "build"], folder, "cmake --build build")
+        called([cmake, "--build", "build", "--parallel"], folder, "cmake --build build")
         program = Path("build", f"{told['name']}_selftest.elf")
         command = [*_qemu(BOARDS[told["c"]["cpu"]]), str(program)]
         return called(command, folder, " ".join(command), env={"QEMU_AUDIO_DRV": "none"})

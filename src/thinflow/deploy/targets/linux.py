@@ -79,7 +79,7 @@ class Linux(Target):
         name = json.loads((folder / "assets" / "model.json").read_text(encoding="utf-8"))["name"]
         library = f"-DPython3_EXECUTABLE={python()}"
         called([cmake, "-S", ".", "-B", "build", library], folder, "cmake -S . -B build")
-        called([cmake, "--build", "build"], folder, "cmake --build build")
+        called([cmake, "--build", "build", "--parallel"], folder, "cmake --build build")
         return called([folder / "build" / name, "--test"], folder, f"./build/{name} --test")
 
 
