@@ -18,6 +18,7 @@ import pytest
 
 import thinflow
 from tests.browser import chromium, launched
+from tests.deploy.app_models import detector
 from tests.tflite import classifiers
 from thinflow import zoo
 from thinflow.deploy.sample import png_bytes
@@ -196,3 +197,17 @@ def test_its_self_test_passes_and_sees_a_wrong_answer(built: Path, made: thinflo
             made.test()
     finally:
         file.write_bytes(held)
+
+
+def test_boxes_are_shown(built: Path, tmp_path: Path) -> None:
+    if chromium() is None:
+        pytest.skip("no Chromium is installed (Debian: apt-get install chromium)")
+    (tmp_path / "boxes.tflite").write_bytes(detector())
+    made = thinflow.deploy(tmp_path / "boxes.tflite", tmp_path / "app", "web")
+    # What npm installed for the other page is what it would install here.
+    (tmp_path / "app" / "node_modules").symlink_to(built / "node_modules")
+    told = made.test()
+    assert "self-test passed" in told
+    best = made.answer.split()[0]
+    assert best in ("cat", "dog")
+    assert f"answer: {best}, " in told
