@@ -18,6 +18,7 @@ import thinflow
 from tests.deploy.app_models import detector, numbers, sound
 from tests.deploy.apps import fed_by_evaluate, picture_model, sound_model, write_pictures
 from thinflow import zoo
+from thinflow.deploy.targets import find
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import FLOAT
@@ -266,9 +267,25 @@ def test_a_board_that_is_too_small_is_told(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_zephyrs_test_needs_is_told(
+def test_what_tests_need_is_told(
     application: thinflow.Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(thinflow.EngineUnavailable, match="the self-test needs west"):
         application.test()
+    for target, tool in (("cortex-m", "cmake"), ("arduino", "make")):
+        with pytest.raises(thinflow.EngineUnavailable, match=f"the self-test needs {tool}"):
+            find(target).test(tmp_path)
+
+
+@needs_gcc
+def test_a_detector_that_sees_nothing_passes_its_test(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(detector())
+    # Dark pictures: scores below the half from which on boxes are shown.
+    scaling = thinflow.Scaling(mean=400.0, std=100.0)
+    made = thinflow.deploy(tmp_path / "net.tflite", tmp_path / "app", "zephyr", scaling=scaling)
+    assert float(made.answer.split(" at ")[0].split()[-1]) < 0.5
+    more = (f"-I{_ZEPHYR}", str(tmp_path / "app" / "src" / "main.c"), "-DNET_SELFTEST")
+    done = subprocess.run([compiled(made, more=more, out="app")], input=b"", capture_output=True, timeout=60)
+    assert done.stdout.decode().splitlines()[0] == "no box"
+    assert done.returncode == 0
