@@ -363,7 +363,11 @@ def test_a_long_chain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         (["convert", "{m}", "{d}/none/o.pb"], "its folder does not exist", "mkdir -p"),
         (["convert", "{m}", "{d}"], "this is a folder", "name a file"),
         (["convert", "{m}", "{m}/o.pb"], "cannot be written", "another path"),
-        (["quantize", "{m}", "{d}/o.h5"], "a quantized model is a .tflite, .onnx, .c or .pb file", ".tflite"),
+        (
+            ["quantize", "{m}", "{d}/o.h5"],
+            "a quantized model is a .tflite, .onnx, .xml, .c or .pb file",
+            ".tflite",
+        ),
         (["quantize", "{m}", "{d}/o.tflite", "--samples", "0"], "0 samples", "at least 1"),
         (["quantize", "{m}", "{d}/o.tflite", "--std", "0"], "std is 0", ""),
         (["quantize", "{m}", "{d}/o.tflite", "--calibration", "{d}"], "the folder has no samples", ".npz"),

@@ -16,9 +16,9 @@ from tests.lower.builders import conv_attrs, floats
 from tests.lower.control_flow import counted_loop
 from tests.lower.onnx.harness import Net
 from thinflow import engines
-from thinflow.engines._openvino_limits import judge
 from thinflow.engines.session import Session
 from thinflow.errors import EngineUnavailable, NodeError, ThinflowError
+from thinflow.lower.openvino.limits import judge
 from thinflow.onnx.writer import to_bytes
 
 pytest.importorskip("openvino")
@@ -98,14 +98,14 @@ def test_what_it_cannot_run_goes_to_the_interpreter() -> None:
 
 def test_a_refused_region_is_cut_anew_around_what_it_was_refused_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The graph has an op that OpenVINO says it has no form of; all the others stay there."""
-    real = openvino._read
+    real = openvino.read
 
     def read(content: Any) -> Any:
         if b"Erf" in content:
             raise EngineUnavailable("OpenVINO refuses the model: no Erf today")
         return real(content)
 
-    monkeypatch.setattr(openvino, "_read", read)
+    monkeypatch.setattr(openvino, "read", read)
     net = Net()
     x, y = network(net)
     z = net.op("Tanh", net.op("Erf", y, name="erf"), name="end")

@@ -57,8 +57,8 @@ def convert(
 ) -> int:
     """Write a model in the format of the target's suffix; returns the bytes written.
 
-    All of the model, or nothing. A .tflite or .onnx file is run beside the interpreter before it takes its
-    name, as `thinflow convert` does; `convert_verified` tells what came of that, and also writes the part
+    All of the model, or nothing. A .tflite, .onnx or .xml file is run beside the interpreter before it takes
+    its name, as `thinflow convert` does; `convert_verified` tells what came of that, and also writes the part
     that a runtime can run.
 
     Args:
@@ -190,8 +190,8 @@ def convert_verified(
     std: float | Sequence[float] | None = None,
     progress: Progress | None = None,
 ) -> Conversion:
-    """As `convert`; a .tflite or .onnx may hold only the part its runtime can run, and is run beside the
-    interpreter before it is written. A part is written under another name: model.tflite becomes
+    """As `convert`; a .tflite, .onnx or .xml may hold only the part its runtime can run, and is run beside
+    the interpreter before it is written. A part is written under another name: model.tflite becomes
     model_part.tflite.
 
     Args:
@@ -248,6 +248,7 @@ def convert_verified(
     from thinflow.optimize.kept_grids import KeptConverter, bits_of
     from thinflow.optimize.litert import LiteRTMaker
     from thinflow.optimize.onnx import OnnxMaker
+    from thinflow.optimize.openvino import OpenVinoMaker, require_openvino
     from thinflow.optimize.source_proof import note_proof
 
     target = os.fspath(path)
@@ -257,6 +258,8 @@ def convert_verified(
         what = "an opset goes" if opset is not None else "external data goes"
         raise ParameterError(f"{what} with .onnx files only", hint="end the output's name in .onnx")
     seconds = checked_timeout(timeout)
+    if target.endswith(".xml"):
+        require_openvino()
     options = opening(tags, signature, checkpoint, input_layout, output_layout)
     names = {"inputs": inputs, "outputs": outputs, "state": state_for(state, target)} | options
     of_c = COptions(rounding, cpu, sound, sample_rate, layout, stream, ram)
@@ -280,8 +283,11 @@ def convert_verified(
         return Conversion(target, size, proof, [*source_notes(graph), *opening_notes(graph)])
 
     def write(graph: Graph) -> Conversion:
-        is_onnx = target.endswith(".onnx")
-        maker: Any = OnnxMaker(opset, external_data=external_data) if is_onnx else LiteRTMaker()
+        if target.endswith(".xml"):
+            maker: Any = OpenVinoMaker()
+        else:
+            is_onnx = target.endswith(".onnx")
+            maker = OnnxMaker(opset, external_data=external_data) if is_onnx else LiteRTMaker()
         # What was read from a quantized file stays in so few bits, with that file's scales.
         kind = Converter if bits_of(graph, maker) is None else KeptConverter
         # A Graph may have been changed on purpose by whoever gives it.

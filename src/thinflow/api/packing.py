@@ -60,7 +60,8 @@ def _stored_kind(source: Source) -> str:
     from thinflow.formats.format import formats
 
     engine = engine_of(source)
-    return next((f.name for f in formats() if engine and f.engine == engine), "")
+    # What cannot be read as a graph cannot be put into one piece.
+    return next((f.name for f in formats() if engine and f.engine == engine and f.load is not None), "")
 
 
 def _prepared(source: Source, obfuscate: bool, inputs: list[str] | None, outputs: list[str] | None) -> Graph:

@@ -24,7 +24,7 @@ from thinflow.bench.stats import Distribution, describe
 from thinflow.bench.targets import Subject, TFLiteSubject, heeds_threads
 from thinflow.bench.timing_loop import PRECISION, Case, Limits, measure, tell
 from thinflow.bench.workload import Workload, workload
-from thinflow.engines._child import can_fork, checked_timeout, in_child
+from thinflow.engines._child import can_fork, checked_timeout, in_child, survives_fork
 from thinflow.engines._files import is_file
 from thinflow.engines._threads import checked_threads, side_by_side
 from thinflow.errors import EngineCrashed, ParameterError, ThinflowError
@@ -247,7 +247,7 @@ def try_first(subject: Subject, engine: str, threads: int, timeout_seconds: floa
         runner.feed()
         runner.invoke()
 
-    if can_fork():
+    if can_fork() and survives_fork(engine):
         in_child(work, engine, f"running {subject.name}", timeout_seconds=timeout_seconds)
         return
     found = measure_memory(subject, engine, threads, timeout_seconds=timeout_seconds)

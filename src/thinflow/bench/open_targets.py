@@ -25,11 +25,20 @@ from thinflow.bench.inputs import (
     named_sizes,
     sensible_inputs,
 )
-from thinflow.bench.targets import GraphSubject, OnnxSubject, SignatureSubject, Subject, TFLiteSubject
-from thinflow.engines._child import can_fork, in_child
+from thinflow.bench.targets import (
+    FileSubject,
+    GraphSubject,
+    OnnxSubject,
+    OpenVinoSubject,
+    SignatureSubject,
+    Subject,
+    TFLiteSubject,
+)
+from thinflow.engines._child import can_fork, in_child, survives_fork
 from thinflow.engines._files import engine_of, is_file, open_file, path_of
 from thinflow.errors import FeedError, FormatError, ParameterError, closest
 from thinflow.formats.files import map_file
+from thinflow.formats.openvino import weights_beside
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.load.graphs import declare_interface
@@ -127,7 +136,7 @@ def _open(
     kind = _kind(path)
     size = _size_bytes(path)
     if kind != "graph":
-        subject = TFLiteSubject if kind == "tflite" else OnnxSubject
+        subject = _SUBJECTS[kind]
         signature = options.get("signature") if kind == "tflite" else None
         given = _feeds_of_file(feeds, path, signature)
         if made is None:
@@ -164,7 +173,8 @@ def _port_names(path: Path, engine: str, role: str) -> list[str]:
     def ask() -> list[str]:
         return [port.name.removesuffix(":0") for port in getattr(open_file(path, engine, 1), role)]
 
-    return in_child(ask, engine, f"opening {path}") if can_fork() else ask()
+    forks = can_fork() and survives_fork(engine)
+    return in_child(ask, engine, f"opening {path}") if forks else ask()
 
 
 def _check_names(path: Path, names: Sequence[str], role: str, known: Sequence[str]) -> None:
@@ -202,14 +212,21 @@ def _check_options(sources: Sequence[Any], options: Mapping[str, Any]) -> None:
 
 
 def _size_bytes(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
+    """Bytes of a file, and of its weights if they are in another, or of all files in a folder."""
     if not path.is_dir():
-        return path.stat().st_size
+        return path.stat().st_size + sum(file.stat().st_size for file in weights_beside(path))
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
+_SUBJECTS: dict[str, type[FileSubject]] = {
+    "tflite": TFLiteSubject,
+    "onnx": OnnxSubject,
+    "openvino": OpenVinoSubject,
+}
+
+
 def _kind(path: Path) -> str:
-    """ "tflite", "onnx" or "graph", by content where the content tells."""
+    """ "tflite", "onnx", "openvino" or "graph", by content where the content tells."""
     try:
         if not path.exists():
             map_file(path)  # which tells what there is instead
@@ -222,8 +239,8 @@ def _kind(path: Path) -> str:
     own = engine_of(path)
     # An .onnx file that does not begin like one is still taken for one by its name: its engine says what is
     # wrong with it.
-    if own == TFLiteSubject.own_engine:
-        return "tflite"
+    if own in (TFLiteSubject.own_engine, OpenVinoSubject.own_engine):
+        return "tflite" if own == TFLiteSubject.own_engine else own
     return "onnx" if path.suffix == ".onnx" or own == OnnxSubject.own_engine else "graph"
 
 

@@ -316,6 +316,17 @@ class OnnxSubject(FileSubject):
 
 
 @dataclass
+class OpenVinoSubject(FileSubject):
+    """An .xml file, run by OpenVINO as it is."""
+
+    own_engine: ClassVar[str] = "openvino"
+    suffix: ClassVar[str] = ".xml"
+
+    def _opened(self, threads: int) -> Runner:
+        return self._run_by_ports(open_file(self.path, self.own_engine, threads))
+
+
+@dataclass
 class SignatureSubject(FileSubject):
     """One signature of a .tflite file, run by LiteRT."""
 

@@ -27,6 +27,7 @@ EXAMPLES = """
   thinflow convert model_int8.tflite model.c     # plain C for microcontrollers
   thinflow convert model_int8.tflite model.c --cpu cortex-m4 --ram 64KB
   thinflow convert model.pb model.mlpackage --compute-precision float16   # Core ML, for the Neural Engine
+  thinflow convert model.pb model.xml            # OpenVINO; its weights go to model.bin
   thinflow convert model.pb model.pbtxt
   thinflow convert pose.pb pose.tflite --shape image=1,184,184,3
 """
@@ -34,7 +35,9 @@ EXAMPLES = """
 
 def add_arguments(p: ArgumentParser) -> None:
     add_model(p)
-    add_output(p, "what to write; the suffix chooses the format: .tflite, .onnx, .c, .mlpackage, .pb, .pbtxt")
+    add_output(
+        p, "what to write; the suffix chooses the format: .tflite, .onnx, .xml, .c, .mlpackage, .pb, .pbtxt"
+    )
     add_interface(p)
     add_layouts(p)
     add_verify(p)
@@ -108,5 +111,5 @@ def _next(args: Namespace, report: Any) -> str:
     # Of the source, since the same graph runs on both engines; a file of a runtime runs on its own.
     if args.output.endswith(".onnx") and not runtime_format(args.model):
         return f"thinflow benchmark {source} --engine litert,onnxruntime"
-    runs = args.output.endswith((".tflite", ".onnx"))
+    runs = args.output.endswith((".tflite", ".onnx", ".xml"))
     return f"thinflow {'benchmark' if runs else 'inspect'} {model}"

@@ -52,7 +52,7 @@ SHOWN = 8
 def add_arguments(p: ArgumentParser) -> None:
     p.description = f"{p.description}\n\n{SCHEMES}"
     add_model(p)
-    add_output(p, "the .tflite, .onnx, .c or .pb file to write")
+    add_output(p, "the .tflite, .onnx, .xml, .c or .pb file to write")
     add_scheme(p)
     add_samples(p)
     _add_choices(p)

@@ -67,7 +67,7 @@ def run_file(
     """
     name = name or (content if isinstance(content, str) else "the converted model")
     doing = f"running {name}"
-    if can_fork():
+    if can_fork() and survives_fork(engine):
         return in_child(
             lambda: _runs(content, engine, feeds, threads), engine, doing, timeout_seconds=timeout_seconds
         )
@@ -107,7 +107,7 @@ def call(
         EngineCrashed: the child ended without an answer, or was not done in time.
         Exception: what the function raised.
     """
-    if can_fork():
+    if can_fork() and survives_fork(engine):
         return in_child(lambda: function(*arguments), engine, doing, timeout_seconds=timeout_seconds)
     request = pickle.dumps((function, tuple(arguments)))
     result: T = _opened(_spawned(request, engine, doing, timeout_seconds))
@@ -132,6 +132,14 @@ def can_fork() -> bool:
     # Only Python's own threads can be counted. Those of engines are idle between runs, and the child does not
     # use what they work for. On macOS, system libraries may not be used behind a fork.
     return sys.platform == "linux" and hasattr(os, "fork") and threading.active_count() == 1
+
+
+def survives_fork(engine: str) -> bool:
+    """False if an engine that this process has used would wait in a fork for threads that are not there."""
+    if engine != "openvino":
+        return True
+    opened = sys.modules.get("thinflow.lower.openvino.runtime")
+    return opened is None or not opened.core.cache_info().currsize
 
 
 def python_environment() -> dict[str, str]:

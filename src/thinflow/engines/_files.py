@@ -1,4 +1,4 @@
-"""Models that an engine runs from their files as they are: .tflite and .onnx, packed ones too."""
+"""Models that an engine runs from their files as they are: .tflite, .onnx and .xml, packed ones too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from thinflow.ir.graph import Graph
     from thinflow.typing import Array
 
-_HEAD_BYTES = 16
+_HEAD_BYTES = 256
 _PACKED = b"thinpack"
 # Tags of an ONNX model that may follow its ir_version: producer, its version, domain, model version, doc
 # string, graph, opsets. `formats.onnx` says so, too; but running a file imports no formats, which every cold
@@ -165,6 +165,10 @@ def engine_of(path: str | os.PathLike[str] | Graph) -> str:
     # so; a SavedModel does, with version 1.
     if len(head) > 2 and head[0] == 8 and 3 <= head[1] < 64 and head[2] in _SECOND_TAGS:
         return "onnxruntime"
+    if b"<net" in head:
+        from thinflow.formats.openvino import begins_ir
+
+        return "openvino" if begins_ir(head) else ""
     return ""
 
 

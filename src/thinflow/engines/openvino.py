@@ -1,29 +1,25 @@
 """OpenVINO on the CPU: servers and desktops, above all those of Intel.
 
-It gets the ONNX model that ONNX Runtime gets, less the operators that ONNX Runtime alone has, and reads .onnx
-files as they are. Its own reader of .pb files was measured beside that: the networks it takes run equally
-fast, it opens them more slowly (ResNet-50 v2: four times), and does not take old ops such as
-BatchNormWithGlobalNormalization.
+It gets the ONNX model that ONNX Runtime gets, less the operators that ONNX Runtime alone has; .onnx files and
+its own .xml files it reads as they are. Its reader of .pb files was measured beside that: the networks it
+takes run equally fast, it opens them more slowly (ResNet-50 v2: four times), and does not take old ops such
+as BatchNormWithGlobalNormalization.
 """
 
 from __future__ import annotations
 
-import io
-import re
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from thinflow.engines._files import FilePort, ModelFile, file_content
-from thinflow.engines._openvino_limits import judge
 from thinflow.engines._regions import Backend, compile_regions
 from thinflow.engines.base import Compiled
 from thinflow.engines.onnxruntime import complex_of, fed
 from thinflow.engines.partition import Region
 from thinflow.errors import EngineUnavailable, UnsupportedOp
-from thinflow.errors.plain_text import shown
 from thinflow.ir.types import TensorSpec, dtype
+from thinflow.lower.openvino.limits import judge
+from thinflow.lower.openvino.runtime import OPSET, core, library, missing, read, refusal, said
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Node, Value
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
 
 FILES_OF = "onnxruntime"
 """The engine whose files this one runs as they are, too."""
-OPSET = 20
 MOST_SIZES = 4
 """A model with open sizes is made ready for so many choices of them; from then on, once for all others."""
 _TYPES = {
@@ -49,46 +44,6 @@ _TYPES = {
 """OpenVINO's element types that arrays are exchanged in -> ours."""
 _INEXACT = frozenset({"f64", "u32", "u64", "bf16"})
 """Types that its CPU kernels compute in others, with fewer digits or another range."""
-
-
-@cache
-def library() -> Any:
-    """The package openvino, imported without reporting home.
-
-    It would send statistics as soon as it is imported, unless it is told not to in a file in the user's
-    folder; a thread that is left of that would keep this process from forking, too. Without the package that
-    sends them it does nothing of it.
-
-    Raises:
-        EngineUnavailable: it is not installed.
-    """
-    sender = "openvino_telemetry"
-    blocked = sender not in sys.modules
-    if blocked:
-        sys.modules[sender] = None  # type: ignore[assignment] # what makes an import fail
-    try:
-        import openvino
-        import openvino.frontend
-    except ImportError as error:
-        raise EngineUnavailable(
-            "the package openvino is missing", hint="pip install 'thinflow[openvino]'"
-        ) from error
-    finally:
-        if blocked:
-            del sys.modules[sender]
-    return openvino
-
-
-@cache
-def _core() -> Any:
-    """OpenVINO's devices; to find them takes a tenth of a second, and all models can share it."""
-    return library().Core()
-
-
-@cache
-def _reader() -> Any:
-    """Its reader of ONNX. Left to choose, it asks others first, which complain on stderr."""
-    return library().frontend.FrontEndManager().load_by_framework("onnx")
 
 
 def settings(threads: int) -> dict[str, str]:
@@ -107,10 +62,10 @@ def settings(threads: int) -> dict[str, str]:
 
 
 class Model:
-    """An .onnx model in OpenVINO, fed and fetched by position.
+    """An .onnx or .xml model in OpenVINO, fed and fetched by position.
 
     Args:
-        content: the file's bytes, or its path.
+        content: the file's bytes, or its path; of an .xml file, its path.
         threads: how many threads the kernels may use.
         names: of the inputs, in the order in which they are fed; default: that of the file.
         complex_outputs: numbers of the outputs that hold complex numbers, with a last axis of two.
@@ -132,8 +87,8 @@ class Model:
     ) -> None:
         self._settings = settings(threads)
         self._complex_outputs = frozenset(complex_outputs)
-        self._model = _read(content)
-        _require_exact(self._model)
+        self._model = read(content)
+        require_exact(self._model)
         self.inputs, self.outputs = list(self._model.inputs), list(self._model.outputs)
         # What nobody reads may be gone from the model.
         known = {name: number for number, port in enumerate(self.inputs) for name in port.get_names()}
@@ -161,7 +116,7 @@ class Model:
         try:
             found = request.run(arrays)
         except Exception as error:  # its exceptions have no common base but this
-            raise EngineUnavailable(f"OpenVINO failed: {_said(error)}", hint=_SAY_MORE) from error
+            raise EngineUnavailable(f"OpenVINO failed: {said(error)}", hint=_SAY_MORE) from error
         return [complex_of(y) if n in self._complex_outputs else y for n, y in enumerate(found)]
 
     def _request_for(self, arrays: Mapping[int, Array]) -> _Request:
@@ -174,7 +129,7 @@ class Model:
             # Sizes are checked here only: what runs for any of them takes those that do not go together.
             model.reshape({number: list(x.shape) for number, x in arrays.items()})
         except Exception as error:  # as above
-            raise EngineUnavailable(f"OpenVINO refuses the sizes: {_said(error)}", hint=_SAY_MORE) from error
+            raise EngineUnavailable(f"OpenVINO refuses the sizes: {said(error)}", hint=_SAY_MORE) from error
         if len(self._requests) < MOST_SIZES:
             self._requests[sizes] = self._compiled(model)
         else:
@@ -184,9 +139,9 @@ class Model:
 
     def _compiled(self, model: Any) -> _Request:
         try:
-            return _Request(_core().compile_model(model, "CPU", self._settings))
+            return _Request(core().compile_model(model, "CPU", self._settings))
         except Exception as error:  # as above
-            raise _refusal(error) from error
+            raise refusal(error) from error
 
 
 class _Request:
@@ -229,26 +184,12 @@ _COPIED_BYTES = 1 << 16
 _SAY_MORE = "engine='reference' may say more"
 
 
-def _read(content: bytes | str) -> Any:
-    reader = _reader()
-    try:
-        return reader.convert(reader.load(content if isinstance(content, str) else io.BytesIO(content)))
-    except Exception as error:  # as above
-        raise _refusal(error) from error
-
-
-def _refusal(error: Exception) -> EngineUnavailable:
-    return EngineUnavailable(
-        f"OpenVINO refuses the model: {_said(error)}", hint="engine='onnxruntime' may take it"
-    )
-
-
 def _type_of(port: Any) -> str:
     name: str = port.get_element_type().get_type_name()
     return name
 
 
-def _require_exact(model: Any) -> None:
+def require_exact(model: Any) -> None:
     """Raise EngineUnavailable if a result would be in another type than the model says, or is not safe."""
     for operator in model.get_ops():
         kind = operator.get_type_name()
@@ -276,7 +217,7 @@ def _exceeds_32_bits(x: Array) -> bool:
 
 
 def open_file(path: str, threads: int) -> ModelFile:
-    """An .onnx file ready to run as it is.
+    """An .onnx or .xml file ready to run as it is.
 
     Raises:
         EngineUnavailable: OpenVINO refuses it.
@@ -302,10 +243,7 @@ class OpenVino:
     name = "openvino"
 
     def available(self) -> str | None:
-        from importlib.util import find_spec
-
-        found = find_spec("openvino")
-        return None if found else "the package openvino is missing (pip install 'thinflow[openvino]')"
+        return missing()
 
     def compile(
         self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, threads: int = 1
@@ -333,7 +271,7 @@ class OpenVino:
             _lowered,
             unsupported_unit,
             lambda name: name != "string",
-            culprits=_culprits,
+            culprits=culprits,
         )
         return compile_regions(backend, graph, inputs, outputs, threads)
 
@@ -356,7 +294,7 @@ def _lowered(graph: Graph, region: Region, threads: int) -> Model:
         return Model(content, threads=threads, names=names, complex_outputs=pairs)
 
 
-def _culprits(graph: Graph, region: Region) -> dict[Node, str]:
+def culprits(graph: Graph, region: Region) -> dict[Node, str]:
     """The nodes of a refused region that OpenVINO refuses by themselves, and why."""
     known: dict[str, str] = {}  # alike ones are tried once
     found = {}
@@ -385,18 +323,3 @@ def _trial(graph: Graph, node: Node, read: Sequence[Value]) -> str:
 
 
 ENGINE = OpenVino()
-
-_PLACE = re.compile(
-    r"(Exception from|Check '.*' failed at|FrontEnd API failed|Details:|Not Implemented:|.*\.cpp:\d+:?$)"
-)
-_INSIDE = re.compile(r"^(While validating .*?: )?Check '.*?' failed at \S+: ?")
-_EMPTY = ("Model wasn't fully converted", "Failed operations", "Summary:", "To facilitate the conversion")
-_MOST_CHARACTERS = 200
-
-
-def _said(error: Exception) -> str:
-    """What OpenVINO says in one line, without the places of its sources that it says it from."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    told = [_INSIDE.sub(r"\1", line) for line in lines if line and not _PLACE.match(line)]
-    kept = [line.removeprefix("-- ") for line in told if line and not line.startswith(_EMPTY)]
-    return shown(" ".join(kept)[:_MOST_CHARACTERS]) or "no reason given"

@@ -80,7 +80,17 @@ COREML = Vocabulary(
     # `name` is the operation's own; kernels are told by the others how exact to be, which ours always are.
     idle_options=frozenset({"name", "validate_indices"}),
 )
-VOCABULARIES = (LITERT, ONNX, ATEN, COREML)
+# Its files are run and not read.
+OPENVINO = Vocabulary(
+    "openvino",
+    "openvino.",
+    "OpenVINO",
+    "an OpenVINO model",
+    "OpenVINO",
+    "openvino",
+    advice="convert the model that it was made from",
+)
+VOCABULARIES = (LITERT, ONNX, ATEN, COREML, OPENVINO)
 PREFIXES = tuple(v.prefix for v in VOCABULARIES)
 
 

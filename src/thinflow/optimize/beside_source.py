@@ -20,7 +20,8 @@ from thinflow.compare.inner_values import first_divergence, inner_differences, m
 from thinflow.compare.match_io import order_between, plain
 from thinflow.compare.side_by_side import nearest_codes, placed, session_inputs
 from thinflow.compare.verification import Divergence
-from thinflow.engines._child import can_fork, in_child
+from thinflow.engines._child import can_fork, in_child, survives_fork
+from thinflow.engines._files import engine_of
 from thinflow.engines._inner_tensors import litert_tensors, onnxruntime_tensors
 from thinflow.engines.session import Session
 from thinflow.errors import UnsupportedOp
@@ -102,7 +103,9 @@ def apart_from_source(
     def work() -> Apart:
         return pair.compare(feeds, outputs, tolerance, made_up, by_layer)
 
-    if not can_fork():
+    # A file that was made may run in another engine than its source.
+    own = engine_of(made) if isinstance(made, str) else ""
+    if not (can_fork() and survives_fork(own) and survives_fork(source.engine)):
         return work()
     return in_child(work, source.engine, f"running {source.name}", timeout_seconds=timeout_seconds)
 

@@ -1,4 +1,4 @@
-"""Conversion of a graph into a .tflite or .onnx file, proven before the file takes its name."""
+"""Conversion of a graph into a .tflite, .onnx or .xml file, proven before the file takes its name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thinflow.ir.notebook import table_html
 from thinflow.load.frozen import require_frozen
 from thinflow.optimize.advice import fits_onnx
 from thinflow.optimize.batch_sizes import only_batch_is_open
-from thinflow.optimize.converted import UnprovenError
+from thinflow.optimize.converted import ConvertedModel, UnprovenError
 from thinflow.optimize.core import BESIDE, Core, narrow_advice, shape_advice
 from thinflow.optimize.coverage import Coverage, coverage_of
 from thinflow.optimize.eight_bit_check import holds_codes
@@ -225,7 +225,7 @@ class Converter(Generic[M]):
                 raise
             size = self.maker.write(model, path, check=lambda part: require_opening(part, model.engine))
             return size, _UNPROVEN, _why_unproven(error)
-        proof = "; ".join(filter(None, [_agrees(core, model.coverage).format(found[0]), *beside]))
+        proof = "; ".join(filter(None, [_agrees(model).format(found[0]), *beside]))
         return size, proof, []
 
     def _compare(self, model: M, part: str) -> float:
@@ -261,9 +261,14 @@ NOT_VERIFIED = "not verified (--no-verify)"
 _UNPROVEN = "NOT verified: made-up inputs do not go through the graph"
 
 
-def _agrees(core: Core, coverage: Coverage) -> str:
+RUNTIMES = {"litert": "LiteRT", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+"""Engine -> what people call it in a proof."""
+
+
+def _agrees(model: ConvertedModel[Any]) -> str:
     """The proof, with a place for the largest difference."""
-    runtime = "LiteRT" if coverage.runtime == "LiteRT" else "ONNX Runtime"
+    core, coverage = model.core, model.coverage
+    runtime = RUNTIMES[model.engine]
     if coverage.is_part:
         runtime = f"the part in {runtime}"
     if holds_codes(core.nodes):

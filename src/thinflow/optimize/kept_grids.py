@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,13 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.lift.grids import Grid, grid_of
 from thinflow.lower.onnx.fake_quant import range_only
 from thinflow.onnx.program import DEFAULT_OPSET
-from thinflow.optimize.conversion import NOT_VERIFIED, Conversion, Converter
+from thinflow.optimize.conversion import NOT_VERIFIED, RUNTIMES, Conversion, Converter
 from thinflow.optimize.converted import ConvertedModel, batch_failure, core_feeds, core_results, several
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import LiteRTMaker, checked_batch, smaller_model
 from thinflow.optimize.maker import ModelMaker
 from thinflow.optimize.numeric_check import CALLS, CODES_TOLERANCE, require_states
-from thinflow.optimize.onnx import OnnxMaker, onnx_model
+from thinflow.optimize.onnx import OnnxMaker
 from thinflow.optimize.quantized import OnnxQuantizedModel, SmallerModel
 from thinflow.optimize.samples import Samples, samples_for
 from thinflow.quantize.calibrate import Calibration
@@ -101,7 +101,9 @@ class KeptConverter(Converter[Any]):
         def check(part: str) -> None:
             feeds = core_feeds(model.core, samples, CALLS if model.core.states else 1)
             found.append(_compare(model, kept, samples, feeds, part, self.timeout_seconds))
-            beside.append(self.beside_source(None if model.coverage.is_part else part))
+            # Its codes are told by reading it as a graph.
+            is_twin = self.maker.reads_files and not model.coverage.is_part
+            beside.append(self.beside_source(part if is_twin else None))
 
         runs = self.verify and not missing
         size = self.maker.write(made, self._path(model), check=check if runs else None)
@@ -115,7 +117,7 @@ class KeptConverter(Converter[Any]):
 
 
 def _agrees(model: Model, steps: float) -> str:
-    runtime = "LiteRT" if model.engine == "litert" else "ONNX Runtime"
+    runtime = RUNTIMES[model.engine]
     return f"{runtime} answers as the graph does, up to {steps:.2g} of the steps that its answers have"
 
 
@@ -195,7 +197,7 @@ def _qdq(
 ) -> tuple[Model, OnnxQuantizedModel]:
     with range_only(graph):
         # FakeQuant nodes give ranges here, so they must be lowered to notes and not to arithmetic.
-        model = onnx_model(graph, samples, opset=maker.opset or DEFAULT_OPSET, fixed=fixed)
+        model = replace(maker, opset=maker.opset or DEFAULT_OPSET).lower(graph, samples, fixed=fixed)
     imported = {t: r._replace(observer=KEPT) for t, r in prepare(model.program).items()}
     kinds = {grid.kind.name for grid in kept_grids(graph).values() if grid.bits == kept.bits}
     at_ends = set(kept.border_types.values()) or kinds

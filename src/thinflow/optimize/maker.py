@@ -36,6 +36,7 @@ class ModelMaker(ABC, Generic[M, Q]):
         names: of both models, in messages.
         needs_ranks: whether lowering needs the rank of every input, if need be from samples.
         schemes: that the runtime has a form of.
+        reads_files: whether a written file can be read as a graph again.
     """
 
     order: ClassVar[str]
@@ -44,6 +45,7 @@ class ModelMaker(ABC, Generic[M, Q]):
     names: ClassVar[tuple[str, str]]
     needs_ranks: ClassVar[bool] = False
     schemes: ClassVar[tuple[str, ...]]
+    reads_files: ClassVar[bool] = True
 
     @abstractmethod
     def lower(self, graph: Graph, samples: Samples | None = None, *, fixed: str = "") -> M:

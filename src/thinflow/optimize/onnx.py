@@ -22,7 +22,7 @@ from thinflow.onnx.program import DEFAULT_OPSET, OPSETS, Program, Tensor, check_
 from thinflow.onnx.writer import to_bytes, write_program
 from thinflow.optimize.batch_sizes import fix_batch, open_else_fixed
 from thinflow.optimize.climb import Goal, smaller_program
-from thinflow.optimize.converted import ConvertedModel
+from thinflow.optimize.converted import ConvertedModel, RuntimeModel
 from thinflow.optimize.core import find_core, whole_with_texts
 from thinflow.optimize.float_graph import settle_sizes
 from thinflow.optimize.maker import ModelMaker
@@ -41,7 +41,6 @@ class OnnxModel(ConvertedModel[Program]):
 
     runtime, engine, suffix = "ONNX", "onnxruntime", ".onnx"
     keeps_measured_codes = True
-    open = Model
 
     @property
     def inputs(self) -> Sequence[Tensor]:
@@ -53,6 +52,10 @@ class OnnxModel(ConvertedModel[Program]):
 
     def _bytes(self) -> bytes:
         return to_bytes(self.program)
+
+    @staticmethod
+    def open(content: bytes, *, threads: int) -> RuntimeModel:
+        return Model(content, threads=threads)
 
     @staticmethod
     def as_expected(found: Array, expected: Array) -> Array:
@@ -121,11 +124,11 @@ class OnnxMaker(ModelMaker[OnnxModel, OnnxQuantizedModel]):
         """The float model that is quantized, and the smaller one; see `quantize`."""
         opset = self.opset or least_opset(recipe)
         if recipe.scheme == "float16":
-            plain, stated = onnx_model(graph, samples, opset=opset, fixed=fixed), {}
+            plain, stated = replace(self, opset=opset).lower(graph, samples, fixed=fixed), {}
         else:
             with range_only(graph):
                 # FakeQuant nodes give ranges here, so they must be lowered to notes and not to arithmetic.
-                plain = onnx_model(graph, samples, opset=opset, fixed=fixed)
+                plain = replace(self, opset=opset).lower(graph, samples, fixed=fixed)
             stated = prepare(plain.program)
         recipe.check_names((o for block in plain.program.programs() for o in block.operators), "ONNX")
         made = smaller_program(
@@ -154,7 +157,7 @@ class OnnxMaker(ModelMaker[OnnxModel, OnnxQuantizedModel]):
         return write_onnx(program, path, external_data=self.external_data, check=check)
 
     @staticmethod
-    def open_file(path: str) -> Model:
+    def open_file(path: str) -> object:
         return Model(path)
 
     def missing(self) -> str | None:
@@ -178,7 +181,12 @@ def require_onnx(recipe: Recipe) -> None:
 
 
 def onnx_model(
-    graph: Graph, samples: Samples | None = None, *, opset: int | None = None, fixed: str = ""
+    graph: Graph,
+    samples: Samples | None = None,
+    *,
+    opset: int | None = None,
+    fixed: str = "",
+    lowered: Callable[[Graph, int | None], OnnxModel] | None = None,
 ) -> OnnxModel:
     """The part of the graph that ONNX Runtime can run whole, lowered. An open batch stays open if no more
     can be lowered with a fixed one.
@@ -188,6 +196,8 @@ def onnx_model(
         samples: the first one settles ranks that the graph leaves open.
         opset: version of ONNX's op set, 17 to 21; default: 17, or a newer one that holds more.
         fixed: why an open batch has to be fixed all the same, at that of the first sample.
+        lowered: what makes the model of a graph whose ranks are known, given the opset; default: for ONNX
+            Runtime.
 
     Raises:
         UnsupportedOp: it can run nothing of it.
@@ -196,10 +206,10 @@ def onnx_model(
     # Lowering to ONNX takes open sizes, but no open ranks.
     if any(v.spec.shape is None for v in graph.inputs):
         settle_sizes(graph, samples)
+    lower = partial(lowered or _lowered, graph, opset)
     if fixed:
         fix_batch(graph, samples)
-        return replace(_lowered(graph, opset), fixed=fixed)
-    lower = partial(_lowered, graph, opset)
+        return replace(lower(), fixed=fixed)
     model, why = open_else_fixed(graph, samples, lower, lower)
     return replace(model, fixed=why)
 

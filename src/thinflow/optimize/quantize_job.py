@@ -24,6 +24,7 @@ from thinflow.optimize.layer_noise import layer_errors
 from thinflow.optimize.litert import FloatModel, LiteRTMaker
 from thinflow.optimize.maker import M, ModelMaker, Q
 from thinflow.optimize.onnx import OnnxMaker
+from thinflow.optimize.openvino import OpenVinoMaker, require_openvino
 from thinflow.optimize.optimized_graph import picture_warnings
 from thinflow.optimize.quality import Quality, decibels, finite_decibels
 from thinflow.optimize.quality_page import Shown, shown_of
@@ -114,6 +115,15 @@ class QuantizeOptions(SampleOptions):
         return OnnxMaker(
             opset=opset, options=options, external_data=self.external_data, effort=self.opened.effort
         )
+
+    def for_openvino(self) -> OpenVinoMaker:
+        """The maker of OpenVINO models that was asked for; as `for_onnx`."""
+        if self.opset is not None or self.external_data is not None:
+            what = "an opset goes" if self.opset is not None else "external data goes"
+            raise ParameterError(f"{what} with .onnx files only", hint="end the output's name in .onnx")
+        require_openvino()
+        plain = self.for_onnx()
+        return OpenVinoMaker(options=plain.options, effort=plain.effort)
 
     def for_litert(self, kind: str, hint: str) -> LiteRTMaker:
         """The maker of LiteRT models that was asked for.
@@ -235,7 +245,7 @@ def quantize_onnx(source: Any, options: QuantizeOptions) -> OnnxQuantizedModel:
 
 
 def quantize_to_file(source: Any, path: str | os.PathLike[str], options: QuantizeOptions) -> dict[str, Any]:
-    """Write a smaller .tflite, .onnx, .c or .pb; its size, its quality beside the graph, and warnings.
+    """Write a smaller .tflite, .onnx, .xml, .c or .pb; its size, its quality beside the graph, and warnings.
 
     A .pb is the whole graph, in which FakeQuants round as the .tflite does. Of the others a part of the model
     is written under another name: small.tflite becomes small_part.tflite.
@@ -253,6 +263,8 @@ def quantize_to_file(source: Any, path: str | os.PathLike[str], options: Quantiz
     name = os.fspath(path)
     if name.endswith(".onnx"):
         return _quantize_to_file(source, name, options.for_onnx(), options)
+    if name.endswith(".xml"):
+        return _quantize_to_file(source, name, options.for_openvino(), options)
     maker = options.for_litert(".onnx files", "end the output's name in .onnx")
     if name.endswith(".mlpackage"):
         # Core ML computes in floats: bits are saved in weights, and need no samples.
@@ -262,8 +274,8 @@ def quantize_to_file(source: Any, path: str | os.PathLike[str], options: Quantiz
         )
     if not name.endswith((".tflite", ".c", *GRAPHS)):
         raise ParameterError(
-            f"{name}: a quantized model is a .tflite, .onnx, .c or .pb file",
-            hint="end the name in .tflite, .onnx, .c or .pb",
+            f"{name}: a quantized model is a .tflite, .onnx, .xml, .c or .pb file",
+            hint="end the name in .tflite, .onnx, .xml, .c or .pb",
         )
     return _quantize_to_file(source, name, maker, options)
 

@@ -158,7 +158,7 @@ class QuantizedModel(SmallerModel[Program]):
 
     def save(self, path: str | os.PathLike[str]) -> int:
         """Write a .tflite file, a .c of the same operators, a .pb or .pbtxt that rounds as they do, or an
-        .onnx made from the same graph and samples; the bytes written.
+        .onnx or .xml made from the same graph and samples; the bytes written.
 
         Raises:
             WriteError: the name ends otherwise, or it cannot be written.
@@ -166,7 +166,7 @@ class QuantizedModel(SmallerModel[Program]):
             PartialModel: it is a part of the model, and the name does not say so.
         """
         name = os.fspath(path)
-        if name.endswith(".onnx") and self.for_onnx is not None:
+        if name.endswith((".onnx", ".xml")) and self.for_onnx is not None:
             return self.for_onnx().save(path)
         if name.endswith((".pb", ".pbtxt")):
             # Imported late: few want such a file.
@@ -214,15 +214,23 @@ class OnnxQuantizedModel(SmallerModel[OnnxProgram]):
         return onnx_to_bytes(onnx_described(self.quantized.program, self.core.graph.usage))
 
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> int:
-        """Write an .onnx file; the bytes written.
+        """Write an .onnx file, or an .xml for OpenVINO; the bytes written.
 
         Raises:
-            WriteError: the name does not end in .onnx, or it cannot be written.
+            WriteError: the name ends otherwise, or it cannot be written.
+            EngineUnavailable: OpenVINO is missing, which writes its own files.
             PartialModel: it is a part of the model, and the name does not say so.
         """
-        if not os.fspath(path).endswith(".onnx"):
-            raise WriteError("this is an ONNX model", os.fspath(path), hint="end the name in .onnx")
+        name = os.fspath(path)
+        if not name.endswith((".onnx", ".xml")):
+            raise WriteError("this is an ONNX model", name, hint="end the name in .onnx or .xml")
         require_name(self.coverage, path)
+        if name.endswith(".xml"):
+            # Imported late: few have OpenVINO.
+            from thinflow.lower.openvino.writing import model_of, write_ir
+
+            program = self.quantized.program
+            return write_ir(model_of(program), path, notes={"description": program.description})
         program = onnx_described(self.quantized.program, self.core.graph.usage)
         return write_onnx(program, path, external_data=external_data)
 
