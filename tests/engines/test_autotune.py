@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
+import thinflow
 from tests.transforms.golden import parse_graph
-from thinflow.engines import _autotune
+from thinflow.engines import _autotune, _measured
 from thinflow.engines.session import Session
 from thinflow.errors import FormatError, NodeError, ParameterError
 
@@ -24,20 +24,24 @@ outputs: y
 X = np.array([[-1, 0, 1, 2]], np.float32)
 
 
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_measured, "SECONDS", 0.01)
+
+
 class Clock:
-    """Time that engines take by name, in place of the real one."""
+    """Time that engines take by name, in place of the real one; none for an engine that fails."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> None:
-        self.runs: list[str] = []
+        self.turns: list[str] = []
 
-        def measured(compiled: Any, arrays: Sequence[np.ndarray]) -> float:
-            (name,) = set(compiled.placement.values())
-            self.runs.append(name)
-            if seconds[name] < 0:
+        def measured(candidate: Any, repeats: int) -> float:
+            self.turns.append(candidate.name)
+            if seconds[candidate.name] < 0:
                 raise NodeError("it cannot")
-            return seconds[name]
+            return seconds[candidate.name]
 
-        monkeypatch.setattr(_autotune, "_seconds", measured)
+        monkeypatch.setattr(_measured, "_seconds", measured)
         monkeypatch.setattr(_autotune, "usable_engines", lambda names=None: names or list(seconds))
 
 
@@ -45,17 +49,65 @@ class Clock:
 def test_the_fastest_is_kept(monkeypatch: pytest.MonkeyPatch, best: str) -> None:
     clock = Clock(monkeypatch, {"litert": 2e-3, "reference": 1e-3 if best == "reference" else 3e-3})
     session = Session(parse_graph(TEXT), measure=True)
-    for _ in range(2):
-        assert session.run(["y"], {"x": X})[0].tolist() == [[0, 0, 1, 2]]
-    assert session.engine == best
+    assert session.choice is None
+    session.run(["y"], {"x": X})
+    asked = len(clock.turns)
+    assert session.run(["y"], {"x": X})[0].tolist() == [[0, 0, 1, 2]]
+    assert len(clock.turns) == asked  # the second run of the session measured nothing
+    assert session.engine == session.choice.engine == best
     assert set(session.placement.values()) == {best}
-    assert len(clock.runs) == 2 * (1 + _autotune.RUNS)  # the second run of the session measured nothing
+    # In turns: neither runs more often than the other, nor several times behind each other.
+    assert clock.turns.count("litert") == clock.turns.count("reference") > _measured.ROUNDS
 
 
-def test_a_hopeless_engine_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch, {"litert": 1e-3, "reference": 9.0})
+def test_it_tells_which_and_by_how_much(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    Clock(monkeypatch, {"litert": 2e-3, "openvino": -1, "reference": 5e-3})
+    session = Session(parse_graph(TEXT), measure=True)
+    with caplog.at_level("INFO"):
+        session.run(["y"], {"x": X})
+    assert session.choice is not None
+    sentence = (
+        "litert takes 2 ms; reference takes 5 ms, 2.50 times as long; openvino does not run it: it cannot"
+    )
+    assert session.choice.sentence == sentence
+    assert sentence in caplog.text
+    first, second, last = session.choice.trials
+    assert (first.engine, first.median_ms, first.difference, first.left_out) == ("litert", 2.0, 0.0, "")
+    assert (second.engine, second.low_ms, second.high_ms) == ("reference", 5.0, 5.0)
+    assert (last.engine, last.median_ms) == ("openvino", None)
+
+
+def test_a_hopeless_engine_gets_no_further_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch, {"litert": 1e-3, "onnxruntime": 2e-3, "reference": 9.0})
     Session(parse_graph(TEXT), measure=True).run(["y"], {"x": X})
-    assert clock.runs.count("reference") == 1
+    assert clock.turns.count("reference") == 1 + _measured.ROUNDS
+    assert clock.turns.count("litert") > clock.turns.count("reference")
+
+
+def test_an_engine_that_answers_otherwise_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch, {"litert": 1e-3, "reference": 5e-3})
+    real = _autotune.find("litert").compile
+
+    class Wrong:
+        placement: ClassVar = {"y": "litert"}
+        reasons: ClassVar = {}
+
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def run(self, arrays: Any) -> Any:
+            return [y + np.float32(0.01) for y in self.inner.run(arrays)]
+
+    monkeypatch.setattr(
+        _autotune.find("litert"), "compile", lambda *given, **options: Wrong(real(*given, **options))
+    )
+    session = Session(parse_graph(TEXT), measure=True)
+    assert session.run(["y"], {"x": X})[0].tolist() == [[0, 0, 1, 2]]
+    assert session.engine == "reference"
+    assert session.choice is not None
+    assert session.choice.trials[-1].left_out == "answers otherwise: 0.005 of the largest value off"
 
 
 def test_an_engine_that_fails_is_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,6 +123,66 @@ def test_if_all_fail_the_reference_says_why(monkeypatch: pytest.MonkeyPatch) -> 
         Session(parse_graph(TEXT), measure=True).run(["y"], {"x": X})
 
 
+def test_a_process_measures_a_model_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    clock = Clock(monkeypatch, {"litert": 2e-3, "reference": 1e-3})
+    graph, path = parse_graph(TEXT), tmp_path / "net.pb"
+    thinflow.save(graph, path)
+    for model in (graph, path):
+        Session(model, measure=True).run(["y"], {"x": X})
+        asked = len(clock.turns)
+        again = Session(model, measure=True)
+        again.run(["y"], {"x": X})
+        assert (again.engine, len(clock.turns)) == ("reference", asked)
+        assert again.choice is not None
+        Session(model, measure=True).run(["y"], {"x": np.ones((8, 4), np.float32)})  # of other sizes
+        assert len(clock.turns) > asked
+    asked = len(clock.turns)
+    thinflow.save(parse_graph(TEXT.replace("Relu", "Relu6")), path)
+    Session(path, measure=True).run(["y"], {"x": X})
+    assert len(clock.turns) > asked
+
+
+def test_a_file_may_go_to_another_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    thinflow.convert(parse_graph(TEXT), tmp_path / "net.tflite")
+    Clock(monkeypatch, {"litert": 2e-3, "reference": 1e-3})
+    for _ in range(2):  # measured, and known
+        session = Session(tmp_path / "net.tflite", measure=True)
+        assert session.run(["y"], {"x": X})[0].tolist() == [[0, 0, 1, 2]]
+        assert (session.engine, set(session.placement.values())) == ("reference", {"reference"})
+        assert session.run(None, {"x": 2 * X})[0].tolist() == [[0, 0, 2, 4]]
+
+
+def test_what_leaves_something_behind_is_not_tried(caplog: pytest.LogCaptureFixture) -> None:
+    text = TEXT.replace("y = Relu(x) {T=float}", "p = Print(x) {T=float}\ny = Relu(p) {T=float}")
+    session = Session(parse_graph(text), measure=True)
+    session.run(["y"], {"x": X})
+    assert session.choice is None
+    assert "nothing was measured: a run leaves something behind (node 'p' (Print))" in caplog.text
+
+
+def test_dice_that_decide_nothing_do_not_stand_in_the_way() -> None:
+    rng = np.random.default_rng(0)
+    answers = iter([rng.random(3, np.float32) for _ in range(4)])
+    choice, _ = _measured.choose(
+        ["litert", "reference"], str, lambda made: [next(answers, np.zeros(3, np.float32))], is_random=True
+    )
+    assert choice.note == "answers were not compared: the model throws dice"
+    choice, _ = _measured.choose(["litert", "reference"], str, lambda made: [np.ones(3)], is_random=True)
+    assert choice.note == ""
+
+
+def test_how_far_answers_are_apart() -> None:
+    nan, inf = np.nan, np.inf
+    apart = _measured.apart
+    assert apart([np.array([1.0, nan, inf])], [np.array([1.0, nan, inf])]) == 0
+    assert apart([np.array([1.0, nan])], [np.array([1.0, 2.0])]) == inf
+    assert apart([np.array([4.0, 1.0])], [np.array([4.0, 2.0])]) == 0.25
+    assert apart([np.array([3])], [np.array([4])]) == inf  # another class
+    assert apart([np.array([3], np.uint8)], [np.array([4], np.uint8)]) == 1 / 255
+    assert apart([np.array([b"a"], object)], [np.array([b"a"], object)]) == 0
+    assert apart([np.zeros(2)], [np.zeros(3)]) == inf
+
+
 def test_the_choice_is_remembered_only_when_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     clock = Clock(monkeypatch, {"litert": 2.0, "reference": 1.0})
     cache = tmp_path / "engines.json"
@@ -78,10 +190,10 @@ def test_the_choice_is_remembered_only_when_asked(monkeypatch: pytest.MonkeyPatc
     assert not cache.exists()
     Session(parse_graph(TEXT), cache=cache).run(["y"], {"x": X})
     assert list(json.loads(cache.read_text())["engines"].values()) == ["reference"]
-    clock.runs.clear()
+    clock.turns.clear()
     again = Session(parse_graph(TEXT), cache=cache)
     again.run(["y"], {"x": X})
-    assert (again.engine, clock.runs) == ("reference", [])
+    assert (again.engine, clock.turns) == ("reference", [])
     Session(parse_graph(TEXT), cache=cache).run(["y"], {"x": np.ones((8, 4), np.float32)})
     Session(parse_graph(TEXT), cache=cache, threads=2).run(["y"], {"x": X})
     assert len(json.loads(cache.read_text())["engines"]) == 3
@@ -107,7 +219,7 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path, content: str) -> None:
     cache.write_text(content)
     Session(parse_graph(TEXT), cache=cache).run(["y"], {"x": X})
     (found,) = json.loads(cache.read_text())["engines"].values()
-    assert found in {"litert", "reference", "onnxruntime", "openvino"}
+    assert found in {"litert", "reference", "onnxruntime", "openvino", "c"}
 
 
 def test_a_folder_is_no_file_of_choices(tmp_path: Path) -> None:
@@ -140,7 +252,7 @@ def test_a_remembered_engine_that_is_gone_is_measured_again(
     cache.write_text(json.dumps({"engines": {key: "hexagon"}}))
     session = Session(graph, cache=cache)
     session.run(["y"], {"x": X})
-    assert session.engine in {"litert", "reference", "onnxruntime", "openvino"}
+    assert session.engine in {"litert", "reference", "onnxruntime", "openvino", "c"}
 
 
 def test_a_chosen_engine_leaves_nothing_to_measure() -> None:

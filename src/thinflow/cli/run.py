@@ -47,7 +47,9 @@ def add_arguments(p: ArgumentParser) -> None:
     add_threads(p)
     add_inter_op(p)
     p.add_argument(
-        "--measure", action="store_true", help="with --engine auto: try every engine and keep the fastest"
+        "--measure",
+        action="store_true",
+        help="with --engine auto: try every engine in turns; the fastest that agrees runs it",
     )
     p.add_argument(
         "--engine-cache",
@@ -134,6 +136,8 @@ def _print_data(args: Namespace, session: Any, outputs: dict[str, Any]) -> None:
     data: dict[str, Any] = {name: _as_data(array) for name, array in outputs.items()}
     if args.placement:
         data = {"outputs": data, "placement": session.placement, "reasons": session.reasons}
+        if session.choice is not None:
+            data["measured"] = session.choice.data()
     print(json.dumps(data, indent=2))
 
 
@@ -147,6 +151,8 @@ def _print_outputs(args: Namespace, session: Any, outputs: dict[str, Any]) -> No
         f"{len(outputs)} output{'s' if len(outputs) != 1 else ''} of {args.model} on {source}, "
         f"run by {' and '.join(places) or 'nobody'}"
     )
+    if session.choice is not None:
+        print_lines([f"measured: {session.choice.sentence}"])
     for name, array in outputs.items():
         print_lines([f"{name}  {array.dtype}{list(array.shape)}  {_preview(array)}"])
     if args.placement:

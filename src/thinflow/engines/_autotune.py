@@ -7,31 +7,31 @@ import json
 import logging
 import os
 import platform
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from thinflow._version import __version__
+from thinflow.analysis.precision import usual_tolerance
 from thinflow.engines import find, names
+from thinflow.engines._measured import TOLERANCE, EngineChoice, choose
 from thinflow.engines.base import Compiled
-from thinflow.errors import EngineUnavailable, FormatError, ThinflowError
+from thinflow.errors import EngineUnavailable, FormatError
 from thinflow.ir.attrs import attr_key
+from thinflow.ir.order import ancestors
 from thinflow.ops.traits import Trait, has
 
 if TYPE_CHECKING:
-    from thinflow.ir.graph import Graph, Value
+    from thinflow.ir.graph import Graph, Node, Value
     from thinflow.typing import Array
 
 logger = logging.getLogger(__name__)
 
-RUNS = 5
-SECONDS = 0.5
-"""An engine is timed until it has had so many runs, or so much time."""
-_HOPELESS = 5.0
-"""An engine whose first run takes so many times the best one's median gets no second chance."""
 _FIRST = ("litert", "onnxruntime", "openvino")
-_ASKED_FOR = frozenset({"c"})
-"""Engines that nobody gets who does not name them: to compile takes seconds, and a compiler."""
+_COMPILED = "c"
+"""The engine that a compiler makes ready."""
+_MOST_COMPILED_BYTES = 4 << 20
+"""Of weights; more of them keep a compiler busy for minutes, and are no work for plain C."""
 MOST_BYTES = 16 << 20
 """Of a file of choices."""
 _MANY_WEIGHTS = 100_000
@@ -42,7 +42,7 @@ _PACKAGES = ("ai-edge-litert", "onnxruntime", "openvino", "numpy")
 def usable_engines(candidates: Sequence[str] | None = None) -> list[str]:
     """The engines that can be used here, those that tend to be fast first."""
     found = []
-    for name in candidates if candidates is not None else sorted(set(names()) - _ASKED_FOR, key=_expected):
+    for name in candidates if candidates is not None else sorted(names(), key=_expected):
         try:
             find(name)
         except EngineUnavailable:
@@ -63,54 +63,108 @@ def measures_ranges(graph: Graph) -> bool:
     return sum(tensor.size or 0 for tensor in factors if tensor is not None) > _MANY_WEIGHTS
 
 
+_CODES_TOLERANCE = 0.25
+"""How far answers in codes of eight bits may be off: their roundings add up."""
+
+
 def _expected(name: str) -> tuple[int, str]:
     return (_FIRST.index(name) if name in _FIRST else len(_FIRST) + (name == "reference"), name)
 
 
 def fastest(
     graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], arrays: Sequence[Array], threads: int
-) -> tuple[str, Compiled]:
-    """The engine with the least median time for these inputs, and the graph ready to run on it.
+) -> tuple[EngineChoice, Compiled]:
+    """The engine that is the fastest for these inputs, and the graph ready to run on it.
 
     Raises:
         ThinflowError: no engine can run it; what the last one, the reference, said.
     """
-    best: tuple[float, str, Compiled] | None = None
-    problem: ThinflowError | None = None
-    # Those that tend to be fast come first, so that a slow one is given up after a single run. The reference
-    # comes last: whatever it says of a graph that nothing runs is the most precise.
-    for name in usable_engines():
+    tried, left_out = usable_engines(), dict[str, str]()
+    weights = sum(node.tensor.size_bytes for node in graph if node.tensor is not None)
+    if weights > _MOST_COMPILED_BYTES and _COMPILED in tried:
+        tried.remove(_COMPILED)
+        left_out[_COMPILED] = f"was not tried: {weights >> 20} MB of weights take a compiler minutes"
+    needed = ancestors([v.node for v in outputs], stop=frozenset(v.node for v in inputs))
+    return choose(
+        tried,
+        lambda name: find(name).compile(graph, inputs, outputs, threads=threads),
+        lambda compiled: compiled.run(arrays),
+        tolerance=lambda judge: tolerance_of(graph, needed),
+        is_random=any(has(node.op, Trait.RANDOM) for node in needed),
+        left_out=left_out,
+    )
+
+
+def tolerance_of(graph: Graph, nodes: Iterable[Node], *, has_codes: bool = False) -> float:
+    """How far answers of some nodes of a graph may be off, of the largest value.
+
+    Args:
+        has_codes: whether the graph is read from a file of eight bits.
+    """
+    # Roundings of eight bits add up, and no two runtimes round in the same places.
+    if has_codes or any(has(node.op, Trait.QUANTIZED | Trait.FAKE_QUANT) for node in nodes):
+        return _CODES_TOLERANCE
+    return max(TOLERANCE, usual_tolerance(graph)[0])
+
+
+_EFFECTS = (
+    Trait.ASSIGN | Trait.ENQUEUE | Trait.DEQUEUE | Trait.DEQUEUE_MANY | Trait.DEQUEUE_UP_TO | Trait.PRINT
+)
+
+
+def why_unmeasurable(graph: Graph, outputs: Sequence[Value]) -> str:
+    """Why a graph cannot be run a few times to see how long it takes; "" if it can."""
+    # Of functions all: which of their nodes run may be decided by data.
+    called = [n for function in graph.functions.values() for n in function.graph]
+    wanted = ancestors([v.node for v in outputs])
+    node = next((n for n in (*wanted, *called) if has(n.op, _EFFECTS)), None)
+    return "" if node is None else f"a run leaves something behind ({node.where})"
+
+
+# --- what this process knows already ----------------------------------------------------------------------
+
+_BY_GRAPH: WeakKeyDictionary[Graph, dict[str, EngineChoice]] = WeakKeyDictionary()
+_BY_FILE: dict[tuple[str, int, int, str], EngineChoice] = {}
+
+
+class Known:
+    """What this process has found out about one model.
+
+    Args:
+        graph: that the user gave; or else
+        path: the file or folder that it is in.
+    """
+
+    def __init__(self, graph: Graph | None, path: str = "") -> None:
+        self._graph, self._path = graph, path
+
+    def find(self, key: str) -> EngineChoice | None:
+        """The choice for what runs alike; None if there was none yet."""
+        if self._graph is not None:
+            return _BY_GRAPH.get(self._graph, {}).get(key)
+        file = self._file(key)
+        return None if file is None else _BY_FILE.get(file)
+
+    def note(self, key: str, choice: EngineChoice) -> None:
+        """Keep a choice for the time that this process lives."""
+        if self._graph is not None:
+            _BY_GRAPH.setdefault(self._graph, {})[key] = choice
+        elif (file := self._file(key)) is not None:
+            _BY_FILE[file] = choice
+
+    def _file(self, key: str) -> tuple[str, int, int, str] | None:
+        """A file that was written anew is another one."""
         try:
-            # Making it ready is not timed: it happens once, however often the graph runs.
-            compiled = find(name).compile(graph, inputs, outputs, threads=threads)
-            median = _median_seconds(compiled, arrays, best[0] if best else None)
-        except ThinflowError as error:
-            problem = error
-            continue
-        if best is None or median < best[0]:
-            best = median, name, compiled
-    if best is None:
-        assert problem is not None, "the reference is always tried"
-        raise problem
-    return best[1], best[2]
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return os.path.abspath(self._path), found.st_mtime_ns, found.st_size, key
 
 
-def _median_seconds(compiled: Compiled, arrays: Sequence[Array], best: float | None) -> float:
-    first = _seconds(compiled, arrays)  # prepares what is prepared late; counts only if it says enough
-    # Only if it is long in itself: an engine that prepares late may be slow once and quick afterwards.
-    if best is not None and first > _HOPELESS * best and first > SECONDS / RUNS:
-        return first
-    found: list[float] = []
-    while len(found) < RUNS and (not found or sum(found) < SECONDS):
-        found.append(_seconds(compiled, arrays))
-    # The median: a run that something disturbs does not count.
-    return sorted(found)[len(found) // 2]
-
-
-def _seconds(compiled: Compiled, arrays: Sequence[Array]) -> float:
-    begin = time.perf_counter()
-    compiled.run(arrays)
-    return time.perf_counter() - begin
+def key_of_file(feeds: Mapping[str, Array], fetches: Sequence[str], threads: int) -> str:
+    """As `key_of`, for a file, whose content is not in it."""
+    run = [sorted((name, str(a.dtype), list(a.shape)) for name, a in feeds.items()), list(fetches)]
+    return json.dumps([_machine(threads), usable_engines(), run])
 
 
 # --- the file ---------------------------------------------------------------------------------------------
@@ -124,7 +178,7 @@ def key_of(
     Reads no weights; O(nodes).
     """
     digest = hashlib.blake2b(digest_size=16)
-    machine = [platform.machine(), platform.processor(), os.cpu_count(), threads, _versions()]
+    machine = _machine(threads)
     run = [[v.name for v in inputs], [v.name for v in outputs], [[str(a.dtype), *a.shape] for a in arrays]]
     # An engine that is installed later has to be tried, too.
     digest.update(json.dumps([machine, usable_engines(), run]).encode())
@@ -136,6 +190,10 @@ def key_of(
             about = [[key, repr(attr_key(attr))] for key, attr in sorted(node.attrs.items())]
         digest.update(json.dumps([node.name, node.op, [v.name for v in node.inputs], about]).encode())
     return digest.hexdigest()
+
+
+def _machine(threads: int) -> list[object]:
+    return [platform.machine(), platform.processor(), os.cpu_count(), threads, _versions()]
 
 
 def _versions() -> dict[str, str]:

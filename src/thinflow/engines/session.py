@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -19,13 +20,18 @@ from thinflow.errors import (
 )
 from thinflow.ir.notebook import table_html
 from thinflow.ir.types import TensorSpec
+from thinflow.ops.traits import Trait, has
 
 if TYPE_CHECKING:
+    from thinflow.engines._autotune import Known
+    from thinflow.engines._measured import EngineChoice
     from thinflow.ir.graph import Graph, Value
     from thinflow.ir.interface import State
     from thinflow.typing import Array, ArrayLike
 
     Feeds = Mapping[str, ArrayLike] | Mapping[Value, ArrayLike] | Mapping[str | Value, ArrayLike]
+
+logger = logging.getLogger(__name__)
 
 
 class Session:
@@ -46,8 +52,10 @@ class Session:
             the reference. Eight-bit graphs that measure their ranges go to ONNX Runtime, if that is there.
             Or an engine's name.
         threads: how many the engine may use.
-        measure: for "auto": the first run tries every engine on what it is fed, and keeps the fastest. That
-            takes as long as some runs of each, the slow reference included.
+        measure: for "auto": the first run tries every engine on what it is fed, in turns, and keeps the
+            fastest of those that answer as the reference does; `choice` tells what came of each. That takes
+            a second or some runs of each, the slow reference included, and is done once in a process for the
+            same model, sizes and threads.
         cache: for "auto": a file that keeps what `measure` found, so that it is not measured again. A choice
             holds for the same nodes, input sizes, threads, versions and kind of machine.
         inter_op_threads: how many nodes that do not need one another may run at once. Only ONNX Runtime can;
@@ -65,6 +73,8 @@ class Session:
         path: of the file that is run as it is; "" for a graph.
         signature: of that file, the one that runs; None if none was named.
         engine: the engine's name; with `measure`, the one to start from until the first run has decided.
+        choice: with `measure`, which engine was chosen, by how much, and why each of the others was not;
+            None until the first run, and where nothing was measured.
 
     Raises:
         EngineUnavailable: the engine is not installed, or does not run such files.
@@ -98,8 +108,10 @@ class Session:
             )
         self.threads = threads
         self.inter_op_threads = inter_op_threads
-        self._undecided = False
+        self._undecided = measure or cache is not None
         self._cache = cache
+        self.choice: EngineChoice | None = None
+        self._source = graph
         self._calls: dict[Any, _Call] = {}
         self._compiled: dict[tuple[tuple[Any, ...], tuple[Any, ...]], Compiled] = {}
         self._last: Compiled | None = None
@@ -115,7 +127,6 @@ class Session:
         # A graph is lifted where the interpreter was asked for, or the file's own engine refused it.
         engine = "reference" if self.is_lifted else engine
         self._held = _stored(self._graph)
-        self._undecided = measure or cache is not None
         self.engine = _default_engine(self._graph) if engine == "auto" else engine
         self._engine = find(self.engine)
 
@@ -242,6 +253,8 @@ class Session:
         return call
 
     def _prepared(self, fetches: Sequence[str | Value] | str | None, feeds: Mapping[Any, Any]) -> _Call:
+        if self._undecided and self._file is not None:
+            self._decide_file(fetches, feeds)
         wanted = [self._port(f, "fetch") for f in self._fetches(fetches)]
         fed: dict[Any, Any] = {}
         for name, given in feeds.items():
@@ -292,23 +305,87 @@ class Session:
             return self._engine.compile(self._graph, inputs, outputs, threads=self.threads)
 
     def _decide(self, inputs: list[Any], outputs: list[Any], arrays: list[Array]) -> None:
-        """Choose the engine, by what the file of choices says or else by trying all."""
-        from thinflow.engines._autotune import fastest, key_of, remember, remembered
+        """Choose the engine, by what the file of choices or this process knows, or else by trying all."""
+        from thinflow.engines import _autotune as autotune
 
-        key = ""
+        self._undecided = False
+        if why := autotune.why_unmeasurable(self._graph, outputs):
+            logger.warning("nothing was measured: %s; %s runs it", why, self.engine)
+            return
+        key = autotune.key_of(self._graph, inputs, outputs, arrays, self.threads)
+        if self._cache is not None and (name := autotune.remembered(self._cache, key)) is not None:
+            self.engine, self._engine = name, find(name)
+            return
+        known = self._known()
+        self.choice = known.find(key)
+        compiled = None
+        if self.choice is None:
+            with side_by_side(self.inter_op_threads):
+                self.choice, compiled = autotune.fastest(self._graph, inputs, outputs, arrays, self.threads)
+            known.note(key, self.choice)
+        name = self.choice.engine
         if self._cache is not None:
-            key = key_of(self._graph, inputs, outputs, arrays, self.threads)
-            known = remembered(self._cache, key)
-            if known is not None:
-                self.engine, self._engine, self._undecided = known, find(known), False
-                return
-        with side_by_side(self.inter_op_threads):
-            name, compiled = fastest(self._graph, inputs, outputs, arrays, self.threads)
-        if self._cache is not None:
-            remember(self._cache, key, name)
-        self.engine, self._engine, self._undecided = name, find(name), False
-        # The fastest is ready already; to make it so again would take its time twice.
-        self._compiled[tuple(inputs), tuple(outputs)] = compiled
+            autotune.remember(self._cache, key, name)
+        self.engine, self._engine = name, find(name)
+        # The fastest is ready already; to make it so again would take its time twice. But what it may have
+        # kept of the runs that were timed is none of the session's.
+        if compiled is not None and not any(has(node.op, Trait.RESOURCE) for node in self._graph):
+            self._compiled[tuple(inputs), tuple(outputs)] = compiled
+
+    def _known(self) -> Known:
+        """What this process knows of the model."""
+        from thinflow.engines._autotune import Known
+
+        if isinstance(self._source, str | os.PathLike):
+            return Known(None, os.fspath(self._source))
+        return Known(self._source)
+
+    def _decide_file(self, fetches: Sequence[str | Value] | str | None, feeds: Mapping[Any, Any]) -> None:
+        """Choose the engine of a file: its own, others that run it as it is, or one that runs its graph."""
+        from thinflow.engines import _autotune as autotune
+        from thinflow.engines._measured import TOLERANCE, choose
+
+        self._undecided = False
+        if self.keeps_state:
+            logger.warning("nothing was measured: a run leaves state behind; %s runs it", self.engine)
+            return
+        ports = [self._port(name, "feed") for name in feeds]
+        checks = [Feed(p.name, p.spec) for p in ports]
+        pairs = zip(ports, checks, feeds.values(), strict=True)
+        arrays = {port.name: check.array(given) for port, check, given in pairs}
+        wanted = [self._port(f, "fetch").name for f in self._fetches(fetches)]
+        known, key = self._known(), autotune.key_of_file(arrays, wanted, self.threads)
+        self.choice = known.find(key)
+        if self.choice is not None and self.choice.engine == self.engine:
+            return
+        own = self.engine
+
+        def session_of(name: str) -> Session:
+            if name == own:
+                return self
+            # What runs no such file gets the graph that is read from it.
+            return Session(self._source, name, self.threads, signature=self.signature)
+
+        def tolerance(judge: Session | None) -> float:
+            if judge is None or judge.graph is None:
+                return TOLERANCE
+            return autotune.tolerance_of(judge.graph, judge.graph, has_codes=bool(judge.codes))
+
+        if self.choice is None:
+            self.choice, chosen = choose(
+                [own, *(n for n in autotune.usable_engines() if n != own)],
+                session_of,
+                lambda session: session.run(wanted, arrays),
+                tolerance=tolerance,
+            )
+            known.note(key, self.choice)
+        else:
+            chosen = session_of(self.choice.engine)
+        if chosen is not self:
+            for name in ("graph", "_file", "is_lifted", "refusal", "codes", "path", "engine", "_engine"):
+                if hasattr(chosen, name):
+                    setattr(self, name, getattr(chosen, name))
+            self._held, self._compiled, self._calls = chosen._held, chosen._compiled, {}
 
     def restart(self) -> None:
         """Let the next run begin as the first one did, with the states that the model was saved with.

@@ -1,0 +1,256 @@
+"""The fastest engine for a model: those whose answers agree with the interpreter's, timed in turns."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from thinflow.errors import ThinflowError
+from thinflow.ir.brief import brief_repr
+
+if TYPE_CHECKING:
+    from thinflow.typing import Array
+
+logger = logging.getLogger(__name__)
+
+P = TypeVar("P")
+
+JUDGE = "reference"
+"""The engine whose answers the others are held against."""
+SECONDS = 1.0
+"""Time for all turns together; a slow model gets `ROUNDS` all the same."""
+ROUNDS, MOST_ROUNDS = 5, 200
+_TURN_SECONDS = 2e-3
+"""A turn of a quick model has as many runs as this takes: the first ones find its weights in no cache."""
+_HOPELESS = 3.0
+"""An engine that takes so many times the fastest one's time gets no further turns."""
+TOLERANCE = 1e-3
+"""How far answers may be from the interpreter's, of the largest value: sums in another order."""
+_LEAST = 1e-6
+
+
+@brief_repr
+@dataclass(frozen=True)
+class EngineTrial:
+    """What came of trying one engine.
+
+    Attributes:
+        engine: its name.
+        median_ms: of a run; None if it was not timed.
+        low_ms, high_ms: within which the median lies, at 95 %.
+        difference: the largest from the interpreter's answers, of the largest value; None if not compared.
+        left_out: why it was passed over; "" for the one that was chosen.
+    """
+
+    engine: str
+    median_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+    difference: float | None = None
+    left_out: str = ""
+
+
+@brief_repr
+@dataclass(frozen=True)
+class EngineChoice:
+    """The engine that was chosen for a model on this machine, and what came of each.
+
+    Attributes:
+        engine: the fastest of those that agree.
+        trials: of all that were tried, the fastest first; those that were not timed behind them.
+        note: what else to know; "" for nothing.
+    """
+
+    engine: str
+    trials: tuple[EngineTrial, ...]
+    note: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Which it is, by how much, and why not the others."""
+        timed = [t for t in self.trials if t.median_ms is not None]
+        best = next((t for t in timed if t.engine == self.engine), None)
+        parts = []
+        if best is None or best.median_ms is None:
+            parts.append(f"{self.engine} was chosen")
+        else:
+            parts.append(f"{self.engine} takes {_time(best.median_ms)}")
+        parts += [f"{t.engine} {t.left_out}" for t in self.trials if t.engine != self.engine]
+        return "; ".join([*parts, self.note] if self.note else parts)
+
+    def data(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self)
+
+
+@dataclass
+class _Candidate(Generic[P]):
+    name: str
+    made: P
+    run: Callable[[], Sequence[Array]]
+    seconds: list[float]
+    repeats: int = 1
+    difference: float | None = None
+
+
+def choose(
+    engines: Sequence[str],
+    prepare: Callable[[str], P],
+    run: Callable[[P], Sequence[Array]],
+    *,
+    tolerance: Callable[[P | None], float] = lambda judge: TOLERANCE,
+    is_random: bool = False,
+    left_out: Mapping[str, str] | None = None,
+) -> tuple[EngineChoice, P]:
+    """The choice, and what was prepared for the engine that was chosen.
+
+    Args:
+        engines: names, those that tend to be fast first.
+        prepare: makes the model ready for an engine; not timed, since it happens once.
+        run: runs what was made ready.
+        tolerance: how far answers may be off, of the largest value, by what was prepared for the judge.
+        is_random: whether there are dice in the model, so that two runs may differ.
+        left_out: engines that are not tried, and why.
+
+    Raises:
+        ThinflowError: none of them can run it; what the last one, the interpreter, said.
+    """
+    trials = [EngineTrial(name, left_out=why) for name, why in (left_out or {}).items()]
+    found: list[_Candidate[P]] = []
+    problem: ThinflowError | None = None
+    wanted: Sequence[Array] | None = None
+    judge: P | None = None
+    comparable = True
+    # The judge first, as the others are compared with it; timed in its turn like any other.
+    for name in sorted(engines, key=lambda one: one != JUDGE):
+        try:
+            made = prepare(name)
+            candidate = _Candidate(name, made, _bound(run, made), [])
+            # The first run prepares what is prepared late, and is not counted.
+            answers = [array.copy() for array in candidate.run()]
+            first = _seconds(candidate, 1)
+        except ThinflowError as error:
+            problem = problem if problem is not None and name != JUDGE else error
+            trials.append(EngineTrial(name, left_out=f"does not run it: {error.problem}"))
+            continue
+        if name == JUDGE:
+            wanted, judge = answers, made
+            # Dice may be thrown and not looked at, as where dropout is off.
+            comparable = not is_random or apart(wanted, candidate.run()) <= tolerance(judge)
+        elif wanted is not None and comparable:
+            candidate.difference = apart(wanted, answers)
+            if not candidate.difference <= tolerance(judge):
+                why = f"answers otherwise: {candidate.difference:.2g} of the largest value off"
+                trials.append(EngineTrial(name, difference=candidate.difference, left_out=why))
+                continue
+        candidate.repeats = max(1, math.ceil(_TURN_SECONDS / max(first, 1e-9)))
+        found.append(candidate)
+    if not found:
+        assert problem is not None, "an engine that neither runs nor refuses"
+        raise problem
+    # In the order given, so that equally fast ones stay in it.
+    found.sort(key=lambda one: list(engines).index(one.name))
+    _time_in_turns(found)
+    best = min(found, key=lambda one: _median(one.seconds))
+    choice = EngineChoice(best.name, (*_timed(found, best), *trials))
+    if not comparable:
+        choice = replace(choice, note="answers were not compared: the model throws dice")
+    elif wanted is None:
+        choice = replace(choice, note="answers were not compared: the interpreter does not run it")
+    logger.info("%s", choice.sentence)
+    return choice, best.made
+
+
+def _bound(run: Callable[[P], Sequence[Array]], made: P) -> Callable[[], Sequence[Array]]:
+    return lambda: run(made)
+
+
+def _time_in_turns(candidates: Sequence[_Candidate[Any]]) -> None:
+    """Let candidates run in turns, so that whatever else the machine does hits all of them."""
+    racing = list(candidates)
+    begin = time.perf_counter()
+    for number in range(MOST_ROUNDS):
+        # In both directions, as who runs behind another finds a cache that is full of its weights.
+        for one in racing if number % 2 else reversed(racing):
+            one.seconds.append(_seconds(one, one.repeats))
+        spent = time.perf_counter() - begin
+        if number + 1 < ROUNDS and spent < SECONDS:
+            continue
+        best = min(_median(one.seconds) for one in racing)
+        racing = [one for one in racing if _median(one.seconds) <= _HOPELESS * best]
+        if (number + 1 >= ROUNDS and spent > SECONDS) or len(racing) < 2:
+            return
+
+
+def _seconds(candidate: _Candidate[Any], repeats: int) -> float:
+    """The time of a run, of several behind each other."""
+    begin = time.perf_counter()
+    for _ in range(repeats):
+        candidate.run()
+    return (time.perf_counter() - begin) / repeats
+
+
+def _median(numbers: Sequence[float]) -> float:
+    return sorted(numbers)[len(numbers) // 2]
+
+
+def _timed(candidates: Sequence[_Candidate[Any]], best: _Candidate[Any]) -> list[EngineTrial]:
+    """Trials of those that were timed, the fastest first."""
+    fastest, found = _median(best.seconds), []
+    for one in sorted(candidates, key=lambda c: _median(c.seconds)):
+        ordered = sorted(one.seconds)
+        # Ranks between which the median of what was measured lies in 95 of 100 cases.
+        reach = 0.98 * math.sqrt(len(ordered)) + 0.5
+        middle = (len(ordered) - 1) / 2
+        low, high = (ordered[round(min(max(middle + d, 0), len(ordered) - 1))] for d in (-reach, reach))
+        median = _median(ordered)
+        why = "" if one is best else f"takes {_time(median * 1e3)}, {median / fastest:.2f} times as long"
+        found.append(EngineTrial(one.name, median * 1e3, low * 1e3, high * 1e3, one.difference, why))
+    return found
+
+
+def _time(ms: float) -> str:
+    return f"{ms:.3g} ms" if ms >= 1 else f"{ms * 1e3:.3g} µs"
+
+
+def apart(wanted: Sequence[Array], found: Sequence[Array]) -> float:
+    """The largest difference of answers, of the largest value of the same output; infinite if they are of
+    other shapes, or no numbers and not the same.
+    """
+    import numpy as np
+
+    worst = 0.0
+    for one, other in zip(wanted, found, strict=True):
+        a, b = np.asarray(one), np.asarray(other)
+        if a.shape != b.shape:
+            return math.inf
+        if a.dtype.kind not in "fc" or a.dtype.itemsize < 2:
+            worst = max(worst, 0.0 if bool((a == b).all()) else _apart_in_steps(a, b))
+            continue
+        real = np.complex128 if a.dtype.kind == "c" else np.float64
+        x, y = a.astype(real), b.astype(real)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        if same.all():
+            continue
+        with np.errstate(all="ignore"):
+            distance = np.where(same, 0.0, np.abs(x - y))
+            size = np.abs(x[np.isfinite(x)]).max(initial=0.0)
+        if not np.isfinite(distance).all():
+            return math.inf
+        worst = max(worst, float(distance.max()) / max(float(size), _LEAST))
+    return worst
+
+
+def _apart_in_steps(a: Array, b: Array) -> float:
+    """The distance of integers, of the largest of them, if they are codes of eight bits; else infinite: a
+    class or a count is right or wrong.
+    """
+    import numpy as np
+
+    if a.dtype.kind not in "iu" or a.dtype.itemsize > 1:
+        return math.inf
+    return float(np.abs(a.astype(np.int64) - b.astype(np.int64)).max()) / 255
