@@ -98,6 +98,7 @@ def optimize(
     recipe: Recipe | FilePath | None = None,
     effort: str | None = None,
     onnx: bool = False,
+    engines: Sequence[str] | str | None = None,
     strict: bool = False,
     cluster: object = None,
     store: FilePath | None = None,
@@ -158,6 +159,9 @@ def optimize(
         effort: how much is tried to make the smaller models better, judged on samples held out: "none",
             "fast", "default" or "best"; default: "none" for a recipe of a file, else "default".
         onnx: also make both models for ONNX Runtime.
+        engines: compare these on this machine, among "litert", "onnx" and "openvino": the models of each are
+            made and timed in turns, with the first of `threads`, and what is the fastest is to be shipped, in
+            fewer bits only if those cost no more than they may. The report's `race` tells of each.
         strict: refuse if a file could hold only a part of the model, or if the eight-bit model or another
             that was asked for cannot be made; nothing is written then.
         cluster: workers of Dask that look at the samples for ranges, and make what a budget chooses from:
@@ -219,6 +223,7 @@ def optimize(
             recipe=recipe,
             effort=effort,
             onnx=onnx,
+            engines=engines,
             strict=strict,
             progress=progress,
             workers=workers,

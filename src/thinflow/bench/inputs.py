@@ -295,8 +295,12 @@ def _made(value: Value, shapes: Shapes, rng: np.random.Generator) -> Array | Non
 
 def _read(path: str | os.PathLike[str], signature: str | None) -> Graph:
     from thinflow.analysis.shapes import infer_shapes
-    from thinflow.formats import load
+    from thinflow.formats import load, recognise
+    from thinflow.formats.openvino import FORMAT, inputs_of
 
+    # Its inputs are all that is read of it.
+    if recognise(path) is FORMAT:
+        return inputs_of(path)
     graph = load(path, **({} if signature is None else {"signature": signature}))
     infer_shapes(graph)
     return graph

@@ -30,6 +30,7 @@ EXAMPLES = """
   thinflow optimize model.pb out --calibration samples/ --max-drop 0.5% --max-size 100KB
   thinflow optimize model.pb again --calibration samples/ --recipe out/recipe.toml
   thinflow optimize model.pb out --calibration samples/ --device ssh:pi@board --max-latency 20ms
+  thinflow optimize model.pb out --calibration samples/ --engines litert,onnx,openvino
   thinflow optimize pose.pb out --shape image=1,184,184,3 --calibration frames.npz
   thinflow optimize net.pb out --inputs input --outputs softmax --labels labels.txt --test test.npz
 """
@@ -55,6 +56,11 @@ def add_arguments(p: ArgumentParser) -> None:
     _add_budget(p)
     add_verify(p)
     p.add_argument("--onnx", action="store_true", help="also write both models as .onnx, for ONNX Runtime")
+    p.add_argument(
+        "--engines",
+        metavar="ENGINE[,...]",
+        help="compare engines on this machine and ship what wins: litert, onnx, openvino",
+    )
     p.add_argument("--no-benchmark", dest="measure", action="store_false", help="skip measuring latency")
     add_cluster(p, "look at the samples, and make what a budget chooses from")
     add_state(p)
@@ -120,6 +126,7 @@ def run(args: Namespace) -> int:
         verify=args.verify,
         measure=args.measure,
         onnx=args.onnx,
+        engines=args.engines,
         strict=args.strict,
         cluster=args.cluster,
         store=args.store,

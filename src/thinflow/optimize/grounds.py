@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from thinflow.optimize.ladder.ground import Ground
 from thinflow.optimize.litert import FloatModel, LiteRTMaker
 from thinflow.optimize.numeric_check import check_model
 from thinflow.optimize.onnx import OnnxMaker, OnnxModel
+from thinflow.optimize.openvino import OpenVinoMaker
 from thinflow.optimize.optimized_graph import OptimizedGraph, optimized_graph
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
 from thinflow.optimize.samples import rebind
@@ -32,7 +34,7 @@ class GroundAgain:
         source: absolute path of the model.
         options: of the job, with absolute paths.
         state, unkept: as for `open_inputs`.
-        runtime: "litert" or "onnx".
+        runtime: "litert", "onnx" or "openvino".
     """
 
     source: str
@@ -65,6 +67,8 @@ class GroundAgain:
         optimized = optimized_graph(open_inputs(self.source, folder, self.options, self.state, self.unkept))
         if self.runtime == "onnx":
             return onnx_ground(optimized)
+        if self.runtime == "openvino":
+            return openvino_ground(optimized)
         return litert_ground(optimized, running_model(optimized))
 
 
@@ -105,20 +109,32 @@ def onnx_ground(optimized: OptimizedGraph) -> Ground[OnnxModel, OnnxQuantizedMod
     Raises:
         ThinflowError: it cannot be made, or answers otherwise.
     """
+    return _ground(optimized, "onnx", OnnxMaker)
+
+
+def openvino_ground(optimized: OptimizedGraph) -> Ground[OnnxModel, OnnxQuantizedModel]:
+    """The same of OpenVINO's."""
+    return _ground(optimized, "openvino", OpenVinoMaker)
+
+
+def _ground(
+    optimized: OptimizedGraph, runtime: str, maker: Callable[..., OnnxMaker]
+) -> Ground[OnnxModel, OnnxQuantizedModel]:
+    """The ground of a runtime that gets ONNX's operators."""
     job = optimized.job
     # LiteRT's model fixed the batch where it had to; ONNX's may keep it.
     graph = reopened(job.graph, optimized.graph)
     calibration = rebind(job.data, job.graph, graph)
     # One object stands for "judged on the samples that it was calibrated with".
     evaluation = calibration if job.tested is job.data else rebind(job.tested, job.graph, graph)
-    plain = OnnxMaker().open_or_fixed(graph, calibration)
+    plain = maker().open_or_fixed(graph, calibration)
     check_model(plain, calibration)
     return Ground(
-        lambda effort: OnnxMaker(effort=effort),
+        lambda effort: maker(effort=effort),
         plain,
         job,
         calibration,
         evaluation,
         end_to_end=True,
-        again=GroundAgain.of(job, "onnx"),
+        again=GroundAgain.of(job, runtime),
     )

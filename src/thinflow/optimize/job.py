@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.interface import without_states
 from thinflow.load.frozen import AUTO, FREEZE, source_notes
 from thinflow.optimize.advice import graph_next_steps, next_steps, settled_notes, warnings_for
+from thinflow.optimize.engine_names import LITERT, ONNX, OPENVINO, PREFIXES
+from thinflow.optimize.engine_race import race
 from thinflow.optimize.examination import attach, examine
-from thinflow.optimize.grounds import litert_ground, onnx_ground, running_model
+from thinflow.optimize.grounds import litert_ground, onnx_ground, openvino_ground, running_model
 from thinflow.optimize.job_inputs import (
     JobInputs,
     JobOptions,
@@ -39,6 +42,7 @@ from thinflow.optimize.maker import M, ModelPair, Q
 from thinflow.optimize.numeric_check import StateNotKept, check_calls, check_model, require_states
 from thinflow.optimize.on_device import answers_there
 from thinflow.optimize.onnx import OnnxModel, require_onnx
+from thinflow.optimize.openvino import require_openvino
 from thinflow.optimize.optimized_graph import OptimizedGraph, optimized_graph
 from thinflow.optimize.quality import Quality
 from thinflow.optimize.quality_page import Shown, shown_of
@@ -55,6 +59,7 @@ from thinflow.optimize.trial_runs import (
     timed,
 )
 from thinflow.pages.shell import why_no_pages
+from thinflow.quantize.recipe import check_recipe
 
 LiteRTPair = ModelPair[FloatModel, QuantizedModel]
 OnnxPair = ModelPair[OnnxModel, OnnxQuantizedModel]
@@ -72,8 +77,11 @@ def optimize(
         ThinflowError: with `strict`, what keeps one of the models from being made.
         ThinflowError: the model cannot be read, converted or written; nothing half-made is left.
     """
-    if options.onnx:
+    if options.makes_onnx:
         require_onnx(options.chosen_recipe)
+    if OPENVINO in options.raced:
+        require_openvino()
+        check_recipe(options.chosen_recipe)
     folder = checked_folder(out_dir)
     try:
         return _run(open_inputs(source, folder, options, options.state))
@@ -119,7 +127,11 @@ def _run(job: JobInputs) -> OptimizeReport | GraphReport:
     onnx, no_onnx = _onnx(optimized)
     if options.strict and onnx is not None:
         onnx.plain.coverage.require_whole()
-    return _report_on_models(optimized, litert, difference, onnx, no_onnx)
+    others = {} if onnx is None else {ONNX: onnx}
+    missing = {} if onnx is not None else {ONNX: no_onnx}
+    found, missing[OPENVINO] = _openvino(optimized, onnx)
+    others |= {} if found is None else {OPENVINO: found}
+    return _report_on_models(optimized, litert, difference, others, missing)
 
 
 def _require_stateless(job: JobInputs, error: ThinflowError) -> None:
@@ -175,7 +187,7 @@ def _pair(ground: Ground[M, Q]) -> ModelPair[M, Q]:
 def _onnx(optimized: OptimizedGraph) -> tuple[OnnxPair | None, str]:
     """The models for ONNX Runtime if they were asked for; or None, and why there are none."""
     options = optimized.job.options
-    if not options.onnx:
+    if not options.makes_onnx:
         return None, ""
     try:
         return _pair(onnx_ground(optimized)), ""
@@ -186,27 +198,73 @@ def _onnx(optimized: OptimizedGraph) -> tuple[OnnxPair | None, str]:
         return None, f"no ONNX models were written: {error.message}"
 
 
+def _openvino(optimized: OptimizedGraph, onnx: OnnxPair | None) -> tuple[OnnxPair | None, str]:
+    """The models for OpenVINO if it is in the race; or None, and why there are none.
+
+    Args:
+        onnx: those for ONNX Runtime: what was looked for to make them smaller is taken from them.
+    """
+    options = optimized.job.options
+    if OPENVINO not in options.raced:
+        return None, ""
+    try:
+        ground = openvino_ground(optimized)
+        alike = onnx is not None and not (onnx.plain.coverage.is_part or ground.model.coverage.is_part)
+        if onnx is None or not alike:
+            return _pair(ground), ""
+        smaller = replace(onnx.quantized, core=ground.model.core)
+        judged = ground.make(options.opened.effort).judged(
+            *(ground.model, smaller, ground.original, ground.evaluation),
+            progress=options.progress,
+            end_to_end=ground.end_to_end,
+        )
+        return replace(judged, ladder=onnx.ladder), ""
+    except ThinflowError as error:  # as above
+        require_ours(error, optimized.job.data)
+        if options.strict:
+            raise
+        return None, f"no OpenVINO models were written: {error.message}"
+
+
 def _report_on_models(
-    optimized: OptimizedGraph, litert: LiteRTPair, difference: float, onnx: OnnxPair | None, no_onnx: str
+    optimized: OptimizedGraph,
+    litert: LiteRTPair,
+    difference: float,
+    others: Mapping[str, OnnxPair],
+    missing: Mapping[str, str],
 ) -> OptimizeReport:
     """Write and time the models; the report on them, written too.
 
     Args:
         difference: of the float model's answers from the interpreter's.
-        no_onnx: why there are no models for ONNX Runtime, although they were asked for.
+        others: engine -> the models for it, where they were asked for.
+        missing: engine -> why there are none, although they were.
     """
+    onnx = others.get(ONNX)
     job, core = optimized.job, litert.plain.core
     files = _write_graph(optimized)
     files |= litert.write(job.folder, job.stem) | page_files(job.folder)
     save_recipe(files["recipe"], litert.quantized.way, job.graph, litert.quantized.note_of(job.data))
-    if onnx is not None:
-        files |= onnx.write(job.folder, job.stem)
+    for pair in others.values():
+        files |= pair.write(job.folder, job.stem)
     files |= _write_ladders(job, litert.ladder, onnx)
-    feeds = _fed(job, files, litert, onnx)
+    feeds = _fed(job, files, litert, others)
     latency, unmeasured = timed(job, list(_timed_files(job, files).values()), feeds)
     alike, doubts = _answers_there(job, files, feeds) if latency is not None else ("", [])
     settled = settled_notes(job.graph.inputs, core, job.data)
-    failures = [why for why in (no_onnx, unmeasured, left_out_page()) if why]
+    failures = [why for why in (*missing.values(), unmeasured, left_out_page()) if why]
+    standings = None
+    if job.options.raced:
+        standings = race(
+            job.options.raced,
+            {LITERT: litert, **others},
+            files,
+            latency,
+            threads=job.options.threads[0],
+            max_drop=job.options.allowed_drop,
+            synthetic=job.data.synthetic,
+            missing=missing,
+        )
     foreign = recipe_notes(job.options.opened.file, job.graph)
     report = OptimizeReport(
         **_common(optimized, litert.quantized),
@@ -233,6 +291,8 @@ def _report_on_models(
         max_drop=job.options.allowed_drop,
         ladder=litert.ladder,
         onnx=onnx,
+        openvino=others.get(OPENVINO),
+        race=standings,
         coverage=litert.plain.coverage,
         profiles=profiled(job, latency, [files["fp32"], files["int8"]], feeds),
         shown=shown_samples(job, litert.qualities),
@@ -339,12 +399,14 @@ def _answers_there(job: JobInputs, files: Mapping[str, Path], feeds: FirstSample
     return answers_there(device, _timed_files(job, files), feeds, job.options.progress)
 
 
-def _fed(job: JobInputs, files: Mapping[str, Path], litert: LiteRTPair, onnx: OnnxPair | None) -> FirstSample:
+def _fed(
+    job: JobInputs, files: Mapping[str, Path], litert: LiteRTPair, others: Mapping[str, OnnxPair]
+) -> FirstSample:
     """What each of the models is fed when it is timed."""
-    cores = {
-        path: onnx.plain.core if onnx is not None and role.startswith("onnx") else litert.plain.core
-        for role, path in _raced(files).items()
-    }
+    cores = {}
+    for role, path in _raced(files).items():
+        own = next((pair for engine, pair in others.items() if role.startswith(PREFIXES[engine])), None)
+        cores[path] = litert.plain.core if own is None else own.plain.core
     return first_sample(job, cores)
 
 

@@ -14,6 +14,7 @@ from thinflow.analysis.summary import Summary, summarize
 from thinflow.errors import GraphError, ParameterError, WriteError
 from thinflow.formats import graphdef
 from thinflow.formats.files import write_file
+from thinflow.formats.openvino import weights_beside
 from thinflow.interpreter.turns import turns_of
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import require_valid
@@ -21,6 +22,7 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.types import shape_text
 from thinflow.load.frozen import AUTO, require_frozen, tell_unkept
 from thinflow.load.graphs import load_for_inference
+from thinflow.optimize.engine_names import ONNX, raced_engines
 from thinflow.optimize.ladder.budget import Budget, budget_of, drop_of
 from thinflow.optimize.ladder.held_out import held_out
 from thinflow.optimize.on_device import ReachedDevice
@@ -67,6 +69,7 @@ class JobOptions(SampleOptions):
     recipe: Recipe | FilePath | None = None
     effort: str | None = None
     onnx: bool = False
+    engines: Sequence[str] | str | None = None
     strict: bool = False
     state: str = AUTO
     progress: Progress | None = None
@@ -86,6 +89,11 @@ class JobOptions(SampleOptions):
             self._check_device()
         if self.budget is not None:
             self._check_budget()
+        if self.raced and not (self.measure and self.seconds > 0):
+            raise ParameterError(
+                "engines are compared by measuring, which is switched off",
+                hint="leave out one of them",
+            )
         # Whatever is wrong with the scheme, the recipe or the effort is said before any work.
         chosen_recipe(self._named_scheme, self.opened.recipe)
 
@@ -126,6 +134,16 @@ class JobOptions(SampleOptions):
                 "a bound on latency needs measuring, which is switched off",
                 hint="leave out one of them",
             )
+
+    @cached_property
+    def raced(self) -> tuple[str, ...]:
+        """Engines that are compared, whose models are made for that."""
+        return raced_engines(self.engines)
+
+    @property
+    def makes_onnx(self) -> bool:
+        """True if models for ONNX Runtime are made."""
+        return self.onnx or ONNX in self.raced
 
     @cached_property
     def budget(self) -> Budget | None:
@@ -379,8 +397,11 @@ def model_files(files: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def sizes_of(files: Mapping[str, Path]) -> dict[str, int]:
-    """Bytes of each model's file, by role."""
-    return {role: path.stat().st_size for role, path in model_files(files).items()}
+    """Bytes of each model's file, and of its weights if they are in another, by role."""
+    return {
+        role: sum(file.stat().st_size for file in (path, *weights_beside(path)))
+        for role, path in model_files(files).items()
+    }
 
 
 def stem_of(graph: Graph) -> str:

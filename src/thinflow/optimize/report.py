@@ -86,6 +86,8 @@ class OptimizeReport(PairResults, _Report):
         ladder: what the smaller model was chosen from under a budget; None without one.
         misses_budget: whether what is shipped does not keep it.
         onnx: the models for ONNX Runtime, if they were asked for; with a `ladder` of their own.
+        openvino: the same for OpenVINO.
+        race: the engines that were to be compared, with the file that each would ship and its latency.
         coverage: how much of the graph the LiteRT models hold.
         profiles: times of the operators of both LiteRT models; empty if they were not measured.
         shown: what some of the samples look like, those that were answered wrongly among them.
@@ -142,6 +144,7 @@ def _data(results: JobResults) -> dict[str, Any]:
         "transforms": _transform_data(results.ledger),
         **({} if pair is None else {"int8": _quantized_data(pair.int8)}),
         **({} if pair is None or pair.onnx is None else {"onnx_int8": _quantized_data(pair.onnx.quantized)}),
+        **({} if pair is None or pair.race is None else {"engines": pair.race.data()}),
         "warnings": results.warnings,
         "next": results.next_steps,
         **_ladder_data(results),

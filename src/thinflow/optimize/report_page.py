@@ -73,7 +73,7 @@ def _tone(results: JobResults) -> Tone:
     assert isinstance(results, PairResults)
     if results.is_part or results.misses_budget:
         return "bad"
-    return "good" if shipped(results) == results.files["int8"] else "warn"
+    return "good" if shipped(results) != results.files["fp32"] else "warn"
 
 
 # --- both models --------------------------------------------------------------------------------------------
@@ -104,6 +104,9 @@ def _pair_sections(results: PairResults) -> Iterator[Section]:
 def model_names(results: PairResults) -> dict[str, str]:
     """How each model is called, by the role of its file; float first."""
     schemes = {"fp32": "float32", "int8": results.recipe.scheme}
+    if results.openvino is not None:
+        smaller = f"{results.openvino.scheme} in OpenVINO"
+        schemes |= {"openvino_fp32": "float32 in OpenVINO", "openvino_int8": smaller}
     if results.onnx is not None:
         schemes |= {"onnx_fp32": "float32 in ONNX", "onnx_int8": f"{results.onnx.scheme} in ONNX"}
     return {role: name for role, name in schemes.items() if role in results.files}

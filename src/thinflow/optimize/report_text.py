@@ -18,6 +18,7 @@ from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, ver
 
 if TYPE_CHECKING:
     from thinflow.bench.rows import Row
+    from thinflow.optimize.engine_race import EngineRace
     from thinflow.optimize.ladder.result import Ladder
     from thinflow.optimize.quantized import SmallerModel
     from thinflow.rewrite.runner import Result
@@ -33,6 +34,7 @@ def lines_of(results: JobResults) -> list[str]:
         what = "the part in LiteRT" if results.is_part else "LiteRT"
         lines += _transform_lines(results.ledger, f"; {what} float {results.float_difference:.2g}")
         lines += [f"samples    {results.samples}", *_table_lines(results)]
+        lines += [] if results.race is None else ["", *_race_lines(results.race), ""]
         # Of made-up samples the table tells more than enough.
         told = [] if results.synthetic else quality_lines(results.int8_quality)
         lines += [f"{results.recipe.scheme:10} {line}" for line in told]
@@ -58,7 +60,7 @@ def markdown_of(results: JobResults) -> str:
     ends = [("graph input", results.inputs), ("graph output", results.outputs)]
     if isinstance(results, PairResults):
         ends += [("LiteRT input", results.model_inputs), ("LiteRT output", results.model_outputs)]
-        parts += [*_models(results), *_ladders(results.ladders)]
+        parts += [*_models(results), *_race(results.race), *_ladders(results.ladders)]
         parts += [*_warnings(results.warnings), *_interface(ends)]
         parts += [*_outside(results.outside), *_transforms(results.ledger)]
         parts += [*_not_fused(results.left), *_scheme(results)]
@@ -139,7 +141,8 @@ def _table(results: PairResults) -> list[list[str]]:
         kilobytes = f"{results.sizes[key] / 1000:,.1f} kB"
         shown = "fp32"
         if key.endswith("int8"):
-            shown = results.recipe.scheme if results.onnx is None or key == "int8" else results.onnx.scheme
+            other = results.openvino if key.startswith("openvino") else results.onnx
+            shown = results.recipe.scheme if other is None or key == "int8" else other.scheme
         what = [shown, results.files[key].name, kilobytes, quality.sentence(detailed=True)]
         rows.append([*what, *_latency_cells(results, key), _memory_cell(results, key)])
     return rows
@@ -176,6 +179,34 @@ def duration(row: Row) -> str:
 def _memory_cell(results: PairResults, key: str) -> str:
     peak = results.latency.peak_bytes(results.files[key]) if results.latency is not None else None
     return "-" if peak is None else f"{peak / 1e6:.1f} MB"
+
+
+def _race_lines(race: EngineRace) -> list[str]:
+    threads = f"{race.threads} thread{'s' if race.threads != 1 else ''}"
+    return aligned([["engine", "file", threads, ""], *race_rows(race)])
+
+
+def race_rows(race: EngineRace) -> list[list[str]]:
+    """Engine, file, latency, and what became of it."""
+    return [
+        [
+            one.engine,
+            "-" if one.file is None else one.file.name,
+            "-" if one.row is None else duration(one.row),
+            "; ".join(filter(None, [one.why or "shipped", one.remark])),
+        ]
+        for one in race.standings
+    ]
+
+
+def _race(race: EngineRace | None) -> list[str]:
+    """The engines beside each other, as a table."""
+    if race is None:
+        return []
+    threads = f"{race.threads} thread{'s' if race.threads != 1 else ''}"
+    header = ["engine", "file", threads, "what became of it"]
+    rows = [pipes(list(map(markdown, row))) for row in race_rows(race)]
+    return ["## Engines", "", pipes(header), "|" + "---|" * len(header), *rows, ""]
 
 
 def _table_lines(results: PairResults) -> list[str]:

@@ -15,6 +15,7 @@ from thinflow.errors import ParameterError, ThinflowError, UnsupportedOp
 from thinflow.formats.foreign import PARTIAL
 from thinflow.ir.ledger import Entry
 from thinflow.optimize.coverage import Coverage
+from thinflow.optimize.engine_race import EngineRace
 from thinflow.optimize.ladder.budget import DEFAULT_MAX_DROP, Budget
 from thinflow.optimize.ladder.choice import misfits
 from thinflow.optimize.ladder.measured import too_much_lost
@@ -54,6 +55,10 @@ def verdict_of(results: JobResults) -> str:
         return _partial_pair_verdict(results)
     ladder = results.ladder
     sentence = pair_verdict(results) if ladder is None else _ladder_verdict(results, ladder)
+    if results.race is not None and (winner := results.race.winner) is not None and winner.file is not None:
+        # The rest is about LiteRT's files, and what of them to ship is settled now.
+        rest = sentence.rpartition(": ship ")[0] or sentence
+        sentence = f"{results.race.sentence}: ship {winner.file.name}; in LiteRT {rest}"
     # Whoever reads the first line alone learns of every runtime that misses the budget.
     missed = [one for one in results.ladders if one is not ladder and not one.is_reached] if ladder else []
     sentence = "; ".join([sentence, *(f"{m.runtime}: {m.sentence} is {m.choice.best.name}" for m in missed)])
@@ -217,6 +222,8 @@ def shipped(results: PairResults) -> Path:
     """The file that the verdict says to ship; of models that are parts, the one that is whole."""
     if results.is_part:
         return _whole_file(results)
+    if results.race is not None and (winner := results.race.winner) is not None and winner.file is not None:
+        return winner.file
     if results.ladder is not None:
         is_float = results.ladder.choice.best.is_float
     else:
@@ -305,6 +312,8 @@ class PairResults(JobResults):
     max_drop: float = DEFAULT_MAX_DROP
     ladder: Ladder | None = None
     onnx: ModelPair[OnnxModel, OnnxQuantizedModel] | None = None
+    openvino: ModelPair[OnnxModel, OnnxQuantizedModel] | None = None
+    race: EngineRace | None = None
     coverage: Coverage
     left: dict[str, list[Entry]] = field(default_factory=dict)
     profiles: list[RowProfile] = field(default_factory=list)
@@ -335,7 +344,9 @@ class PairResults(JobResults):
     def qualities(self) -> dict[str, Quality]:
         """Of each model, by the role of its file."""
         found = {"fp32": self.float_quality, "int8": self.int8_quality}
-        return found if self.onnx is None else found | self.onnx.qualities
+        for pair in (self.onnx, self.openvino):
+            found |= {} if pair is None else pair.qualities
+        return found
 
 
 @dataclass(repr=False, kw_only=True)
