@@ -8,8 +8,9 @@ goes with channels that hardly tell anything, `ptq_stored_codes` what codes of w
 cost in less memory, `c_sound` what features of sound take in fixed point, `c_exact` compares their answers
 with LiteRT's layer by layer, `fit_costs` counts what `thinflow fit` estimates by, `int8_kernels` times
 LiteRT's integer kernels beside its float ones, `arm_answers` compares what models answer on Arm processors,
-`arm_operators` what operators do (`arm_root` makes what both need), and `cluster_disasters` kills, stops and
-loses the machines of an evaluation.
+`arm_operators` what operators do (`arm_root` makes what both need), `engines` races what `auto` picks with
+the fastest of other roads from the same graph, and `cluster_disasters` kills, stops and loses the machines of
+an evaluation.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ APART = {
     "c_ram": "benchmarks.c.memory",
     "c_sound": "benchmarks.c.features",
     "cluster_disasters": "benchmarks.disasters",
+    "engines": "benchmarks.engines",
     "fit_costs": "benchmarks.c.calibrate",
     "ptq": "benchmarks.ptq.compare",
     "ptq_doctor": "benchmarks.ptq.doctor",

@@ -87,7 +87,7 @@ class Contestant:
 
     Attributes:
         name: in the table.
-        engine: litert, onnxruntime, openvino or tensorflow.
+        engine: litert, onnxruntime, openvino, tensorflow, or of ours "measured" or "session".
         ours: whether thinflow made the model.
     """
 
@@ -108,8 +108,10 @@ class Served:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=_env(),
+            # Ours is the Python that runs this, with whatever it imports thinflow from.
+            env=_env() if python != sys.executable else {**os.environ, **_QUIET},
         )
+        self.told: list[str] = []
 
     def wait(self) -> None:
         """Until it has loaded its model.
@@ -121,6 +123,7 @@ class Served:
         for line in self._process.stdout:
             if line.strip() == "ready":
                 return
+            self.told.append(line.strip())
         raise RuntimeError(_last(self._process.communicate()[1]))
 
     def run(self, count: int) -> list[float]:

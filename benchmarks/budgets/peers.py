@@ -80,7 +80,7 @@ def _one(bench: Bench, python: str, subject: Subject) -> Iterator[Line]:
     if subject.source.endswith(".pb") and not (SHARED / subject.source).exists():
         yield Line(f"{TITLE}, {subject.name}", "", f"there is no {subject.source} here", "skipped")
         return
-    files = _Files(bench, python, subject)
+    files = Files(bench, python, subject)
     for problem in files.problems:
         bench.notes.append(f"{subject.name}: {problem}")
     for kind, contestants in (("fp32", files.floats()), ("int8", files.integers())):
@@ -94,7 +94,7 @@ def _one(bench: Bench, python: str, subject: Subject) -> Iterator[Line]:
 
 
 def _compared(
-    bench: Bench, what: str, files: _Files, contestants: Sequence[Contestant], threads: int
+    bench: Bench, what: str, files: Files, contestants: Sequence[Contestant], threads: int
 ) -> Iterator[Line]:
     """Judge ours, on LiteRT and on the better of its engines, against the fastest of the others."""
     served = {
@@ -116,7 +116,7 @@ def _compared(
         if not ours:
             raise RuntimeError("there is no model of ours")
         theirs = [n for n in times if not by_name[n].ours]
-        best, fastest = _fastest(times, ours), _fastest(times, theirs)
+        best, fastest = fastest_of(times, ours), fastest_of(times, theirs)
         yield figure(what, ", ".join(f"{n} {median(times[n]):.3g}" for n in times) + " ms")
         slower: list[str] = []
         for name in dict.fromkeys((ours[0], best)):
@@ -133,7 +133,7 @@ def _compared(
             process.close()
 
 
-def _fastest(times: Mapping[str, Sequence[float]], names: Sequence[str]) -> str:
+def fastest_of(times: Mapping[str, Sequence[float]], names: Sequence[str]) -> str:
     if not names:
         raise RuntimeError("nothing to compare with: no peer runs this model")
     return min(names, key=lambda n: median(times[n]))
@@ -160,23 +160,23 @@ def _shares(times: Mapping[str, float]) -> str:
     )
 
 
-class _Files:
+class Files:
     """All forms of one network."""
 
     def __init__(self, bench: Bench, python: str, subject: Subject) -> None:
         self.python, self._bench, self.subject = python, bench, subject
-        self._stem = bench.folder / "".join(c if c.isalnum() else "_" for c in subject.name)
+        self.stem = bench.folder / "".join(c if c.isalnum() else "_" for c in subject.name)
         self.graph, self.names = self._source()
-        self.feeds = Path(f"{self._stem}_feeds.npz")
+        self.feeds = Path(f"{self.stem}_feeds.npz")
         images = np.random.default_rng(0).uniform(-1, 1, (IMAGES, *subject.shape[1:]))
         np.savez(self.feeds, **{self.names[0]: images.astype(np.float32)})  # type: ignore[arg-type]
-        self.problems = prepare(python, self.graph, *self.names, bench.folder, self._stem.name, self.feeds)
+        self.problems = prepare(python, self.graph, *self.names, bench.folder, self.stem.name, self.feeds)
 
     def _source(self) -> tuple[Path, list[str]]:
         """A frozen graph that starts with a float image of fixed size, and the names of its ends."""
         bench, subject = self._bench, self.subject
         if subject.source == "keras":
-            path = Path(f"{self._stem}.pb")
+            path = Path(f"{self.stem}.pb")
             script = ROOT / "benchmarks" / "oracle" / "freeze_keras.py"
             told = run([self.python, str(script), subject.name, str(path)], env={"TF_CPP_MIN_LOG_LEVEL": "3"})
             return path, told.output.split()[-2:]
@@ -186,7 +186,7 @@ class _Files:
             path, ends = SHARED / subject.source, [subject.feed, subject.fetch]
         if not subject.feed:
             return path, ends
-        cut = Path(f"{self._stem}_cut.pb")
+        cut = Path(f"{self.stem}_cut.pb")
         ends[0] = subject.feed
         shape = ",".join(map(str, subject.shape))
         transforms = f'--transforms=strip_unused_nodes(type=float, shape="{shape}")'
@@ -203,8 +203,8 @@ class _Files:
         )
         return cut, ends
 
-    def _ours(self, suffix: str, verb: str, *more: str) -> Path:
-        target = Path(f"{self._stem}_ours{suffix}")
+    def ours(self, suffix: str, verb: str, *more: str) -> Path:
+        target = Path(f"{self.stem}_ours{suffix}")
         if not target.exists():
             sizes = ",".join(map(str, self.subject.shape))
             ends = [
@@ -222,26 +222,26 @@ class _Files:
         return target
 
     def floats(self) -> list[Contestant]:
-        return self._present(
-            Contestant("LiteRT", "litert", self._ours(".tflite", "convert", "--no-verify"), ours=True),
+        return self.present(
+            Contestant("LiteRT", "litert", self.ours(".tflite", "convert", "--no-verify"), ours=True),
             Contestant(
-                "ONNX Runtime", "onnxruntime", self._ours(".onnx", "convert", "--no-verify"), ours=True
+                "ONNX Runtime", "onnxruntime", self.ours(".onnx", "convert", "--no-verify"), ours=True
             ),
-            Contestant("TFLiteConverter's", "litert", Path(f"{self._stem}_tf.tflite")),
+            Contestant("TFLiteConverter's", "litert", Path(f"{self.stem}_tf.tflite")),
             Contestant("TensorFlow", "tensorflow", self.graph),
-            Contestant("ONNX Runtime (tf2onnx)", "onnxruntime", Path(f"{self._stem}.onnx")),
-            Contestant("OpenVINO (tf2onnx)", "openvino", Path(f"{self._stem}.onnx")),
+            Contestant("ONNX Runtime (tf2onnx)", "onnxruntime", Path(f"{self.stem}.onnx")),
+            Contestant("OpenVINO (tf2onnx)", "openvino", Path(f"{self.stem}.onnx")),
         )
 
     def integers(self) -> list[Contestant]:
-        quantized = self._ours("_int8.tflite", "quantize", "--calibration", str(self.feeds))
-        return self._present(
+        quantized = self.ours("_int8.tflite", "quantize", "--calibration", str(self.feeds))
+        return self.present(
             Contestant("LiteRT", "litert", quantized, ours=True),
-            Contestant("TFLiteConverter's", "litert", Path(f"{self._stem}_tf_int8.tflite")),
-            Contestant("ONNX Runtime (its own int8)", "onnxruntime", Path(f"{self._stem}_int8.onnx")),
-            Contestant("OpenVINO (the same)", "openvino", Path(f"{self._stem}_int8.onnx")),
+            Contestant("TFLiteConverter's", "litert", Path(f"{self.stem}_tf_int8.tflite")),
+            Contestant("ONNX Runtime (its own int8)", "onnxruntime", Path(f"{self.stem}_int8.onnx")),
+            Contestant("OpenVINO (the same)", "openvino", Path(f"{self.stem}_int8.onnx")),
         )
 
     @staticmethod
-    def _present(*contestants: Contestant) -> list[Contestant]:
+    def present(*contestants: Contestant) -> list[Contestant]:
         return [c for c in contestants if c.model.exists()]

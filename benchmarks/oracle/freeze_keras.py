@@ -22,7 +22,7 @@ def main() -> None:
             variable.numpy() + spread if len(variable.shape) != 1 else np.abs(variable.numpy() + spread)
         )
     function = tf.function(lambda x: model(x, training=False))
-    concrete = function.get_concrete_function(tf.TensorSpec([1, 224, 224, 3], tf.float32))
+    concrete = function.get_concrete_function(tf.TensorSpec([1, *model.inputs[0].shape[1:]], tf.float32))
     frozen = convert_variables_to_constants_v2(concrete)
     Path(target).write_bytes(frozen.graph.as_graph_def().SerializeToString())
     print(frozen.inputs[0].op.name, frozen.outputs[0].op.name)

@@ -1,8 +1,10 @@
 """One engine, asked run by run: serve_peer.py ENGINE MODEL FEEDS.npz INPUT OUTPUT THREADS.
 
-ENGINE is litert, onnxruntime, openvino or tensorflow; INPUT and OUTPUT matter to TensorFlow only. "ready"
-comes first. For each line on stdin, a number of runs, it answers with the nanoseconds of each, input copied
-in and output copied out. "profile" is answered with the time of each kind of operator in JSON, if known.
+ENGINE is litert, onnxruntime, openvino or tensorflow; INPUT and OUTPUT matter to TensorFlow only. Of ours it
+is "session", a file in its own engine, or "measured", any model in the engine that was measured to be the
+fastest: what was chosen is told first. "ready" comes before all answers. For each line on stdin, a number of
+runs, it answers with the nanoseconds of each, input copied in and output copied out. "profile" is answered
+with the time of each kind of operator in JSON, if known.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,10 +150,24 @@ def tensorflow(model: str, array: np.ndarray, feed: str, fetch: str, threads: in
     return lambda: call(array)
 
 
+def session(model: str, array: np.ndarray, threads: int, *, measure: bool = False) -> Run:
+    import thinflow
+
+    opened = thinflow.Session(model, threads=threads, measure=measure)
+    (name,) = opened.inputs
+    feeds = {name: array}
+    opened.run(None, feeds)
+    if opened.choice is not None:
+        print(opened.choice.sentence)
+    return lambda: opened.run(None, feeds)
+
+
 ENGINES: dict[str, Callable[[str, np.ndarray, int], Run]] = {
     "litert": litert,
     "onnxruntime": onnx_runtime,
     "openvino": openvino,
+    "session": session,
+    "measured": partial(session, measure=True),
 }
 PROFILES = {"onnxruntime": profile_onnx_runtime, "openvino": profile_openvino}
 

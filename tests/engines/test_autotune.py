@@ -82,7 +82,8 @@ def test_it_tells_which_and_by_how_much(
 def test_a_hopeless_engine_gets_no_further_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch, {"litert": 1e-3, "onnxruntime": 2e-3, "reference": 9.0})
     Session(parse_graph(TEXT), measure=True).run(["y"], {"x": X})
-    assert clock.turns.count("reference") == 1 + _measured.ROUNDS
+    # One that is run to see whether it runs, and those before anybody is judged, if there is time for them.
+    assert clock.turns.count("reference") <= 1 + _measured.ROUNDS
     assert clock.turns.count("litert") > clock.turns.count("reference")
 
 

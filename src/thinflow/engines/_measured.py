@@ -24,8 +24,11 @@ JUDGE = "reference"
 SECONDS = 1.0
 """Time for all turns together; a slow model gets `ROUNDS` all the same."""
 ROUNDS, MOST_ROUNDS = 5, 200
-_TURN_SECONDS = 2e-3
-"""A turn of a quick model has as many runs as this takes: the first ones find its weights in no cache."""
+_TURN_SECONDS, _MOST_REPEATS = 4e-3, 200
+"""A turn of a quick model has as many runs as this takes: the first ones find its weights in no cache, and
+some are disturbed."""
+_REST_SECONDS = 1e-3
+"""Between two turns: idle threads of the last engine look for work for a while."""
 _HOPELESS = 3.0
 """An engine that takes so many times the fastest one's time gets no further turns."""
 TOLERANCE = 1e-3
@@ -40,7 +43,7 @@ class EngineTrial:
 
     Attributes:
         engine: its name.
-        median_ms: of a run; None if it was not timed.
+        median_ms: of the turns' fastest runs; None if it was not timed.
         low_ms, high_ms: within which the median lies, at 95 %.
         difference: the largest from the interpreter's answers, of the largest value; None if not compared.
         left_out: why it was passed over; "" for the one that was chosen.
@@ -147,7 +150,7 @@ def choose(
                 why = f"answers otherwise: {candidate.difference:.2g} of the largest value off"
                 trials.append(EngineTrial(name, difference=candidate.difference, left_out=why))
                 continue
-        candidate.repeats = max(1, math.ceil(_TURN_SECONDS / max(first, 1e-9)))
+        candidate.repeats = min(max(math.ceil(_TURN_SECONDS / max(first, 1e-9)), 2), _MOST_REPEATS)
         found.append(candidate)
     if not found:
         assert problem is not None, "an engine that neither runs nor refuses"
@@ -176,6 +179,7 @@ def _time_in_turns(candidates: Sequence[_Candidate[Any]]) -> None:
     for number in range(MOST_ROUNDS):
         # In both directions, as who runs behind another finds a cache that is full of its weights.
         for one in racing if number % 2 else reversed(racing):
+            time.sleep(_REST_SECONDS)
             one.seconds.append(_seconds(one, one.repeats))
         spent = time.perf_counter() - begin
         if number + 1 < ROUNDS and spent < SECONDS:
@@ -187,11 +191,13 @@ def _time_in_turns(candidates: Sequence[_Candidate[Any]]) -> None:
 
 
 def _seconds(candidate: _Candidate[Any], repeats: int) -> float:
-    """The time of a run, of several behind each other."""
-    begin = time.perf_counter()
+    """The time of the fastest of several runs behind each other: what else goes on can only add to it."""
+    found = math.inf
     for _ in range(repeats):
+        begin = time.perf_counter()
         candidate.run()
-    return (time.perf_counter() - begin) / repeats
+        found = min(found, time.perf_counter() - begin)
+    return found
 
 
 def _median(numbers: Sequence[float]) -> float:
