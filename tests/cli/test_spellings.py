@@ -46,6 +46,7 @@ MEANS_ANOTHER_THING = {
     ): "reports for workflows, of which JUnit's is one that findings of lint have no use for",
     ("check", "--report"): "its suffix chooses how; what transforms did is JSON alone",
     ("check", "--strict"): "what is not known of a budget, and no part of a model",
+    ("optimize", "--engine"): "models are made for engines and compared, where others run what there is",
     ("deploy", "--target"): "a platform that an app is for, not a processor that is judged by",
     ("inspect", "--placement"): "it prepares a model for an engine to tell; run has one at hand",
 }

@@ -56,11 +56,13 @@ def add_arguments(p: ArgumentParser) -> None:
     _add_budget(p)
     add_verify(p)
     p.add_argument("--onnx", action="store_true", help="also write both models as .onnx, for ONNX Runtime")
-    p.add_argument(
-        "--engines",
-        metavar="ENGINE[,...]",
+    made = p.add_argument(
+        "--engine",
+        dest="engines",
+        metavar="ENGINE[,ENGINE...]",
         help="compare engines on this machine and ship what wins: litert, onnx, openvino",
     )
+    add_alias(p, made, "--engines")
     p.add_argument("--no-benchmark", dest="measure", action="store_false", help="skip measuring latency")
     add_cluster(p, "look at the samples, and make what a budget chooses from")
     add_state(p)
