@@ -56,8 +56,8 @@ class Session:
             fastest of those that answer as the reference does; `choice` tells what came of each. That takes
             a second or some runs of each, the slow reference included, and is done once in a process for the
             same model, sizes and threads.
-        cache: for "auto": a file that keeps what `measure` found, so that it is not measured again. A choice
-            holds for the same nodes, input sizes, threads, versions and kind of machine.
+        cache: for "auto": a file that keeps what `measure` found of a graph, so that it is not measured
+            again. A choice holds for the same nodes, input sizes, threads, versions and kind of machine.
         inter_op_threads: how many nodes that do not need one another may run at once. Only ONNX Runtime can;
             the others run node by node whatever the number, as TensorFlow's guides advise for phones.
         max_iterations: how often a loop may turn in the interpreter before it is taken to be endless; default
