@@ -16,6 +16,7 @@ from thinflow.optimize import engine_race
 from thinflow.optimize import job as job_module
 from thinflow.optimize.engine_names import PREFIXES, raced_engines
 from thinflow.optimize.engine_race import EngineRace, race
+from thinflow.optimize.job_inputs import JobOptions
 from thinflow.optimize.report import OptimizeReport
 from thinflow.optimize.verdict import shipped
 from thinflow.zoo import digits
@@ -204,3 +205,6 @@ def test_names() -> None:
 def test_engines_are_not_compared_without_measuring(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="engines are compared by measuring"):
         thinflow.optimize(digits.build(0), tmp_path, engines="litert", measure=False)
+    device: Any = object()
+    with pytest.raises(ParameterError, match="a device runs LiteRT"):
+        JobOptions(engines="litert", device=device)

@@ -85,6 +85,11 @@ class JobOptions(SampleOptions):
         if not self.threads or any(t < 1 for t in self.threads):
             shown = ",".join(map(str, self.threads))
             raise ParameterError(f"'{shown}' is no list of thread counts", hint="give counts like 1,2")
+        if self.raced and self.device is not None:
+            raise ParameterError(
+                "engines are compared on this machine, and a device runs LiteRT",
+                hint="leave out one of them",
+            )
         if self.device is not None:
             self._check_device()
         if self.budget is not None:
