@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# What a shell starts in the background ignores Ctrl-C, and so do its children; some tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Derandomized, so that a red run is red again; a slow shared machine must not fail a test.
 settings.register_profile(
