@@ -21,7 +21,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 WITH_OUTPUT = _make_outputs.pages()
 AT_NIGHT_ONLY = {
     *("docs/optimize.md", "docs/quantization.md", "docs/benchmark.md", "docs/verification.md"),
-    *("docs/engines.md", "docs/any-model.md", "docs/coming-from-converters.md"),
+    *("docs/engines.md", "docs/any-model.md", "docs/coming-from-converters.md", "docs/device.md"),
     *("docs/guides/microcontroller.md", "docs/guides/audio.md", "docs/guides/onnx-and-pytorch.md"),
     *("docs/how-to/size-and-precision.md", "docs/why/int8-slower.md", "docs/why/accuracy-dropped.md"),
 }
