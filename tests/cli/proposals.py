@@ -167,7 +167,7 @@ def _in_folder(folder: str) -> Iterator[None]:
 def flags_are_known(words: Sequence[str], where: str) -> None:
     """A command with words to fill in has flags that its command knows."""
     assert words[0] in COMMANDS or words[0] == "--help", f"{where}: there is no such command"
-    if words[0] in {*cli.DROP_INS, "--help"} or "..." in words:  # an old tool's flags; or cut short
+    if words[0] in cli.DROP_INS or "--help" in words or "..." in words:  # an old tool's flags; or cut short
         return
     try:
         parser_of(words[0]).parse_args(list(words[1:]))
