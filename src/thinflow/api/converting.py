@@ -243,7 +243,7 @@ def convert_verified(
     from thinflow.load.frozen import opening_notes, source_notes
     from thinflow.lower.targets import target_for
     from thinflow.optimize.c_options import COptions
-    from thinflow.optimize.conversion import Conversion, Converter
+    from thinflow.optimize.conversion import COPIED, Conversion, Converter
     from thinflow.optimize.coreml_options import SUFFIX, CoreMLOptions
     from thinflow.optimize.kept_grids import KeptConverter, bits_of
     from thinflow.optimize.litert import LiteRTMaker
@@ -268,7 +268,7 @@ def convert_verified(
     of_coreml.require_coreml(target)
     nothing_asked = not any((shapes, inputs, outputs, options, opset, external_data, state))
     if nothing_asked and (copied := _copied(source, target)) is not None:
-        return Conversion(target, copied, "a copy of the file, byte for byte")
+        return Conversion(target, copied, COPIED)
     if target.endswith(".c"):
         return _converted_to_c(source, target, shapes, names, of_c, verify)
     if target.endswith(SUFFIX):

@@ -35,7 +35,7 @@ from thinflow.deploy.filling import common_values, filled, filled_templates
 from thinflow.deploy.folder import CONTRACT, MANIFEST, Manifest, digest, made_aside, require_free
 from thinflow.deploy.opened import Asked, OpenedModel
 from thinflow.deploy.sample import png_bytes, sample_for, wav_bytes
-from thinflow.deploy.stated import usage_note
+from thinflow.deploy.stated import CHANGED, COPIED_NETWORK, usage_note
 from thinflow.deploy.targets import Target, find
 from thinflow.errors import ParameterError
 from thinflow.load.layouts import LAST
@@ -116,10 +116,20 @@ def make(source: str, out: str | os.PathLike[str], convert: Convert, options: Ap
         target.model_file(contract),
         contract.test.answer,
         contract.test.origin,
-        conversion.proof if contract.c is None else contract.c.proof,
+        _proof(conversion, contract, told),
         (*_notes(conversion, contract, target), *filter(None, [told])),
         contract.data(),
     )
+
+
+def _proof(conversion: Conversion, contract: Contract, told: str) -> str:
+    """What was proved of the model in the folder; `told` is what became of its metadata."""
+    from thinflow.optimize.conversion import COPIED
+
+    if contract.c is not None:
+        return contract.c.proof
+    # Metadata stands behind the network, which it leaves as it was.
+    return COPIED_NETWORK if told == CHANGED and conversion.proof == COPIED else conversion.proof
 
 
 def _converted(

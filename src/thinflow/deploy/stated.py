@@ -33,6 +33,7 @@ _COLOURS = {"rgb": RGB, "grey": GREY}
 """Blue first has no word in LiteRT's metadata: whoever read the rest of it would feed red first."""
 _LABELS = "labels.txt"
 CHANGED = "the metadata in it says what was said of it here, for task libraries"
+COPIED_NETWORK = "the network of the file as it was; only its metadata was written anew"
 
 
 def with_usage(content: bytes, contract: Contract, usage: Usage, asked: Asked) -> bytes:

@@ -29,6 +29,9 @@ from thinflow.optimize.source_proof import prove_beside_source
 from thinflow.rewrite.runner import Result
 from thinflow.typing import Progress
 
+COPIED = "a copy of the file, byte for byte"
+"""The proof of what needs none."""
+
 
 @brief_repr
 @dataclass
