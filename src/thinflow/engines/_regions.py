@@ -196,20 +196,21 @@ class _Piece:
     def runs_on_engine(self) -> bool:
         return self._model is not None
 
-    @property
-    def as_it_is(self) -> Model | None:
-        """What runs the region, if it takes what the region takes; None if it is not on the engine."""
-        return None if self._reads_variables else self._model
+    def run_on_engine(self, arrays: Sequence[Any]) -> list[Array] | None:
+        """What the engine computes; None if the region is not on it, or not any more."""
+        if self._model is None:
+            return None
+        try:
+            return self._model.run([dereferenced(a) for a in arrays] if self._reads_variables else arrays)
+        except (EngineUnavailable, FeedError) as error:
+            logger.info("falling back to the interpreter: %s", error.message)
+            # For good: a model that failed may be in any state, and trying in vain would cost in every run.
+            self.refusal, self._model = error.message, None
+            return None
 
     def run(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        if self._model is not None:
-            try:
-                return self._model.run([dereferenced(a) for a in arrays] if self._reads_variables else arrays)
-            except (EngineUnavailable, FeedError) as error:
-                logger.info("falling back to the interpreter: %s", error.message)
-                # For good: a model that failed may be in any state, and trying in vain would cost in every
-                # run.
-                self.refusal, self._model = error.message, None
+        if (computed := self.run_on_engine(arrays)) is not None:
+            return computed
         if self._branches is not None:
             values = dict(zip(self.region.inputs, arrays, strict=True))
             results = self._branches.compute([values[v] for v in self._branches.inputs])
@@ -293,11 +294,8 @@ class _Compiled:
         return {name: why for name, why in reasons.items() if name not in on_engine}
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        if self._whole is not None and (model := self._whole.as_it_is) is not None:
-            try:
-                return model.run(inputs)
-            except (EngineUnavailable, FeedError):
-                pass  # what becomes of it is settled below
+        if self._whole is not None and (whole := self._whole.run_on_engine(inputs)) is not None:
+            return whole
         from thinflow.interpreter import as_array
 
         # To set the number of threads takes locks and calls, which a run of microseconds would feel.
