@@ -108,6 +108,13 @@ def every_region_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition, "too_small", lambda _: "")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _imports_start_no_thread() -> None:
+    """All test modules are imported by now; libraries that report home do so by a thread."""
+    started = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+    assert not started, f"a test module's imports have started threads: {started}"
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
     """A thread that outlives its module keeps all later tests of the process from forks."""
