@@ -279,7 +279,7 @@ class TestBadInput:
             thinflow.save(made, tmp_path / "m.tflite")
         made = thinflow.quantize(digits[0], str(digits[1]))
         with pytest.raises(WriteError, match="this is a LiteRT model") as found:
-            thinflow.save(made, tmp_path / "m.xml")
+            thinflow.save(made, tmp_path / "m.mlpackage")
         assert "name it .tflite" in found.value.hint
         assert thinflow.save(made, tmp_path / "m.tflite") > 0
 
