@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -52,6 +53,11 @@ EXCEPTIONS = {
 NUMPY_ONLY_IN_FUNCTIONS = {"wire", "ir", "settings", "formats", "cli", "errors", "thinflow", "__main__"}
 
 
+@cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"))
+
+
 def part_of(file: Path) -> str:
     """The part that a source file belongs to."""
     first = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
@@ -97,9 +103,7 @@ def test_imports_go_down(source: str) -> None:
     assert part in FLOOR_OF, f"{source}: give the new part {part!r} a place in FLOORS"
     wrong = [
         f"line {line}: {part} may not import {f'{module}.{member}'.rstrip('.')}"
-        for line, module, member in imports(
-            ast.parse(SOURCES[source].read_text("utf-8")), inside_functions=True
-        )
+        for line, module, member in imports(parsed(SOURCES[source]), inside_functions=True)
         if not goes_down(part, part_imported(module, member))
     ]
     assert not wrong, f"{source}: " + "; ".join(wrong)
@@ -116,7 +120,7 @@ def test_no_exception_is_unused() -> None:
     used = {
         (part_of(file), part_imported(module, member))
         for file in SOURCES.values()
-        for _, module, member in imports(ast.parse(file.read_text("utf-8")), inside_functions=True)
+        for _, module, member in imports(parsed(file), inside_functions=True)
     }
     assert used >= EXCEPTIONS
 
@@ -128,7 +132,7 @@ def test_every_part_has_one_floor() -> None:
 
 @pytest.mark.parametrize("source", [s for s, f in SOURCES.items() if part_of(f) in NUMPY_ONLY_IN_FUNCTIONS])
 def test_numpy_waits_for_a_call(source: str) -> None:
-    tree = ast.parse(SOURCES[source].read_text("utf-8"))
+    tree = parsed(SOURCES[source])
     lines = [
         line
         for line, module, _ in imports(tree, inside_functions=False)
@@ -147,7 +151,7 @@ OUTSIDE = sorted(
 def test_what_lies_outside_imports_what_is_there(source: Path) -> None:
     """Nothing else runs the benchmarks: a name that moved would be missed when somebody measures."""
     wrong = []
-    for line, module, member in imports(ast.parse(source.read_text("utf-8")), inside_functions=True):
+    for line, module, member in imports(parsed(source), inside_functions=True):
         if module.partition(".")[0] != "thinflow":
             continue
         loaded = importlib.import_module(module)

@@ -16,6 +16,7 @@ from thinflow.optimize import c_conversion
 from thinflow.optimize.c_conversion import convert_to_c, difference
 from thinflow.optimize.c_layer_proof import left_out, side_by_side
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.typing import Array
 
 
 def chain(length: int) -> Subgraph:
@@ -126,12 +127,12 @@ def test_a_layer_that_litert_lacks_is_named_and_the_others_are_compared(
         pytest.skip("no C compiler")
     compared, answers = [], c_conversion._answers
 
-    def without_tanh(content: bytes, made: Network) -> list[Sample]:
+    def without_tanh(content: bytes, made: Network, first: list[Array] | None = None) -> list[Sample]:
         codes = [o.code for o in made.block.operators]
         if "TANH" in codes:
             return []
         compared.extend(codes)
-        return answers(content, made)
+        return answers(content, made, first)
 
     monkeypatch.setattr(c_conversion, "_answers", without_tanh)
     made = convert_to_c(counting_loop(["ABS", "TANH", "NEG", "EXP"]), tmp_path / "m.c", Options())
