@@ -9,6 +9,7 @@ import pytest
 
 import thinflow
 from tests.lower.c.c_networks import mixed
+from tests.transforms.golden import parse_graph
 from thinflow.engines import _c_library, c
 from thinflow.errors import EngineUnavailable, FeedError
 from thinflow.ir.attrs import ShapeAttr
@@ -47,6 +48,32 @@ def test_what_c_does_not_have_runs_in_the_interpreter() -> None:
     session = thinflow.Session(made, engine="c")
     session.run(None, {"x": [[1, 2, 1]]})
     assert session.placement["beta"] == "reference"
+
+
+@needs_compiler
+def test_norms_whose_statistics_nobody_reads_run_as_c() -> None:
+    made = parse_graph(NORM)
+    session = thinflow.Session(made, engine="c")
+    x = np.random.default_rng(0).uniform(-1, 1, (1, 4, 4, 8)).astype(np.float32)
+    (got,) = session.run(["y"], {"x": x})
+    (wanted,) = thinflow.Session(made, engine="reference").run(["y"], {"x": x})
+    np.testing.assert_allclose(got, wanted, rtol=1e-5)
+    assert set(session.placement.values()) == {"c"}
+
+
+NORM = """
+x = Placeholder() {dtype=float, shape=shape[1,4,4,8]}
+w = Const() {dtype=float, value=float[3,3,8,8]{normal 1}}
+conv = Conv2D(x, w) {T=float, strides=[1,1,1,1], padding="SAME"}
+scale = Const() {dtype=float, value=float[8]{range}}
+offset = Const() {dtype=float, value=float[8]{range}}
+mean = Const() {dtype=float, value=float[8]{range}}
+variance = Const() {dtype=float, value=float[8]{1,2,3,4,5,6,7,8}}
+norm = FusedBatchNormV3(conv, scale, offset, mean, variance) {T=float, U=float, is_training=false}
+y = Relu(norm) {T=float}
+inputs: x
+outputs: y
+"""
 
 
 @needs_compiler
