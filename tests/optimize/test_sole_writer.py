@@ -16,16 +16,15 @@ from thinflow.optimize.job_inputs import sole_writer
 
 pytest.importorskip("fcntl", reason="Windows has no lock of a folder")
 
-# Its child lives on when it is killed, as those do that try a model; it tells who it is.
+# Its child lives on when it is killed, as those do that try a model; it tells who it is, when it has let go.
 WRITER = """
 import os, sys, time
 from pathlib import Path
 from thinflow.optimize.job_inputs import sole_writer
 
 with sole_writer(Path(sys.argv[1])):
-    child = os.fork()
-    if child:
-        print(child, flush=True)
+    if not os.fork():
+        print(os.getpid(), flush=True)
     time.sleep(60)
 """
 
