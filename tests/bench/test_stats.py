@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 
+from thinflow.bench import stats
 from thinflow.bench.stats import Interval, describe, median_interval, plus_minus, ratio_of_medians
 
 
@@ -127,3 +129,25 @@ def test_ratio_of_few_values_claims_no_precision(count: int) -> None:
 )
 def test_plus_minus(value: float, half_width: float, text: str) -> None:
     assert plus_minus(value, half_width) == text
+
+
+def test_long_measurements_have_the_interval_of_all_their_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    slow, fast = rng.normal(1.1, 0.1, 20_000), rng.normal(1.0, 0.1, 20_000)
+    some = ratio_of_medians(slow, fast)
+    monkeypatch.setattr(stats, "_MOST_DRAWN", 20_000)
+    whole = ratio_of_medians(slow, fast)
+    assert some.value == whole.value
+    assert 0.8 < (some.high - some.low) / (whole.high - whole.low) < 1.25
+    assert 1.1 in some
+
+
+def test_a_measurement_of_many_runs_takes_no_gigabytes() -> None:
+    values = np.random.default_rng(4).normal(1.0, 0.1, 200_000)
+    tracemalloc.start()
+    try:
+        ratio_of_medians(values, values[::-1], paired=True)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 300e6
