@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from thinflow.deploy.c_code import c_values, require_c_steps
@@ -11,11 +11,14 @@ from thinflow.deploy.contract import PICTURE, SOUND, Contract, PlainC
 from thinflow.deploy.targets import Target
 from thinflow.errors import ParameterError
 from thinflow.errors.plain_text import markdown_code, one_line
+from thinflow.fit.cross import FLAGS
 from thinflow.lower.c.layouts import arranged
 from thinflow.lower.c.names import identifier
 from thinflow.program.amounts import bytes_text, ms_text
 
 _STACK_OF_APP = 3072
+"""Bytes: the app's own functions take some hundreds (GCC's -fstack-usage); the rest is for the C library and
+interrupts, which use the same stack."""
 _SHOWN_CHIPS = 6
 _CONVERT = {
     1: "convert('L')",
@@ -49,7 +52,7 @@ class CTarget(Target):
         Raises:
             ParameterError: it is one.
         """
-        known = self.cpus or _MICROCONTROLLERS
+        known = self.cpus or ("generic", *FLAGS)
         if cpu not in known:
             raise ParameterError(
                 f"{self.name} is not made for the processor '{cpu}'", hint=f"give one of {', '.join(known)}"
@@ -80,11 +83,7 @@ class CTarget(Target):
         # Layouts that are folders have its name in front.
         plain = {path.removeprefix(f"{contract.name}/"): text for path, text in found.items()}
         front = f"{self.network}/" if self.network else ""
-        return {
-            f"{front}{path}": text
-            for path, text in plain.items()
-            if not path.startswith(self.left_out or ("\0",))
-        }
+        return {f"{front}{path}": text for path, text in plain.items() if not path.startswith(self.left_out)}
 
     def after_test(self, folder: str, model: str, contract: Mapping[str, Any]) -> str:
         return f"thinflow fit MODEL --cpu {contract['c']['cpu']} --all"
@@ -92,21 +91,6 @@ class CTarget(Target):
     def model_file(self, contract: Contract) -> str:
         """Path of the network's source."""
         return next(path for path in self.files(contract) if path.endswith(f"/{contract.name}.c"))
-
-
-_MICROCONTROLLERS: Sequence[str] = (
-    *(
-        "generic",
-        "cortex-m0",
-        "cortex-m3",
-        "cortex-m4",
-        "cortex-m7",
-        "cortex-m33",
-        "cortex-m55",
-        "cortex-m85",
-    ),
-    "riscv32imc",
-)
 
 
 def c_of(contract: Contract) -> PlainC:
