@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,27 +61,14 @@ class ReachedDevice:
     @contextmanager
     def connect(self, progress: Progress | None = None) -> Iterator[Connection]:
         """As that of the device; where it is not there any more it was lost."""
-        try:
-            entered = self._inner.connect(progress)
-            connection = entered.__enter__()
-        except DeviceLost:
-            raise
-        except EngineUnavailable as error:
-            raise DeviceLost(error.problem, error.where, error.hint) from error
-        with _leaving(entered):
+        with ExitStack() as stack:
+            try:
+                connection = stack.enter_context(self._inner.connect(progress))
+            except DeviceLost:
+                raise
+            except EngineUnavailable as error:
+                raise DeviceLost(error.problem, error.where, error.hint) from error
             yield connection
-
-
-@contextmanager
-def _leaving(entered: Any) -> Iterator[None]:
-    """A context that was entered before."""
-    try:
-        yield
-    except BaseException as error:
-        if not entered.__exit__(type(error), error, error.__traceback__):
-            raise
-    else:
-        entered.__exit__(None, None, None)
 
 
 def reached(devices: Devices, progress: Progress | None = None) -> ReachedDevice:
