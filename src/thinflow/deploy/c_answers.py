@@ -23,6 +23,8 @@ from thinflow.lower.c.write import float_text, type_of
 
 _PUT_LABEL = "static void put_label(text_end *end, int32_t number)\n{\n"
 _TEXT_OF_NUMBER = 24
+_SHOWN_NUMBERS = 4
+"""Of each output whose meaning is not known: a line on a serial port is short."""
 
 
 def answer_values(contract: Contract, ports: Ports) -> dict[str, str]:
@@ -140,9 +142,9 @@ def _any_values(contract: Contract, ports: Ports) -> dict[str, str]:
             '        put(&end, " ");',
             f"        put_real(&end, {real_of(one, f'{name}[i]')});",
             "    }",
-            *(['    put(&end, " ...");'] if size > 4 else []),
+            *(['    put(&end, " ...");'] if size > _SHOWN_NUMBERS else []),
         ]
-    return {"any_lines": "\n".join(lines), "labels": ""}
+    return {"any_lines": "\n".join(lines), "shown": str(_SHOWN_NUMBERS), "labels": ""}
 
 
 def _integer(number: int) -> str:

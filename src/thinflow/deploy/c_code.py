@@ -28,6 +28,7 @@ from thinflow.lower.c.write import array_text, float_text, type_of
 _LONGEST_SIDE = 320
 """Pixels of a picture, unless a macro says more: that of small cameras, whose tables take 4 kB."""
 _CLOSE = 0.002
+"""So near to its threshold, a box that one processor's kernels show may be left out by another's."""
 _ROUNDED = """/* Half goes to the even side. */
 static int32_t rounded(double number)
 {

@@ -58,7 +58,11 @@ def inputs_of(path: str | os.PathLike[str]) -> Graph:
 
     where = os.fspath(path)
     if Path(path).stat().st_size > MOST_BYTES:
-        raise FormatError("an OpenVINO model that is too large to be looked at", where)
+        raise FormatError(
+            "an OpenVINO model that is too large to be looked at",
+            where,
+            hint="give the model that it was made from, or run it in OpenVINO itself",
+        )
     graph = Graph()
     names, inputs = Names(graph), []
     try:
@@ -72,7 +76,11 @@ def inputs_of(path: str | os.PathLike[str]) -> Graph:
             spec = TensorSpec(None if element is None else dtype(element), _sizes(stated.get("shape")))
             inputs.append(graph.add("Placeholder", [], name, attrs=interface_attrs(spec)).output())
     except (ElementTree.ParseError, ValueError, OSError) as error:
-        raise FormatError(f"an OpenVINO model that cannot be read: {error}", where) from error
+        raise FormatError(
+            f"an OpenVINO model that cannot be read: {error}",
+            where,
+            hint="make it again: thinflow convert MODEL NAME.xml",
+        ) from error
     graph.inputs = inputs
     return graph
 

@@ -59,7 +59,11 @@ class SampleFeeds:
             kept.append(feed)
             places.append(feeds.place(number))
         if not kept:
-            raise FeedError("there are no samples", self._origin)
+            raise FeedError(
+                "there are no samples",
+                self._origin,
+                hint="give at least one, in a folder, a table or an .npz",
+            )
         return FeedSeries(tuple(kept), self._origin, feeds.total, left_out, tuple(places))
 
 

@@ -241,7 +241,9 @@ def _from_stored(
         raise FeedError(f"the inputs have different numbers of samples: {counts}", where)
     count = next(iter(counts.values()), 0)
     if not count:
-        raise FeedError("there are no samples", where)
+        raise FeedError(
+            "there are no samples", where, hint="give at least one, in a folder, a table or an .npz"
+        )
     if labels is not None and len(labels) != count:
         raise FeedError(f"there are {len(labels)} labels for {count} samples", where)
     by_input = named_arrays(stored, inputs, where)
@@ -299,7 +301,7 @@ def _from_iterable(source: Any, inputs: Inputs, limit: int | None) -> Feeds:
         # Their length is the number of batches.
         count = None
     if count == 0:
-        raise FeedError("there are no samples")
+        raise FeedError("there are no samples", hint="give at least one, in a folder, a table or an .npz")
     walked = False
     wanted = None if count is None else set(spread(count, limit))
 

@@ -85,5 +85,5 @@ def latency_of(
         raise KeyboardInterrupt
     # Of a half that was measured nothing is kept: it is measured whole when the device is back.
     if any(device.failure for device in found.devices):
-        raise DeviceLost(found.devices[0].failure)
+        raise DeviceLost(found.devices[0].failure, hint="look after the device")
     return Latency(ratio.a.median_ms, ratio.b.median_ms, ratio.interval.low, ratio.interval.high), ""
