@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from thinflow.keras import activations  # noqa: E402
+from thinflow.keras.operations import refused  # noqa: E402
 from thinflow.keras.registry import Entry, registry  # noqa: E402
 
 PAGE = Path(__file__).with_name("keras.md")
@@ -40,8 +41,9 @@ thinflow convert model.h5 model.tflite
   Weights in `.npz` are refused, as Keras pickles them.
 - Nothing is run from a file. A **Lambda layer** is Python's bytecode, and a **custom class** is only a
   name: both are refused by name, unless you say what they compute, by `--lambda NAME=FILE.py:FUNCTION` or
-  `thinflow.load(path, custom_layers={"NAME": function})`; a name that no layer has is an error. The function
-  gets the call, as in [A Keras layer](../CONTRIBUTING.md#a-keras-layer):
+  `thinflow.load(path, custom_layers={"NAME": function})`; a name that no layer has is an error. So are
+  functions that call one of Python (`keras.ops.map`, `scan`), by the name of their layer; what is given then
+  stands for the whole. The function gets the call, as in [A Keras layer](../CONTRIBUTING.md#a-keras-layer):
 
   ```python
   def halve(c):
@@ -114,6 +116,10 @@ def page() -> str:
         "\n## Functions on tensors\n\nOf Keras 3 (`keras.ops`), by their classes in the config:\n\n",
         listed(new),
     ]
+    calling = ", ".join(f"`{name}`" for name in sorted(refused.CALLING))
+    parts += ["\nRefused by name:\n\n| function | why | instead |\n|---|---|---|\n"]
+    parts += [f"| `{name}` | {why} | {hint} |\n" for name, (why, hint) in sorted(refused.REFUSED.items())]
+    parts += [f"| {calling} | they call a function of Python | `--lambda NAME=FILE.py:FUNCTION` |\n"]
     parts += ["\nOf TensorFlow, in models of `tf.keras`:\n\n", listed(old)]
     return "".join(parts)
 

@@ -187,6 +187,38 @@ CASES: list[Case] = [
     ("Repeat", [f(1, 2, 3)], None, {"repeats": [1, 2, 0], "axis": 0}, [1, 2, 2]),
     ("Angle", [f(-1, 1)], None, {}, [np.pi, 0]),
     ("Isreal", [f(1)], None, {}, [True]),
+    ("Gcd", [i([12], [-9]), i(18, 0, 6)], None, {}, [[6, 12, 6], [9, 9, 3]]),
+    ("Lcm", [i(4, -6, 0), i(6, 8, 0)], None, {}, [12, 24, 0]),
+    ("Histogram", [f(0, 1, 1.5, 4, 9)], None, {"bins": 2, "range": [0, 4]}, [3, 1]),
+    ("Histogram", [f(0, 1, 4)], None, {"bins": 2}, [2, 1]),
+    ("Bincount", [i([0, 2], [1, 1])], None, {"minlength": 4}, [[1, 0, 1, 0], [0, 2, 0, 0]]),
+    ("Nonzero", [i([0, 3], [4, 0])], None, {}, [0, 1]),
+    ("Unique", [i(3, 1, 3)], None, {"return_index": True, "return_counts": True}, [1, 3]),
+    ("Unique", [i([2, 2], [1, 1], [2, 2])], None, {"axis": 0, "sorted": False}, [[2, 2], [1, 1]]),
+    ("Unique", [f(3, 1, 3)], None, {"size": 4, "fill_value": -1}, [1, 3, -1, -1]),
+    ("Nanmedian", [f([1, np.nan, 4], [np.nan] * 3)], None, {"axis": 1}, [2.5, np.nan]),
+    ("Nanpercentile", [f([1, np.nan, 4], [2, 3, 4])], [(0,), [0, 100]], {"axis": 1}, [[1, 2], [4, 4]]),
+    ("Nanquantile", [f(3, np.nan, 1)], [(0,), 0.4], {"method": "higher", "keepdims": True}, [3]),
+    ("ISTFT", [f([2], [4]), f([0], [0])], [[(0,), (1,)]],
+     {"sequence_length": 1, "sequence_stride": 1, "fft_length": 1, "window": None, "center": False}, [2, 4]),
+    ("ISTFT", [f([3, 1], [7, -1]), f([0, 0], [0, 0])], [[(0,), (1,)]],
+     {"sequence_length": 2, "sequence_stride": 2, "fft_length": 2, "window": [1.0, 1.0], "center": True},
+     [1, 3]),
+    ("Fold", [np.arange(1, 9, dtype=np.float32).reshape(1, 4, 2)], None,
+     {"output_size": [2, 3], "kernel_size": 2}, [[[[1, 5, 4], [5, 13, 8]]]]),
+    ("Lstsq", [f([1, 0], [0, 2], [0, 0]), f(3, 4, 5)], None, {}, [3, 2]),
+    ("MapCoordinates", [f(1, 5, 9), f([0.5, 2, 2.5])], None, {"order": 1, "fill_value": 3.0}, [3, 9, 6]),
+    ("MapCoordinates", [f(1, 5, 9), f([-1, 4])], None, {"order": 0, "fill_mode": "wrap"}, [9, 5]),
+    ("PerspectiveTransform",
+     [ROWS[:, :, None], f([0, 0], [0, 1], [2, 0], [2, 1]), f([1, 0], [1, 1], [3, 0], [3, 1])], None,
+     {"fill_value": 9}, [[[9], [0], [1]], [[9], [3], [4]]]),
+    ("ScaleAndTranslate", [ROWS], [(0,), [2, 6], [2.0], [0.0]], {"spatial_dims": [1], "method": "linear"},
+     [[0, 0.25, 0.75, 1.25, 1.75, 2], [3, 3.25, 3.75, 4.25, 4.75, 5]]),
+    ("SSIM", [ROWS[:, :, None]] * 2, None, {"filter_size": 1}, 1),
+    ("CTCDecode", [f([[9, 0], [0, 9], [0, 9], [0, 9]]), i(3)], None, {}, [[[1, -1, -1, -1]]]),
+    ("CTCDecode", [f([[5, 0, 0], [0, 9, 0], [0, 0, 9]]), i(3)], None,
+     {"strategy": "beam_search", "beam_width": 4, "top_paths": 2, "mask_index": 1},
+     [[[0, 2, -1]], [[2, -1, -1]]]),
 ]  # fmt: skip
 
 
@@ -216,7 +248,14 @@ REFUSED: list[Case] = [
     ("Einsum", [ROWS], None, {"subscripts": "ij,jk->ik"}, "1 tensors are multiplied"),
     ("Einsum", [ROWS[:1], ROWS], None, {"subscripts": "...i,...i->..."}, "sizes behind the dots"),
     ("Einsum", [ROWS], None, {"subscripts": "i->i"}, "does not fit tensors of [2] axes"),
-    ("Eig", [ROWS], None, {}, "the function Eig is not known"),
+    ("Eig", [ROWS], None, {}, "the function Eig is not read: its results are complex"),
+    ("Map", [ROWS], None, {}, "it calls a Python function (Map), which is never run"),
+    ("Gcd", [f(1), f(2)], None, {}, "its operands are of the types float and float"),
+    ("Bincount", [i(1)], None, {"sparse": True}, "its result is sparse"),
+    ("Unique", [ROWS], None, {"axis": 1}, "it sorts slices of several elements"),
+    ("MapCoordinates", [f(1), f([1])], None, {"order": 1, "fill_mode": "mirror"}, "its fill_mode 'mirror'"),
+    ("ScaleAndTranslate", [ROWS, f(2)], [(0,), [2, 6], (1,), [0.0]],
+     {"spatial_dims": [1], "method": "linear"}, "its scale is computed"),
 ]  # fmt: skip
 
 
@@ -232,6 +271,16 @@ def test_what_is_refused(tmp_path: Path, case: Case) -> None:
     with pytest.raises(thinflow.ThinflowError) as caught:
         loaded(tmp_path, case)
     assert case[4] in caught.value.message
+
+
+def test_a_function_in_place_of_one_that_the_file_only_names(tmp_path: Path) -> None:
+    path = model(tmp_path, "Map", [ROWS], [{"class_name": "function", "config": "square"}, (0,)])
+    given = {"y": lambda c: c.emit("Square", c[0])}
+    session = thinflow.Session(thinflow.formats.load(path, custom_layers=given), engine="reference")
+    assert (session.run(["y"], {"x0": ROWS})[0] == ROWS**2).all()
+    with pytest.raises(thinflow.ThinflowError) as caught:
+        thinflow.load(path)
+    assert "--lambda y=FILE.py:FUNCTION" in caught.value.hint
 
 
 def preprocessed(folder: Path, *layers: dict[str, Any], x: Array, arrays: list[Array] | None = None) -> Array:

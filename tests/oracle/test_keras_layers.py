@@ -8,7 +8,7 @@ import pytest
 
 # The others are imported for the cases that they register.
 from tests.oracle import _keras_models as models
-from tests.oracle import _keras_preparing_cases, _keras_sequence_cases  # noqa: F401
+from tests.oracle import _keras_preparing_cases, _keras_rare_functions, _keras_sequence_cases  # noqa: F401
 from tests.oracle._keras_cases import CASES
 from tests.oracle._keras_drawn_functions import DRAWN
 from tests.oracle._keras_functions import KERAS_3, TENSORFLOW

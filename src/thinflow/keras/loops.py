@@ -42,7 +42,6 @@ def looped(
     carried = [c.const(0, "step"), *rows, *states, *sequences]
     # A limit that is known is one of the condition itself, which runtimes look at.
     carried += [limit] if isinstance(times, Value) else []
-    specs = [v.spec for v in carried]
     first, last = 1 + len(rows), 1 + len(rows) + len(states)
 
     def body(arguments: list[Value]) -> list[Value]:
@@ -56,6 +55,26 @@ def looped(
         most: Value | int = arguments[-1] if isinstance(times, Value) else times
         return [c.emit("Less", arguments[0], most)]
 
+    results = repeated(c, carried, condition, body)
+    stack = None if row is None else _stacked(c, results[1], row, times)
+    return stack, results[first:last]
+
+
+def repeated(
+    c: Call,
+    carried: Sequence[Value],
+    condition: Callable[[list[Value]], list[Value]],
+    body: Callable[[list[Value]], list[Value]],
+) -> list[Value]:
+    """Values as a loop leaves them, whose types and shapes stay.
+
+    Args:
+        c: the layer.
+        carried: the values at the start.
+        condition: of such values one truth, a scalar: whether there is another turn.
+        body: from such values to the next ones.
+    """
+    specs = [v.spec for v in carried]
     named = {key: _function(c, key, inner, specs) for key, inner in (("cond", condition), ("body", body))}
     kinds = tuple(element_type(v) for v in carried)
     node = c.node("StatelessWhile", *carried, name="while", T=kinds, parallel_iterations=32, **named)
@@ -63,8 +82,7 @@ def looped(
     # Shapes of a loop's variables may change in general; here they stay.
     for value, spec in zip(results, specs, strict=True):
         value.spec = TensorSpec(spec.dtype, spec.shape)
-    stack = None if row is None else _stacked(c, results[1], row, times)
-    return stack, results[first:last]
+    return results
 
 
 @contextmanager

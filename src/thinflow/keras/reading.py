@@ -10,6 +10,7 @@ from thinflow.ir.graph import Graph
 from thinflow.keras.config import LayerConfig, parse_model
 from thinflow.keras.files import KerasFile, open_file
 from thinflow.keras.hdf5_objects import NewerForm
+from thinflow.keras.operations.refused import CALLING
 from thinflow.keras.registry import custom_entries, met, no_such_layer, registry
 from thinflow.keras.structure import build
 from thinflow.keras.weights import Entries, Weights
@@ -63,12 +64,14 @@ def graph_of(file: KerasFile, custom_layers: Mapping[str, object]) -> Graph:
 
 
 def _own_layers(model: LayerConfig) -> list[str]:
-    """The layers that a function can be given for: Lambda layers by their names, others by their classes."""
+    """The layers that a function can be given for: Lambda layers, and operations that call a function, by
+    their names, others by their classes."""
     pending, names = [model], dict[str, None]()
     while pending:
         layer = pending.pop()
-        if layer.kind == "Lambda" or layer.is_custom:
-            names[layer.name if layer.kind == "Lambda" else layer.kind] = None
+        is_named = layer.kind == "Lambda" or (layer.is_operation and layer.kind in CALLING)
+        if is_named or layer.is_custom:
+            names[layer.name if is_named else layer.kind] = None
         pending += reversed(layer.model.layers) if layer.model is not None else ()
     return list(names)
 

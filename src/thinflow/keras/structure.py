@@ -13,6 +13,7 @@ from thinflow.keras.activations import activate
 from thinflow.keras.call import Call, Kept
 from thinflow.keras.config import LayerConfig, ModelConfig, Use
 from thinflow.keras.network import Network, input_specs
+from thinflow.keras.operations.refused import CALLING, REFUSED
 from thinflow.keras.options import compute_type, policy_name
 from thinflow.keras.registry import Entry, Registry
 from thinflow.keras.weights import Entries, Weights, layer_paths
@@ -188,6 +189,9 @@ class Builder:
         if not layer.is_operation and layer.kind != "TFOpLambda":
             cast = self._cast_to(layer)
             args = [configs.mapped(arg, cast) for arg in args]
+        elif layer.kind in CALLING:
+            # The function is called by what was given in its place, which gets the tensors.
+            args = [[leaf for leaf in configs.leaves(args) if isinstance(leaf, Value)]]
         call = Call(self, layer, args, kwargs, path)
         result = entry.rule(call)
         _refuse_unread(call, entry)
@@ -226,6 +230,8 @@ class Builder:
             known = self._registry.operations
             entry = known.get(name) or known.get(name.removeprefix("compat.v1."))
             what = f"the function {name}"
+            if name in CALLING:
+                entry = self._entries.custom(layer.name)
             # Where the file does not say the module, some layers look like functions: they lack options.
             if entry is None and not layer.module:
                 entry = self._entries.of(layer)
@@ -246,6 +252,15 @@ class Builder:
                 layer.where,
                 _LAMBDA_HINT.format(name=layer.kind),
             )
+        if what.startswith("the function") and name in CALLING:
+            raise UnsupportedOp(
+                f"it calls a Python function ({name}), which is never run",
+                layer.where,
+                _LAMBDA_HINT.format(name=layer.name),
+            )
+        if what.startswith("the function") and name in REFUSED:
+            why, hint = REFUSED[name]
+            raise UnsupportedOp(f"{what} is not read: {why}", layer.where, hint)
         if what.startswith("the function"):
             hint = closest(name, self._registry.operations) or _EXPORT_HINT
         else:  # old files do not tell custom classes from Keras's own

@@ -58,7 +58,7 @@ def _mitchell(x: Array) -> Array:
     return np.asarray(np.where(x >= 2, _F(0), np.where(x >= 1, far, near)))
 
 
-_KERNELS: dict[str, tuple[float, Callable[[Array], Array]]] = {
+KERNELS: dict[str, tuple[float, Callable[[Array], Array]]] = {
     "lanczos1": (1.0, _lanczos(1.0)),
     "lanczos3": (3.0, _lanczos(3.0)),
     "lanczos5": (5.0, _lanczos(5.0)),
@@ -71,9 +71,9 @@ _KERNELS: dict[str, tuple[float, Callable[[Array], Array]]] = {
 """Name -> radius, and the weight at a distance."""
 
 
-def _spread_weights(size: int, out: int, scale: Any, shift: Any, kernel_type: str, antialias: bool) -> Array:
+def spread_weights(size: int, out: int, scale: Any, shift: Any, kernel_type: str, antialias: bool) -> Array:
     """Weights [out, size] of every input pixel for every output pixel; they sum to 1 or are all 0."""
-    radius, weigh = _KERNELS[kernel_type]
+    radius, weigh = KERNELS[kernel_type]
     inverse = _F(1.0 / float(scale))
     # Shrinking, the kernel covers all input pixels that fall into an output pixel; growing, it keeps its
     # width.
@@ -110,11 +110,11 @@ def spread_matrices(
     antialias: bool,
 ) -> tuple[Array, Array]:
     """The weights [H,h] of rows and [W,w] of columns, for images of a shape that get other sides."""
-    require(kernel_type in _KERNELS, f"kernel_type '{kernel_type}' is not known", hint=", ".join(_KERNELS))
+    require(kernel_type in KERNELS, f"kernel_type '{kernel_type}' is not known", hint=", ".join(KERNELS))
     require(scale.shape == shift.shape == (2,), "scale and translation must have 2 values")
     require(bool((scale > 0).all()), f"scale {scale.tolist()} must be positive")
     axes = zip(shape[1:3], sides, scale.astype(_F), shift.astype(_F), strict=True)
-    rows, columns = (_spread_weights(n, m, s, t, kernel_type, antialias) for n, m, s, t in axes)
+    rows, columns = (spread_weights(n, m, s, t, kernel_type, antialias) for n, m, s, t in axes)
     return rows, columns
 
 

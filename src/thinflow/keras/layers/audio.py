@@ -65,8 +65,8 @@ def halves(c: Call, x: Value) -> tuple[Value, Value]:
     return parts.output(0), parts.output(1)
 
 
-def _basis(c: Call, size: int) -> Array:
-    """Cosines, then sines of each frequency under the window.   [size, 1, 2 * bins]"""
+def window_of(c: Call, size: int) -> Array:
+    """The layer's window in the middle of what the transform takes.   [size]"""
     stated, given = c.get("sequence_length"), c.get("window", "hann")
     # Without a window Keras takes all that the transform takes, however long a sequence is to be.
     length = size if stated is None or given is None else c.integer("sequence_length")
@@ -82,9 +82,18 @@ def _basis(c: Call, size: int) -> Array:
     if len(window) != length or length > size:
         raise c.refuse(f"its window of {len(window)} does not fit its sequence of {length} and size {size}")
     before = (size - length) // 2
-    window = np.pad(window, (before, size - length - before))
-    angles = 2 * np.pi * np.outer(np.arange(size), np.arange(size // 2 + 1)) / size
-    waves = np.concatenate([np.cos(angles), np.sin(angles)], axis=1) * window[:, None]
+    return np.pad(window, (before, size - length - before))
+
+
+def waves_of(size: int, bins: int) -> Array:
+    """Cosines, then sines of each frequency.   [size, 2 * bins]"""
+    angles = 2 * np.pi * np.outer(np.arange(size), np.arange(bins)) / size
+    return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def _basis(c: Call, size: int) -> Array:
+    """Cosines, then sines of each frequency under the window.   [size, 1, 2 * bins]"""
+    waves = waves_of(size, size // 2 + 1) * window_of(c, size)[:, None]
     return waves.astype(np.float32)[:, None]
 
 

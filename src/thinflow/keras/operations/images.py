@@ -89,9 +89,9 @@ def grayscale(c: Call) -> Result:
 # --- parts and filters --------------------------------------------------------------------------------------
 
 
-def _pictures(c: Call, name: str = "images") -> tuple[Value, Rest]:
+def _pictures(c: Call, name: str = "images", place: int = 0) -> tuple[Value, Rest]:
     """Pictures [batch, height, width, channels], and what makes the result as the input is."""
-    x, is_first = tensor(c, name, 0), c.is_channels_first
+    x, is_first = tensor(c, name, place), c.is_channels_first
     is_one = c.rank(x) == 3
     if c.rank(x) not in (3, 4):
         raise c.refuse(f"its input has {c.rank(x)} axes")
@@ -139,6 +139,39 @@ def unfolded(c: Call) -> Result:
     return c.shaped(c.transpose(y, (0, 3, 2, 1)), [c.dim(y, 0), channels * math.prod(size), places])
 
 
+@operation("Fold")
+def folded(c: Call) -> Result:
+    """Columns of windows put back, and what overlaps added up.   [b, c * window, windows] -> [b, c, h, w]
+
+    A transposed convolution whose kernel copies each row to its channel and place.
+    """
+    x = first(c)
+    size, step, rate = c.ints("kernel_size", 2), c.ints("stride", 2, 1), c.ints("dilation", 2, 1)
+    around, wanted = c.ints("padding", 2, 0), c.ints("output_size", 2)
+    whole = [n + 2 * p for n, p in zip(wanted, around, strict=True)]
+    spread = [(k - 1) * d + 1 for k, d in zip(size, rate, strict=True)]
+    counts = [(n - k) // s + 1 for n, k, s in zip(whole, spread, step, strict=True)]
+    channels = c.size(x, 1) // math.prod(size)
+    columns = c.transpose(x, (0, 2, 1))
+    columns = c.shaped(columns, [c.dim(x, 0), *counts, channels * math.prod(size)])
+    copies = np.eye(channels * math.prod(size), dtype=c.type_of(x).numpy())
+    copies = copies.reshape(channels, *size, -1).transpose(1, 2, 0, 3)
+    kernel = np.zeros((*spread, *copies.shape[2:]), copies.dtype)
+    kernel[:: rate[0], :: rate[1]] = copies
+    y = c.emit(
+        "Conv2DBackpropInput",
+        c.sizes_vector([c.dim(x, 0), *whole, channels]),
+        c.const(kernel, "kernel"),
+        columns,
+        T=c.type_of(x),
+        strides=(1, *step, 1),
+        padding="VALID",
+        data_format="NHWC",
+    )
+    ends = [p + n for p, n in zip(around, wanted, strict=True)]
+    return c.transpose(c.sliced(y, [0, *around], [None, *ends]), (0, 3, 1, 2))
+
+
 def _sides(c: Call, what: str, sizes: tuple[int, int], sign: int) -> list[list[int]]:
     """How much is put around height and width, or taken away; one side may be left to a target."""
     found = []
@@ -181,17 +214,46 @@ def _filtered(c: Call, x: Value, kernel: Array, padding: str) -> Value:
 
 @operation("GaussianBlur")
 def gaussian_blur(c: Call) -> Result:
-    (rows, columns), sigmas = c.ints("kernel_size", 2, 3), c.get("sigma", [1.0, 1.0])
+    sizes, sigmas = c.ints("kernel_size", 2, 3), c.get("sigma", [1.0, 1.0])
     pair = sigmas if isinstance(sigmas, list) else [sigmas, sigmas]
     x, back = _pictures(c)
     if len(pair) != 2 or any(not isinstance(n, int | float) for n in pair) or c.type_of(x) is not FLOAT:
         raise c.refuse(f"its sigma is {str(sigmas)[:40]}, and its input of the type {c.type_of(x).name}")
-    lines = [np.arange(n) - (n - 1) / 2 for n in (rows, columns)]
-    bells = [np.exp(-0.5 * (line / sigma) ** 2) for line, sigma in zip(lines, pair, strict=True)]
-    one, two = (bell / bell.sum() for bell in bells)
+    one, two = (_bell(n, sigma) for n, sigma in zip(sizes, pair, strict=True))
     # As Keras takes it, whose product has the axes the other way round.
-    kernel = np.outer(two, one).reshape(rows, columns, 1)
+    kernel = np.outer(two, one).reshape(*sizes, 1)
     return back(_filtered(c, x, kernel, "SAME"))
+
+
+def _bell(size: int, sigma: float) -> Array:
+    """A normal distribution over places, of which all together are 1."""
+    heights = np.exp(-0.5 * ((np.arange(size) - (size - 1) / 2) / sigma) ** 2)
+    return np.asarray(heights / heights.sum())
+
+
+@operation("SSIM")
+def structural_similarity(c: Call) -> Result:
+    """How alike two pictures are, from the means, variances and covariances in windows.   -> [b]"""
+    size, sigma, most = c.integer("filter_size", 11), c.number("filter_sigma", 1.5), c.number("max_val", 1.0)
+    least, less = ((c.number(key, n) * most) ** 2 for key, n in (("k1", 0.01), ("k2", 0.03)))
+    kind = c.type_of(tensor(c, "image1", 0))
+    is_one = c.rank(tensor(c, "image1", 0)) == 3
+    x, y = (c.cast(_pictures(c, name, n)[0], FLOAT) for n, name in enumerate(("image1", "image2")))
+    bell = _bell(size, sigma)
+    kernel = np.outer(bell, bell)[:, :, None]
+
+    def mean(v: Value) -> Value:
+        return _filtered(c, v, kernel, "VALID")
+
+    one, two = mean(x), mean(y)
+    squares, product = [c.emit("Square", v) for v in (one, two)], c.emit("Mul", one, two)
+    spread = [c.emit("Sub", mean(c.emit("Square", v)), m) for v, m in zip((x, y), squares, strict=True)]
+    common = c.emit("Sub", mean(c.emit("Mul", x, y)), product)
+    above = [c.emit("AddV2", c.emit("Mul", v, 2.0), n) for v, n in ((product, least), (common, less))]
+    below = [c.emit("AddV2", c.emit("AddV2", *pair), n) for pair, n in ((squares, least), (spread, less))]
+    ratio = c.emit("RealDiv", c.emit("Mul", *above), c.emit("Mul", *below))
+    result = c.cast(c.reduce("Mean", ratio, [1, 2, 3]), kind)
+    return c.squeeze(result, 0) if is_one else result
 
 
 @operation("SobelEdges")
@@ -222,6 +284,41 @@ def affine_transform(c: Call) -> Result:
     }  # fmt: skip
     fill = np.float32(c.number("fill_value", 0.0))
     return back(c.emit("ImageProjectiveTransformV3", x, moves, sizes, c.const(np.asarray(fill)), **kinds))
+
+
+@operation("PerspectiveTransform")
+def perspective_transform(c: Call) -> Result:
+    """Each pixel from where four corners and what becomes of them say."""
+    x, back = _pictures(c)
+    starts, ends = (
+        c.cast(c.literal(c.argument(name, n)), FLOAT)
+        for n, name in enumerate(("start_points", "end_points"), start=1)
+    )
+    starts, ends = (c.expand(v, 0) if c.rank(v) == 2 else v for v in (starts, ends))
+    moves = _homography(c, starts, ends)
+    sizes = c.const([c.size(x, 1), c.size(x, 2)], "size")
+    kinds: dict[str, Any] = {
+        "interpolation": c.choice("interpolation", "bilinear", "nearest").upper(),
+        "fill_mode": "CONSTANT", "T": None, "dtype": c.type_of(x),
+    }  # fmt: skip
+    fill = np.float32(c.number("fill_value", 0.0))
+    return back(c.emit("ImageProjectiveTransformV3", x, moves, sizes, c.const(np.asarray(fill)), **kinds))
+
+
+def _homography(c: Call, starts: Value, ends: Value) -> Value:
+    """The eight numbers that take the ends [b, 4, 2] to the starts: two equations a corner.   -> [b, 8]"""
+    ones = c.emit("OnesLike", c.sliced(ends, [0, 0, 0], [None, None, 1]))
+    line = c.concat([ends, ones], 2)
+    nothing = c.emit("ZerosLike", line)
+    halves = []
+    for n in range(2):
+        target = c.sliced(starts, [0, 0, n], [None, None, n + 1])
+        own = [line, nothing] if n == 0 else [nothing, line]
+        halves.append(c.concat([*own, c.emit("Neg", c.emit("Mul", ends, target))], 2))
+    batch = c.dim(starts, 0)
+    rows = c.shaped(c.emit("Pack", *halves, N=2, axis=2, name="stack"), [batch, 8, 8])
+    solved = c.emit("MatrixSolve", rows, c.shaped(starts, [batch, 8, 1]), adjoint=False)
+    return c.squeeze(solved, 2)
 
 
 @operation("nn.local_response_normalization")

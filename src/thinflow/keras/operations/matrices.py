@@ -184,3 +184,23 @@ def pseudo_inverse(c: Call) -> Result:
     kept = c.cast(_is_large(c, x, values, c.get("rcond"), 10), c.type_of(x))
     scaled = c.emit("Mul", right, c.expand(c.emit("DivNoNan", kept, values), -2))
     return c.emit("BatchMatMulV2", scaled, left, adj_x=False, adj_y=True)
+
+
+@operation("Lstsq")
+def least_squares(c: Call) -> Result:
+    """v diag(1 / s) u* b, without singular values below a share of the largest."""
+    a, b = tensor(c, "a", 0), tensor(c, "b", 1)
+    is_vector = c.rank(b) == 1
+    given = c.get("rcond")
+    if not isinstance(given, int | float | None):
+        raise c.refuse("its tolerance is no number")
+    eps = float(np.finfo(c.type_of(a).numpy()).eps)
+    share = eps * max(c.size(a, 0), c.size(a, 1)) if given is None else eps if given < 0 else float(given)
+    node = c.node("Svd", a, full_matrices=False, compute_uv=True)
+    values, left, right = (node.output(n) for n in range(3))
+    kept = c.emit("GreaterEqual", values, c.emit("Mul", c.reduce("Max", values, [-1], True), share))
+    inverse = c.emit("DivNoNan", c.cast(kept, c.type_of(a)), values)
+    turned = c.emit("BatchMatMulV2", left, c.expand(b, -1) if is_vector else b, adj_x=True, adj_y=False)
+    scaled = c.emit("Mul", c.expand(inverse, -1), turned)
+    y = c.emit("BatchMatMulV2", right, scaled, adj_x=False, adj_y=False)
+    return c.squeeze(y, 1) if is_vector else y

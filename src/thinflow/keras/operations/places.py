@@ -41,6 +41,11 @@ def _mirrored(c: Call, x: Value) -> Value:
     return c.emit("Sub", c.const(-1, like=x), x)
 
 
+def ascending_order(c: Call, x: Value, count: Value) -> Value:
+    """The places of a vector's elements from the smallest on; of equal ones the first comes first."""
+    return c.node("TopKV2", _mirrored(c, x), count, name="TopKV2", sorted=True).output(1)
+
+
 def _sorted(port: int) -> Rule:
     def rule(c: Call) -> Value:
         x, axis = _row(c, first(c) if c.generation >= 3 else c.literal(c.argument("values", 0)))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, FLOAT, INT32, dtype
 from thinflow.keras.call import Call
-from thinflow.keras.layers.audio import halves, transformed
+from thinflow.keras.layers.audio import halves, transformed, waves_of, window_of
+from thinflow.keras.layers.convolution import transposed
 from thinflow.keras.operations.elementwise import first, floats, tensor
 from thinflow.keras.registry import Result, Rule, operation
+from thinflow.typing import Array
 
 # --- complex numbers ----------------------------------------------------------------------------------------
 
@@ -133,11 +137,57 @@ def stft(c: Call) -> Result:
     return [cosines, c.emit("Neg", sines)]
 
 
+@operation("ISTFT")
+def istft(c: Call) -> Result:
+    """The sound of a short-time Fourier transform.   twice [..., frames, bins] -> [..., samples]
+
+    Each frame by the inverse transform's basis under the window that undoes the forward one, and what
+    overlaps added up, which is a transposed convolution.
+    """
+    real, imaginary = c.xs[:2]
+    size, step, bins = c.integer("fft_length"), c.integer("sequence_stride"), c.size(c[0], -1)
+    if c.type_of(real) is not FLOAT:
+        raise c.refuse(f"its input is of the type {c.type_of(real).name}")
+    lead = [c.dim(real, n) for n in range(c.rank(real) - 2)]
+    both = c.concat([real, c.emit("Neg", imaginary)], c.rank(real) - 1)
+    frames = c.shaped(both, [None, c.dim(real, -2), 2 * bins])
+    kernel = _inverse_basis(c, size, bins, step)
+    y = transposed(c, frames, kernel, (step,), "valid", (1,), (0,))
+    y = c.shaped(y, [*lead, c.dim(y, 1)])
+    start = size // 2 if c.flag("center", True) else 0
+    length = c.get("length")
+    if length is not None:
+        end: int | None = start + c.integer("length")
+    else:
+        # As Keras cuts: with no half of a transform to take off it takes everything off.
+        end = -start if c.flag("center", True) else None
+    rest = c.rank(y) - 1
+    return c.sliced(y, [*[0] * rest, start], [*[None] * rest, end])
+
+
+def _inverse_basis(c: Call, size: int, bins: int, step: int) -> Array:
+    """What cosines, then sines add to each sample of a frame.   [size, 1, 2 * bins]"""
+    # All frequencies but the first and, of an even size, the last stand for two.
+    shares = np.full(bins, 2.0) * (np.arange(bins) < size // 2 + 1)
+    shares[0] = 1
+    if size % 2 == 0 and bins > size // 2:
+        shares[size // 2] = 1
+    waves = waves_of(size, bins) * np.tile(shares, 2) / size
+    # Without a window nothing is undone.
+    if c.get("window", "hann") is not None:
+        window = window_of(c, size)
+        count = -(-size // step)
+        power = np.pad(window**2, (0, count * step - size)).reshape(count, step).sum(axis=0)
+        with np.errstate(all="ignore"):  # of no window at all there is no inverse
+            waves = waves * (window / np.tile(power, count)[:size])[:, None]
+    else:
+        c.integer("sequence_length")
+    return np.asarray(waves[:, None], np.float32)
+
+
 @operation("ExtractSequences")
 def sequences(c: Call) -> Result:
     """Parts of one length, which begin so many elements apart, along the last axis."""
-    import numpy as np
-
     x, length, step = first(c), c.integer("sequence_length"), c.integer("sequence_stride")
     count = max(0, (c.size(x, -1) - length) // step + 1)
     places = np.arange(count)[:, None] * step + np.arange(length)

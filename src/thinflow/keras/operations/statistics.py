@@ -36,7 +36,7 @@ def _shares(c: Call) -> Array:
         raise c.refuse("its shares are computed")
     # Keras has them in 32 bits first.
     shares = np.asarray(given, np.float32)
-    shares = shares / np.float32(100) if c.layer.kind == "Percentile" else shares
+    shares = shares / np.float32(100) if c.layer.kind.lower().endswith("percentile") else shares
     return np.asarray(shares, np.float64)
 
 
@@ -46,19 +46,11 @@ def quantile(c: Call) -> Result:
     x = floats(c, first(c))
     axes, keeps = places(c, x, 9)
     row, count = _rows(c, x, axes)
-    shares, method = _shares(c), c.get("method", "linear")
-    if method not in ("linear", "lower", "higher", "nearest", "midpoint"):
-        raise c.refuse(f"its method is {str(method)[:40]}")
+    shares, method = _shares(c), _method(c)
     if c.layer.kind == "Quantile" and method != "linear":
         raise c.refuse(f"its method is '{method}', which Keras does not heed in a model")
-    upwards = c.emit("Neg", row)
-    node = c.node("TopKV2", upwards, c.const(count, "k"), name="TopKV2", sorted=True)
-    ordered = c.emit("Neg", node.output(0))
-    exact = (count - 1) * shares
-    below, above = np.floor(exact), np.ceil(exact)
-    if method in ("lower", "higher", "nearest"):
-        below = above = {"lower": below, "higher": above, "nearest": np.round(exact)}[str(method)]
-    part = np.full_like(exact, 0.5) if method == "midpoint" else exact - below
+    ordered = _ascending(c, row, count)
+    below, above, part = _between((count - 1) * shares, method)
     low, high = (_picked(c, ordered, numbers) for numbers in (below, above))
     y = low
     if (below != above).any():
@@ -67,10 +59,72 @@ def quantile(c: Call) -> Result:
     # One that is no number makes all of them none.
     missing = c.reduce("Any", c.emit("IsNan", row), [-1], keepdims=shares.ndim > 0)
     y = activations.where(c, missing, c.const(np.nan, like=y), y)
-    for axis in sorted(axes) if keeps else []:
+    return _shares_first(c, y, axes if keeps else [], shares.ndim)
+
+
+@operation("Nanquantile", "Nanpercentile", "Nanmedian")
+def nanquantile(c: Call) -> Result:
+    """As `quantile`, of what is a number."""
+    x = first(c)
+    if not c.type_of(x).is_floating:
+        raise c.refuse(f"its input is of the type {c.type_of(x).name}")
+    axes, keeps = places(c, x, 9)
+    row, count = _rows(c, x, axes)
+    shares, method = _shares(c), _method(c)
+    # How many numbers there are decides where to look: a line of a table for each count.
+    numbers = np.arange(count + 1)[:, None]
+    tables = _between(np.maximum(numbers - 1, 0) * shares.reshape(1, -1), method)
+    there = c.emit("LogicalNot", c.emit("IsNan", row), T=None)
+    found = c.reduce("Sum", c.cast(there, INT32), [-1])
+    kinds = (np.dtype(np.int32), np.dtype(np.int32), np.dtype(c.type_of(x).numpy()))
+    low_at, high_at, part = (
+        _gathered(c, c.const(table.astype(kind), "table"), found)
+        for table, kind in zip(tables, kinds, strict=True)
+    )
+    ordered = _ascending(c, _without(c, row, np.inf), count)
+    low, high = (_gathered(c, ordered, at, c.rank(ordered) - 1) for at in (low_at, high_at))
+    gap = c.emit("Sub", high, low)
+    # Between two infinities there is no way.
+    gap = activations.where(c, c.emit("Equal", high, low), c.const(0, like=low), gap)
+    y = c.emit("AddV2", low, c.emit("Mul", gap, part))
+    nothing = c.expand(c.emit("Equal", found, 0), -1)
+    y = activations.where(c, nothing, c.const(np.nan, like=y), y)
+    y = y if shares.ndim else c.squeeze(y, c.rank(y) - 1)
+    return _shares_first(c, y, axes if keeps else [], shares.ndim)
+
+
+def _method(c: Call) -> str:
+    method = c.get("method", "linear")
+    if method not in ("linear", "lower", "higher", "nearest", "midpoint"):
+        raise c.refuse(f"its method is {str(method)[:40]}")
+    return str(method)
+
+
+def _ascending(c: Call, row: Value, count: int) -> Value:
+    node = c.node("TopKV2", c.emit("Neg", row), c.const(count, "k"), name="TopKV2", sorted=True)
+    return c.emit("Neg", node.output(0))
+
+
+def _between(exact: Array, method: str) -> tuple[Array, Array, Array]:
+    """Places below and above, and the part of the way between them."""
+    below, above = np.floor(exact), np.ceil(exact)
+    if method in ("lower", "higher", "nearest"):
+        below = above = {"lower": below, "higher": above, "nearest": np.round(exact)}[method]
+    return below, above, np.full_like(exact, 0.5) if method == "midpoint" else exact - below
+
+
+def _gathered(c: Call, x: Value, at: Value, batch: int = 0) -> Value:
+    """Elements by their places: of each row by places of its own, or lines of a table."""
+    kinds: dict[str, Any] = {"T": None, "Tparams": c.type_of(x), "Tindices": INT32, "Taxis": INT32}
+    return c.emit("GatherV2", x, at, c.const(batch, "axis"), batch_dims=batch, **kinds)
+
+
+def _shares_first(c: Call, y: Value, kept: list[int], several: int) -> Value:
+    """With axes of size 1 put back, and the shares, which are last, in front."""
+    for axis in sorted(kept):
         y = c.expand(y, axis)
     rank = c.rank(y)
-    return y if not shares.ndim else c.transpose(y, [rank - 1, *range(rank - 1)])
+    return c.transpose(y, [rank - 1, *range(rank - 1)]) if several else y
 
 
 def _picked(c: Call, ordered: Value, numbers: Array) -> Value:
