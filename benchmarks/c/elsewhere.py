@@ -67,26 +67,32 @@ def refusal(place: Place) -> str | None:
     return missing() if place.machine is None else place.machine.missing()
 
 
-def hashes(made: Network, place: Place, feeds: Sequence[Sequence[Array]], tensors: Sequence[Tensor]) -> Array:
-    """uint32 [inputs, values]: a sum of the bytes of each value after a run, each by a factor of its place.
+def left_by(
+    made: Network,
+    place: Place,
+    feeds: Sequence[Sequence[Array]],
+    tensors: Sequence[Tensor],
+    whole: Sequence[Tensor] = (),
+) -> Array:
+    """uint8 [inputs, bytes]: what runs leave, see `probe`.
 
     Args:
         made: of which everything is kept.
         place: where.
         feeds: inputs.
-        tensors: which values.
+        tensors: the values that are summed.
+        whole: outputs that are handed out as they are.
 
     Raises:
         RuntimeError: it does not fit there, or did not end.
     """
-    files, packed, size = probing(made, tensors), _packed(feeds), 4 * len(tensors)
+    files, packed = probing(made, tensors, whole), _packed(feeds)
+    size = 4 * len(tensors) + sum(t.size_bytes or 0 for t in whole)
     with tempfile.TemporaryDirectory(prefix="thinflow-c-") as folder:
         if place.board is not None:
-            found = run_on(place.board, files, "probe", packed, size, Path(folder)).answers
-        else:
-            assert place.machine is not None
-            found = _on_linux(place.machine, files, packed, size, folder)
-    return found.view(np.uint32)
+            return run_on(place.board, files, "probe", packed, size, Path(folder)).answers
+        assert place.machine is not None
+        return _on_linux(place.machine, files, packed, size, folder)
 
 
 def played(
@@ -94,13 +100,15 @@ def played(
     place: Place,
     feeds: Sequence[Sequence[Array]],
     tensors: Sequence[Tensor],
+    whole: Sequence[Tensor],
     first: int,
     seconds: float,
-) -> Array:
-    """As `hashes`, of the first inputs, and of as many more as there is time for: uint32 [inputs, values].
+) -> tuple[Array, list[Array]]:
+    """Sums of values, uint32 [inputs, values], and outputs as they are, [inputs, *shape] each: of the first
+    inputs, and of as many more as there is time for.
 
     Args:
-        made, place, feeds, tensors: see there.
+        made, place, feeds, tensors, whole: see `left_by`.
         first: how many run in any case.
         seconds: of a processor that all of it takes, or little more.
 
@@ -112,11 +120,18 @@ def played(
     most = _inputs_at_once(made, place, feeds[0])
     while done < len(feeds) and size > 0:
         size, began = min(size, most, len(feeds) - done), _spent()
-        found.append(hashes(made, place, feeds[done : done + size], tensors))
+        found.append(left_by(made, place, feeds[done : done + size], tensors, whole))
         done += size
         took.append((size, _spent() - began))
         size = min(_inputs_in(seconds - sum(s for _, s in took), took), size * _GROWTH)
-    return np.concatenate(found)
+    raw = np.concatenate(found)
+    ends = np.cumsum([4 * len(tensors), *(t.size_bytes or 0 for t in whole)])
+    sums, *parts = (np.ascontiguousarray(part) for part in np.split(raw, ends[:-1], axis=1))
+    outputs = [
+        part.view(t.dtype.numpy()).reshape(len(raw), *(n or 0 for n in t.shape or ()))
+        for part, t in zip(parts, whole, strict=True)
+    ]
+    return sums.view(np.uint32), outputs
 
 
 def _spent() -> float:
@@ -185,21 +200,24 @@ def compile_seconds(made: Network) -> float:
         return _spent() - before
 
 
-def probing(made: Network, tensors: Sequence[Tensor]) -> dict[str, str]:
+def probing(made: Network, tensors: Sequence[Tensor], whole: Sequence[Tensor] = ()) -> dict[str, str]:
     """The files of a network with those of its probe: name -> text."""
     files = Writer(made, "net").files()
-    files["probe.c"] = probe(made, tensors)
+    files["probe.c"] = probe(made, tensors, whole)
     files["probe.h"] = "void probe_run(const void *in, void *out);\n"
     return files
 
 
-def probe(made: Network, tensors: Sequence[Tensor]) -> str:
-    """C that runs a network in memory of its own, and leaves a sum of the bytes of each value."""
+def probe(made: Network, tensors: Sequence[Tensor], whole: Sequence[Tensor] = ()) -> str:
+    """C that runs a network in memory of its own, and leaves sums of the bytes of values, and outputs.
+
+    Each byte counts by a factor of its place. Behind the sums lie the outputs that are wanted whole.
+    """
     block = made.block
     inputs = list(dict.fromkeys(block.inputs))
     outputs = [t for t in dict.fromkeys(block.outputs) if t not in inputs]
     states = [a for layer in made.layers for a in layer.arguments() if isinstance(a, State)]
-    lines = ["#include <stddef.h>", '#include "net.h"', '#include "probe.h"']
+    lines = ["#include <stddef.h>", "#include <string.h>", '#include "net.h"', '#include "probe.h"']
     lines.append(
         f"static union {{ uint8_t bytes[{max(made.plan.arena_bytes, 8)}]; int64_t aligned; }} memory;"
     )
@@ -239,6 +257,10 @@ def probe(made: Network, tensors: Sequence[Tensor]) -> str:
         owner = places.get(t) or (None if buffer.owner is None else places[buffer.owner])
         place = owner or f"memory.bytes + {buffer.offset}"
         lines.append(f"    sums[{n}] = sum_of({place}, {t.size_bytes or 0});")
+    if whole:
+        lines.append(f"    uint8_t *to = (uint8_t *)(sums + {len(tensors)});")
+    for t in whole:
+        lines += [f"    memcpy(to, {places[t]}, sizeof {places[t]});", f"    to += sizeof {places[t]};"]
     return "\n".join([*lines, "}", ""])
 
 

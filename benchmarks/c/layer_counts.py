@@ -34,22 +34,33 @@ def counted(content: bytes, cpu: str, *, level: str = "-O2") -> Counted:
     made = network(read_program(content), Options(cpu=cpu))
     files = Writer(made, "net").files()
     files["net.c"] = _marked(files["net.c"])
-    feed = b"".join(_made_up(tensor) for tensor in made.block.inputs[:1])
+    feeds = [_made_up(tensor) for tensor in made.block.inputs]
+    outputs = [-(-(tensor.size_bytes or 0) // 8) * 8 for tensor in made.block.outputs]
+    reads = _at("in", [len(feed) for feed in feeds])
+    writes = _at("out", outputs)
     flags = (*BOARDS[cpu].flags, f"-DLAYERS={len(made.layers)}")
     board = replace(BOARDS[cpu], flags=flags)
     with tempfile.TemporaryDirectory(prefix="thinflow-c-") as folder:
-        size = made.block.outputs[0].size_bytes or 0
-        inputs = np.frombuffer(feed, np.uint8)[None]
-        run = run_on(board, files, "net", inputs, size, Path(folder), level=level)
+        inputs = np.frombuffer(b"".join(feeds), np.uint8)[None]
+        call = f"{{name}}_run({', '.join([*reads, *writes])})"
+        run = run_on(board, files, "net", inputs, sum(outputs), Path(folder), level=level, run=call)
     return Counted(made, run.layers, run)
 
 
+def _at(where: str, sizes: list[int]) -> list[str]:
+    """Arguments in C that lie one behind the other."""
+    starts = [sum(sizes[:n]) for n in range(len(sizes))]
+    return [f"(void *)((char *)({where}) + {start})" for start in starts]
+
+
 def _made_up(tensor: Tensor) -> bytes:
-    """The bytes of an input."""
+    """The bytes of an input, whole words of eight."""
     rng = np.random.default_rng(0)
     if tensor.dtype.kind == "f":
-        return rng.standard_normal([n or 1 for n in tensor.shape or ()]).astype(np.float32).tobytes()
-    return rng.bytes(tensor.size_bytes or 0)
+        raw = rng.standard_normal([n or 1 for n in tensor.shape or ()]).astype(np.float32).tobytes()
+    else:
+        raw = rng.bytes(tensor.size_bytes or 0)
+    return raw + bytes(-len(raw) % 8)
 
 
 def _marked(source: str) -> str:

@@ -20,6 +20,9 @@ from thinflow.typing import Array
 _RATE = 16_000
 _WINDOW, _STEP = 480, 320
 """Samples of a frame, and from one to the next: 30 and 20 milliseconds."""
+_STORED = {"pose_v2s": {"image": "pose_v2s/input"}, "unrolled_gru": {"X": "unrolled_gru/X"}}
+_NUMBERS: dict[str, dict[str, tuple[int, ...]]] = {"unrolled_gru": {"keep_prob": ()}}
+"""Inputs of open sizes: where samples of them are kept, and those that are one number."""
 KINDS = ("zoo", "made", "float")
 
 
@@ -56,9 +59,12 @@ def _sources(folder: Path, kind: str) -> Iterator[tuple[str, Callable[[Path], ob
     """Name, and what writes the file of it."""
 
     def plain(source: object, samples: object = None) -> Callable[[Path], object]:
+        shapes = _open_sizes(source) if isinstance(source, Path) else {}
         if kind == "float":
-            return lambda path: thinflow.convert(source, path, verify=False)
-        return lambda path: thinflow.quantize(source, samples, effort="none", samples=40).save(path)
+            return lambda path: thinflow.convert(source, path, shapes=shapes, verify=False)
+        return lambda path: thinflow.quantize(source, samples, shapes=shapes, effort="none", samples=40).save(
+            path
+        )
 
     def behind_features(name: str) -> Callable[[Path], object]:
         def make(path: Path) -> object:
@@ -78,6 +84,17 @@ def _sources(folder: Path, kind: str) -> Iterator[tuple[str, Callable[[Path], ob
     for part in ("keras", "onnx", "pb"):
         for path in sorted(p for p in (shared / "zoo" / part).glob("*") if p.suffix != ".npz"):
             yield path.stem, plain(path)
+
+
+def _open_sizes(source: Path) -> dict[str, tuple[int, ...]]:
+    """Sizes of the inputs that a file leaves open, as those have them that lie beside it."""
+    answers, beside = source.parent / "reference.npz", source.with_suffix(".npz")
+    if answers.exists():
+        stored = np.load(answers)
+        sizes = {name: stored[key].shape[1:] for name, key in _STORED.get(source.stem, {}).items()}
+        return {name: (1, *shape) for name, shape in sizes.items()} | _NUMBERS.get(source.stem, {})
+    real = dict(np.load(beside)) if beside.exists() else {}
+    return {k[3:].removesuffix(":0"): v.shape for k, v in real.items() if k.startswith("in:")}
 
 
 # --- inputs -------------------------------------------------------------------------------------------------

@@ -50,6 +50,54 @@ def test_what_c_does_not_have_runs_in_the_interpreter() -> None:
     assert session.placement["beta"] == "reference"
 
 
+DROPOUT = """
+x = Placeholder() {dtype=float, shape=shape[1,64]}
+r = Relu(x) {T=float}
+keep = Const() {value=float[]{KEEP}}
+low = Const() {value=float[]{0}}
+high = Const() {value=float[]{1}}
+shape = Const() {value=int32[2]{1,64}}
+u = RandomUniform(shape) {T=int32, dtype=float}
+range = Sub(high, low) {T=float}
+scaled = Mul(u, range) {T=float}
+moved = Add(scaled, low) {T=float}
+sum = Add(keep, moved) {T=float}
+mask = Floor(sum) {T=float}
+kept = RealDiv(r, keep) {T=float}
+drop = Mul(kept, mask) {T=float}
+y = Neg(drop) {T=float}
+inputs: x
+outputs: y
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("keep", "asked", "is_thrown"),
+    [("1", "y", False), ("1", "drop", True), ("0.5", "y", True)],
+    ids=["keeps all", "asked for", "drops"],
+)
+def test_dice_are_thrown_for_dropout_that_drops_alone(keep: str, asked: str, is_thrown: bool) -> None:
+    session = thinflow.Session(parse_graph(DROPOUT.replace("KEEP", keep)), engine="c")
+    x = np.linspace(-1, 1, 64, dtype=np.float32)[None]
+    (y,) = session.run([asked], {"x": x})
+    assert ("u" in session.placement) == is_thrown
+    whole = np.maximum(x, 0) / float(keep) * (-1 if asked == "y" else 1)
+    if keep == "1":
+        np.testing.assert_array_equal(y, whole)
+    else:
+        assert (y == 0).sum() > 33
+        assert set(y[y != 0]) < set(whole.ravel())
+
+
+@needs_compiler
+def test_dropout_that_is_fed_from_inside_stays() -> None:
+    session = thinflow.Session(parse_graph(DROPOUT.replace("KEEP", "1")), engine="c")
+    kept = np.full((1, 64), 3, np.float32)
+    (y,) = session.run(["y"], {"kept": kept})
+    np.testing.assert_array_equal(y, -kept)
+
+
 @needs_compiler
 def test_norms_whose_statistics_nobody_reads_run_as_c() -> None:
     made = parse_graph(NORM)

@@ -13,6 +13,8 @@ from thinflow.engines._c_processor import processors_here
 from thinflow.engines._files import FilePort, ModelFile
 from thinflow.errors import EngineUnavailable, FeedError, UnsupportedOp
 from thinflow.ir.types import TensorSpec
+from thinflow.ops.traits import Trait, has
+from thinflow.rewrite.rule import Trace
 
 if TYPE_CHECKING:
     from thinflow.engines.base import Compiled
@@ -40,7 +42,32 @@ class C:
     ) -> Compiled:
         from thinflow.engines._regions import Backend, compile_regions
 
+        graph, inputs, outputs = _without_idle_dropout(graph, inputs, outputs)
         return compile_regions(Backend("c", _unsupported, _lowered), graph, inputs, outputs, threads)
+
+
+def _without_idle_dropout(
+    graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value]
+) -> tuple[Graph, Sequence[Value], Sequence[Value]]:
+    """A copy without dropout that keeps everything, and the same inputs and outputs of it.
+
+    C has no random numbers without seeds. For their sake alone the interpreter would run in the midst of each
+    run, which takes many times as long as a small network.
+    """
+    from thinflow.transforms.training import RemoveDropout
+
+    are_random = any(has(node.op, Trait.RANDOM_UNIFORM) for node in graph)
+    # Values on the way that are fed might be those of the dropout.
+    if not are_random or any(v.node.inputs for v in inputs):
+        return graph, inputs, outputs
+    copy = graph.clone()
+    # What is asked for by name stays.
+    copy.inputs, copy.outputs = ([copy.value(v.name) for v in some] for some in (inputs, outputs))
+    trace = Trace()
+    RemoveDropout().run(copy, trace)
+    if not trace.changes:
+        return graph, inputs, outputs
+    return copy, copy.inputs, copy.outputs
 
 
 def open_file(path: str, threads: int) -> ModelFile:

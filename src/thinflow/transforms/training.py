@@ -149,7 +149,15 @@ def _require_constant(value: Value, expected: float) -> None:
 
 
 def _scalar(value: Value) -> float | None:
-    """The number a scalar constant holds."""
+    """The number a scalar constant holds, or the difference of two: TF1 scales by max - min of the range."""
+    producer = source_of(value).node
+    if producer.op == "Sub" and len(producer.inputs) == 2:
+        minuend, subtrahend = map(_constant, producer.inputs)
+        return None if minuend is None or subtrahend is None else minuend - subtrahend
+    return _constant(value)
+
+
+def _constant(value: Value) -> float | None:
     tensor = constant_tensor(value)
     # One element of any rank.
     return None if tensor is None or tensor.size != 1 else float(tensor.numpy().ravel()[0])

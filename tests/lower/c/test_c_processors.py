@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.c.boards import BOARDS, missing, run_on
+from benchmarks.c.layer_counts import counted
 from tests.lower.c.c_answers import litert
 from tests.lower.c.c_networks import Layers
 from thinflow.lower.c.convert import network
@@ -99,3 +100,11 @@ def test_layers(build: Callable[[Layers], None], shape: tuple[int, ...], cpu: st
     np.testing.assert_array_equal(got, answers(net.content(), feeds))
     ending = {"cortex-m0": "_scalar", "cortex-m4": "_dsp", "cortex-m55": "_mve"}[cpu]
     assert all(k.endswith(ending) for k in kernels)
+
+
+def test_sums_of_floats_stay_in_registers_of_one_number() -> None:
+    net = Layers(1, 4, 4, 64, kind="float")
+    net.conv(32, 1)
+    run = counted(net.content(), "cortex-m4")
+    # Where they lie in memory a product takes six instructions.
+    assert run.layers[0] < 3 * run.network.layers[0].macs

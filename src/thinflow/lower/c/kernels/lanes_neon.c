@@ -37,6 +37,7 @@ typedef struct {
 #define lanes_float(sums) ((floats_t){vcvtq_f32_s32((sums).low), vcvtq_f32_s32((sums).high)})
 #define lanes_times(a, b) floats_with_two(vmulq_f32, a, b)
 #define lanes_line(a, b, c) ((floats_t){vfmaq_f32((c).low, (a).low, (b).low), vfmaq_f32((c).high, (a).high, (b).high)})
+#define floats_held(a, least, most) floats_with_two(vminq_f32, floats_with_two(vmaxq_f32, a, least), most)
 #define lanes_by_sign(sums, above, below)                                                            \
     ((floats_t){vbslq_f32(vreinterpretq_u32_s32(vshrq_n_s32((sums).low, 31)), (below).low, (above).low), \
                 vbslq_f32(vreinterpretq_u32_s32(vshrq_n_s32((sums).high, 31)), (below).high, (above).high)})

@@ -105,6 +105,8 @@ __attribute__((unused)) static void lanes_put(int8_t *to, lanes_t values, some_t
 #define lanes_nearest(values) _mm256_cvtps_epi32(values)
 #define lanes_times(a, b) _mm256_mul_ps(a, b)
 #define lanes_line(a, b, c) _mm256_fmadd_ps(a, b, c)
+/* What is no number stays so. */
+#define floats_held(a, least, most) _mm256_min_ps(most, _mm256_max_ps(least, a))
 #define lanes_by_sign(sums, above, below) _mm256_blendv_ps(above, below, _mm256_castsi256_ps(sums))
 #define lanes_add(a, b) _mm256_add_epi32(a, b)
 #define lanes_all(value) _mm256_set1_epi32(value)

@@ -79,6 +79,8 @@ __attribute__((unused)) static lanes_t lanes_high(lanes_t sums, lanes_t factors)
 #define lanes_nearest(values) _mm512_cvtps_epi32(values)
 #define lanes_times(a, b) _mm512_mul_ps(a, b)
 #define lanes_line(a, b, c) _mm512_fmadd_ps(a, b, c)
+/* What is no number stays so. */
+#define floats_held(a, least, most) _mm512_min_ps(most, _mm512_max_ps(least, a))
 #define lanes_by_sign(sums, above, below) _mm512_mask_blend_ps(_mm512_movepi32_mask(sums), above, below)
 #define lanes_add(a, b) _mm512_add_epi32(a, b)
 #define lanes_all(value) _mm512_set1_epi32(value)

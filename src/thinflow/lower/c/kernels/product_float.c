@@ -1,3 +1,10 @@
+/* A product is added without being rounded before where one instruction does both. */
+#ifdef __FP_FAST_FMAF
+#define with_product(sum, a, b) __builtin_fmaf(a, b, sum)
+#else
+#define with_product(sum, a, b) ((sum) + (a) * (b))
+#endif
+
 /* Rows times some of the filters, two rows and eight filters at a time: y [rows, y_step] of x [rows, depth] and
    w [filters / 8, depth, 8]. */
 static void $name(const float *x, float *y, const float *w, const float *bias, int32_t rows, int32_t depth, int32_t first,
@@ -15,9 +22,10 @@ static void $name(const float *x, float *y, const float *w, const float *bias, i
                 s0[j] = s1[j] = 0;
             }
             for (int32_t k = 0; k < depth; k++) {
+#pragma GCC unroll $unrolled
                 for (int32_t j = 0; j < 8; j++) {
-                    s0[j] += x0[k] * block[8 * k + j];
-                    s1[j] += x1[k] * block[8 * k + j];
+                    s0[j] = with_product(s0[j], x0[k], block[8 * k + j]);
+                    s1[j] = with_product(s1[j], x1[k], block[8 * k + j]);
                 }
             }
             for (int32_t j = 0; j < count; j++) {

@@ -11,6 +11,7 @@ from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.copies import copy
 from thinflow.lower.c.forms import NotHere, form
 from thinflow.lower.c.layer import Argument
+from thinflow.lower.c.processors import PROCESSORS
 from thinflow.lower.c.windows import window
 from thinflow.tflite.model import Operator
 
@@ -65,6 +66,16 @@ def _blocks(b: LayerBuilder, number: int, sizes: tuple[int, int, int]) -> Argume
     return room
 
 
+def _unrolled(b: LayerBuilder) -> str:
+    """How many sums of a block are written out one by one.
+
+    Where a register holds one number, all of them, or they would lie in memory. Else none: compilers put sums
+    of a loop into registers of several. GCC at -O3 writes them out by itself, and is ten times slower then.
+    """
+    features = PROCESSORS[b.cpu].features
+    return str(_BLOCK if "scalar" in features else 1)
+
+
 def _bias(b: LayerBuilder, groups: int, filters: int) -> Argument:
     """[groups, filters]: the bias, zero if absent, each group filled up to whole blocks."""
     width = -(-filters // _BLOCK) * _BLOCK
@@ -92,7 +103,7 @@ def operand(b: LayerBuilder, number: int, name: str, size: int) -> Argument:
 def conv_2d(b: LayerBuilder, op: Operator) -> None:
     """x [n,h,w,c], filters [k,kh,kw,c/groups] -> y [n,oh,ow,k]."""
     x, y = b.input(0), b.output()
-    filters, height, width, depth = _float(b)
+    filters, height, width, depth = float_sizes(b)
     groups = b.shape(x)[3] // depth
     each, patch = filters // groups, height * width * depth
     weights, bias = _blocks(b, 1, (groups, each, patch)), _bias(b, groups, each)
@@ -101,18 +112,19 @@ def conv_2d(b: LayerBuilder, op: Operator) -> None:
     # One pixel of the input is its own patch.
     if height == width == groups == 1 and rows == b.size(x) // depth:
         layer = b.struct("", rows=rows, depth=depth, filters=filters, **float_limits(b))
-        b.call("fully_connected_float", x, y, weights, bias, layer)
+        b.call("fully_connected_float", x, y, weights, bias, layer, unrolled=_unrolled(b))
         return
     at = window(b, (height, width))
     layer = b.struct("", window=at, filter_channels=depth, **float_limits(b))
-    b.call("conv_2d_float", x, y, weights, bias, b.scratch(4 * 2 * patch), layer, type="float")
+    words = {"type": "float", "unrolled": _unrolled(b)}
+    b.call("conv_2d_float", x, y, weights, bias, b.scratch(4 * 2 * patch), layer, **words)
 
 
 @form("DEPTHWISE_CONV_2D", types="float")
 def depthwise_conv_2d(b: LayerBuilder, op: Operator) -> None:
     """x [n,h,w,c], filters [1,kh,kw,c*multiplier] -> y [n,oh,ow,c*multiplier]."""
     x, y = b.input(0), b.output()
-    _, height, width, channels = _float(b)
+    _, height, width, channels = float_sizes(b)
     weights, bias = operand(b, 1, "filter", 0), operand(b, 2, "bias", channels)
     b.macs(b.size(y) * height * width)
     layer = b.struct(
@@ -125,15 +137,15 @@ def depthwise_conv_2d(b: LayerBuilder, op: Operator) -> None:
 def fully_connected(b: LayerBuilder, op: Operator) -> None:
     """x [..., depth], weights [units, depth] -> y [..., units]."""
     x, y = b.input(0), b.output()
-    units, depth = _float(b)
+    units, depth = float_sizes(b)
     rows = b.size(x) // depth
     b.macs(rows * units * depth)
     weights, bias = _blocks(b, 1, (1, units, depth)), _bias(b, 1, units)
     layer = b.struct("", rows=rows, depth=depth, filters=units, **float_limits(b))
-    b.call("fully_connected_float", x, y, weights, bias, layer)
+    b.call("fully_connected_float", x, y, weights, bias, layer, unrolled=_unrolled(b))
 
 
-def _float(b: LayerBuilder) -> tuple[int, ...]:
+def float_sizes(b: LayerBuilder) -> tuple[int, ...]:
     """The sizes of the weights of a float layer.
 
     Raises:
