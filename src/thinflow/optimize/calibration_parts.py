@@ -189,10 +189,12 @@ class CoreParts:
         ready: set[int] = set()
         following = 0
         # They come as they are done; merged they are in order, which averages and first places depend on.
-        for number, _ in run.results(handed()):
+        # What comes too early waits in the store, so that one slow part does not fill the memory here.
+        for number, content in run.results(handed()):
             ready.add(number)
             while following in ready:
-                found = PartSeen.of_content(run.kept(tasks[following].key))
+                in_order = content if following == number else run.kept(tasks[following].key)
+                found = PartSeen.of_content(in_order)
                 assert found is not None
                 yield sizes[following], found
                 ready.remove(following)
