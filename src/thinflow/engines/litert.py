@@ -116,16 +116,26 @@ class Model:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs. Tensors are allocated anew only when an input changes its shape."""
-        self._resize([x.shape for x in inputs])
+        # Allocation plans all memory anew, and XNNPACK packs its weights anew.
+        if (shapes := [x.shape for x in inputs]) != self._shapes:
+            self._resize(shapes)
+        interpreter = self.interpreter
         try:
             for index, array in zip(self._input_indices, inputs, strict=True):
-                self._feed(index, array)
-            self.interpreter.invoke()
+                # The usual case without a call: a run of a small network takes microseconds.
+                if array.nbytes <= _LARGE_BYTES and not array.dtype.hasobject:
+                    interpreter.set_tensor(index, array)
+                else:
+                    self._feed(index, array)
+            interpreter.invoke()
         except (ValueError, RuntimeError) as error:
             raise EngineUnavailable(
                 f"LiteRT failed: {error}", hint="engine='reference' may say more"
             ) from error
-        return [self._fetched(number) for number in range(len(self._output_indices))]
+        try:
+            return [interpreter.get_tensor(index) for index in self._output_indices]
+        except ValueError:
+            return [self._fetched(number) for number in range(len(self._output_indices))]
 
     def restart(self) -> None:
         """Forget what the last run left in variables, such as the states of recurrent ops."""
@@ -165,9 +175,6 @@ class Model:
     def _resize(self, shapes: Sequence[tuple[int, ...]]) -> None:
         from thinflow.tflite.runtime import allocate
 
-        # Allocation plans all memory anew, and XNNPACK packs its weights anew.
-        if list(shapes) == self._shapes:
-            return
         try:
             for detail, shape in zip(self._inputs, shapes, strict=True):
                 # strict would refuse to change sizes that the file states, and any batch may be fed.

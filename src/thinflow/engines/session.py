@@ -198,6 +198,8 @@ class Session:
         call = self._call(fetches, feeds)
         self._last = call.compiled
         arrays = [f.array(x) for f, x in zip(call.feeds, feeds.values(), strict=True)]
+        if self._max_iterations is None and not call.states:
+            return call.compiled.run(arrays)
         # States go in behind what the caller feeds, in the order in which `_finished` takes them out.
         arrays += [self._held[s.input] for s in call.states]
         if self._max_iterations is None:
