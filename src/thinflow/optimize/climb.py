@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from thinflow.errors import EngineUnavailable, ParameterError, closest
 from thinflow.onnx import program as onnx
+from thinflow.optimize.answers_at_risk import changed_answers_advice
 from thinflow.optimize.converted import CoreFeeds
 from thinflow.optimize.gains import Gain, usual_db
 from thinflow.optimize.quality import Score
@@ -218,7 +219,7 @@ class _Climber(Generic[P]):
                 except EngineUnavailable as error:
                     # What a runtime refuses is worse than what there is already, which it runs.
                     self._refused.append(f"{what}: {error.message}")
-        return Climb(self._best.recipe, self._trials, "; ".join(self._refused))
+        return Climb(self._best.recipe, self._trials, "; ".join(self._refused), self._scores)
 
     def _try(self, what: str, recipe: Recipe, by: Rung | None = None) -> None:
         started = time.monotonic()
@@ -296,6 +297,7 @@ def smaller_program(
         judged += dynamic_advice(
             goal.program, way.recipe, lambda one: _numbered_fold(goal, few, 0).scores(one)
         )
+    judged += changed_answers_advice(goal.program, few, way.scores, effort, threads=goal.threads)
     return Smaller(quantized, fit.calibration(way.recipe), way, judged)
 
 

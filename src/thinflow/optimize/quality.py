@@ -32,12 +32,15 @@ class Score(NamedTuple):
     Attributes:
         signal, noise: sums of squares over float outputs.
         same, tops: how many top answers are the same, of how many.
+        shift: of outputs [batch, classes], the sum of squares of what noise adds to the distance between
+            float's two best answers.
     """
 
     signal: float = 0.0
     noise: float = 0.0
     same: int = 0
     tops: int = 0
+    shift: float = 0.0
 
     @property
     def sqnr_db(self) -> float:
@@ -54,8 +57,7 @@ class Score(NamedTuple):
 
     def plus(self, other: Score) -> Score:
         """Both together."""
-        signal, noise = self.signal + other.signal, self.noise + other.noise
-        return Score(signal, noise, self.same + other.same, self.tops + other.tops)
+        return Score(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 def score_of(expected: Sequence[Array], found: Sequence[Array], axes: Sequence[int] | None = None) -> Score:
@@ -83,7 +85,14 @@ def _score(expected: Array, found: Array, axis: int) -> Score:
     if expected.ndim < 2 or expected.shape[axis] < 2:
         return Score(signal, noise)
     same = expected.argmax(axis) == found.argmax(axis)
-    return Score(signal, noise, int(same.sum()), same.size)
+    return Score(signal, noise, int(same.sum()), same.size, _shift(wide, found) if wide.ndim == 2 else 0.0)
+
+
+def _shift(expected: Array, found: Array) -> float:
+    best = np.argpartition(expected, -2, axis=-1)[:, -2:]
+    gap = np.take_along_axis(found - expected, best, axis=-1)
+    moved = np.nan_to_num(np.diff(gap), nan=_DEAFENING, posinf=_DEAFENING, neginf=_DEAFENING)
+    return float(np.square(moved).sum())
 
 
 class Judged(NamedTuple):

@@ -6,7 +6,7 @@ Both are taken of the logits, where there are some.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, Generic, TypeVar
 
@@ -48,6 +48,22 @@ def before_squashing(program: P) -> P:
         # A graph input or a constant in front is no logit.
         outputs.append(tensor if x is None or x.is_constant or source(x)[0] in main.inputs else x)
     return part_for(program, outputs)
+
+
+def has_softmax(program: P) -> bool:
+    """True if the program's only output, [batch, classes], is a softmax's: its numbers are of classes."""
+    main = main_block(program)
+    if len(main.outputs) != 1 or len(main.outputs[0].shape or ()) != 2:
+        return False
+    _, operator = _source(main.producers(), kernels_of(program), main.outputs[0])
+    return operator is not None and "SOFTMAX" in operator.code.upper()
+
+
+def logits_of(program: P, samples: Iterable[Inputs], threads: int = 2) -> Iterator[Array]:
+    """The logits of a program's only output for each sample; see `before_squashing`."""
+    model = _opened(before_squashing(program), threads)
+    for arrays in samples:
+        yield model.run(arrays)[0]
 
 
 def _source(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thinflow.ir.brief import brief_repr
+from thinflow.optimize.quality import Score
 from thinflow.quantize.recipe import PLAIN, Recipe
 
 
@@ -50,11 +51,13 @@ class Climb:
         recipe: the best.
         trials: in order; the first is the recipe that was asked for. Empty if there was nothing to judge on.
         note: why nothing was tried; "" if something was.
+        scores: of the best, on each sample held out.
     """
 
     recipe: Recipe = PLAIN
     trials: list[Trial] = field(default_factory=list)
     note: str = ""
+    scores: Sequence[Score] = ()
 
 
 def with_measured_reasons(
