@@ -57,7 +57,13 @@ class Score(NamedTuple):
 
     def plus(self, other: Score) -> Score:
         """Both together."""
-        return Score(*(a + b for a, b in zip(self, other, strict=True)))
+        return Score(
+            self.signal + other.signal,
+            self.noise + other.noise,
+            self.same + other.same,
+            self.tops + other.tops,
+            self.shift + other.shift,
+        )
 
 
 def score_of(expected: Sequence[Array], found: Sequence[Array], axes: Sequence[int] | None = None) -> Score:
