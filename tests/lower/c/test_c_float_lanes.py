@@ -79,10 +79,17 @@ def test_cortex_a(
 
 
 def test_what_is_computed_and_what_a_register_holds_none_of_takes_portable_c() -> None:
-    few = Layers(1, 6, 6, 5, kind="float")
+    few, eight = Layers(1, 6, 6, 5, kind="float"), Layers(1, 6, 6, 8, kind="float")
     few.depthwise(1, 3)
+    eight.depthwise(1, 3)
     groups = Layers(1, 6, 6, 8, kind="float")
     groups.weighted("CONV_2D", (6, 3, 3, 4), 0, (1, 6, 6, 6), padding="SAME", stride_h=1, stride_w=1)
-    for net, wanted in ((few, "depthwise_conv_2d_float"), (groups, "conv_2d_float")):
-        made = network(read_program(net.content()), Options(cpu="cortex-a53"))
+    for net, cpu, wanted in (
+        (few, "cortex-a53", "depthwise_conv_2d_float"),
+        # Registers of AVX2 would do, but a network has those of one width.
+        (eight, "x86-64-v4", "depthwise_conv_2d_float"),
+        (eight, "x86-64-v3", "depthwise_float_lanes"),
+        (groups, "cortex-a53", "conv_2d_float"),
+    ):
+        made = network(read_program(net.content()), Options(cpu=cpu))
         assert [call.kernel for layer in made.layers for call in layer.calls] == [wanted]

@@ -11,6 +11,7 @@ from thinflow.lower.c.forms import NotHere, form
 from thinflow.lower.c.layer import Constant
 from thinflow.lower.c.operators.float_layers import float_limits, float_sizes
 from thinflow.lower.c.operators.lanes import Lanes
+from thinflow.lower.c.processors import PROCESSORS
 from thinflow.lower.c.windows import window
 from thinflow.tflite.model import Operator
 
@@ -39,16 +40,10 @@ NEON = Lanes("neon", 8, 1, 4, 0, 12, 2)
 _CONV, _DEPTHWISE, _DENSE = "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"
 
 
-@form(_CONV, _DEPTHWISE, _DENSE, types="float", needs="avx2 avx512 vnni")
-def layer_v4(b: LayerBuilder, op: Operator) -> None:
-    """AVX-512: sixteen sums in a register."""
-    _layer(b, V4)
-
-
 @form(_CONV, _DEPTHWISE, _DENSE, types="float", needs="avx2")
-def layer_v3(b: LayerBuilder, op: Operator) -> None:
-    """AVX2 with products that are added in one instruction."""
-    _layer(b, V3)
+def layer_x86(b: LayerBuilder, op: Operator) -> None:
+    """AVX-512, sixteen sums in a register, or AVX2, eight: a network has registers of one width."""
+    _layer(b, V4 if "avx512" in PROCESSORS[b.cpu].features else V3)
 
 
 @form(_CONV, _DEPTHWISE, _DENSE, types="float", needs="neon")
