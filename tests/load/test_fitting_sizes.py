@@ -13,6 +13,7 @@ from thinflow.analysis.shapes import infer_shapes
 from thinflow.cli import main
 from thinflow.errors import FeedError, GraphError, UnsupportedOp
 from thinflow.load.fitting_sizes import fitting_sizes, settle_sizes, sizes_to_feed, usual_sizes
+from thinflow.synthetic import synthetic_feeds
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -106,7 +107,12 @@ def test_every_command_takes_them(path: str, tmp_path: Path, capsys: pytest.Capt
 def test_who_needs_them_says_which(path: str) -> None:
     with pytest.raises(UnsupportedOp, match="depends on sizes which the file leaves open") as caught:
         thinflow.load(path)
-    assert caught.value.hint == "say what sizes it has, for example --shape batch=1 --shape samples=256"
+    # A batch of one is assumed where that alone would do.
+    assert caught.value.hint == "say what sizes it has, for example --shape samples=256"
+    assert [v.shape for v in thinflow.load(path, shapes={"samples": (256,)}).inputs] == [
+        (None, 256),
+        (2, None, 4),
+    ]
 
 
 def test_other_sizes_than_stated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,3 +131,39 @@ def test_other_sizes_than_stated(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "sizes or attributes do not fit at 1 node, first 'y': " in capsys.readouterr().out
     assert main(["inspect", path, "--shape", "x=8"]) == 1
     assert "'x' is given 1 sizes, [8], and has 2, [1,8]" in capsys.readouterr().err
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> str:
+    """As `path`, of any length from 256 samples on."""
+    node, info = helper.make_node, helper.make_tensor_value_info
+    nodes = [
+        node("Unsqueeze", ["sound", "one"], ["line"]),
+        node("Conv", ["line", "w"], ["frames"], strides=[64]),
+        node("ReduceMean", ["frames"], ["y"], axes=[1, 2], keepdims=1),
+        node("Mul", ["state", "y"], ["after"]),
+    ]
+    weights = {"one": np.int64([1]), "w": np.ones((3, 1, 256), np.float32)}
+    inputs = [info("sound", 1, ["batch", "samples"]), info("state", 1, [2, "batch", 4])]
+    constants = [numpy_helper.from_array(a, n) for n, a in weights.items()]
+    graph = helper.make_graph(nodes, "g", inputs, [info("after", 1, None)], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "sound.onnx").write_bytes(model.SerializeToString())
+    return str(tmp_path / "sound.onnx")
+
+
+def test_proofs_go_by_them(plain: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", plain, str(tmp_path / "m.tflite")]) == 0
+    told = capsys.readouterr().out.splitlines()[0]
+    assert "LiteRT agrees with the graph" in told
+    assert "it agrees with sound.onnx itself in ONNX Runtime" in told
+
+
+def test_a_whole_shape_settles_its_names_elsewhere(plain: str) -> None:
+    graph = thinflow.load(plain, shapes={"sound": (3, 512)})
+    assert [v.shape for v in graph.inputs] == [(3, 512), (2, 3, 4)]
+    # What is given for another input stays, and so does one that says nothing of the size.
+    graph = thinflow.load(plain, shapes={"sound": (None, 512)})
+    assert [v.shape for v in graph.inputs] == [(None, 512), (2, None, 4)]
+    (feed,) = synthetic_feeds(graph.inputs, 1)
+    assert [x.shape for x in feed.values()] == [(1, 512), (2, 1, 4)]

@@ -59,7 +59,32 @@ def shapes_of_inputs(inputs: Sequence[Value], shapes: Mapping[str, Sizes]) -> di
             if axis < len(dims):
                 dims[axis] = size[0]
             found[value.name] = tuple(dims)
+    _spread(found, by_name, known)
     return found
+
+
+def _spread(
+    found: dict[str, Shape], inputs: Mapping[str, Value], known: Mapping[str, list[tuple[Value, int]]]
+) -> None:
+    """Give a size to all inputs that the file has its name for, where one of them was given as a whole.
+
+    Args:
+        found: input -> its shape; edited.
+        inputs: by their names.
+        known: name of a size -> where it is.
+    """
+    given = {name: shape for name, shape in found.items() if name in inputs}
+    for places in known.values():
+        sizes = {given[v.name][n] for v, n in places if v.name in given and n < len(given[v.name])}
+        # Exporters that do not know a size may call several the same.
+        if len(sizes) != 1 or None in sizes:
+            continue
+        (size,) = sizes
+        for value, axis in places:
+            dims = list(found.get(value.name, declared_spec(value).shape or ()))
+            if value.name not in given and axis < len(dims) and dims[axis] is None:
+                dims[axis] = size
+                found[value.name] = tuple(dims)
 
 
 def checked_sizes(name: str, sizes: Sizes) -> Shape:

@@ -97,7 +97,7 @@ def convert(
             from thinflow.optimize.source_proof import note_proof
 
             note_proof(graph, may_differ=isinstance(source, Graph))
-        return save(graph, path)
+        return save(_with_ends(graph, path), path)
     try:
         made = convert_verified(
             source,
@@ -132,6 +132,14 @@ def convert(
     except PartialModel as error:
         raise UnsupportedOp(error.problem, error.where, error.hint) from error
     return made.size_bytes
+
+
+def _with_ends(graph: Graph, path: FilePath) -> Graph:
+    """What is to be saved: a GraphDef has to show its ends."""
+    from thinflow.lower.targets import target_for
+    from thinflow.optimize.graphdef_ends import with_plain_ends
+
+    return graph if target_for(path) is not None else with_plain_ends(graph)
 
 
 def _is_run(path: FilePath) -> bool:
@@ -277,9 +285,11 @@ def convert_verified(
         graph = load(source, shapes=shapes, **names)
         if verify:
             note_proof(graph, may_differ=isinstance(source, Graph))
-        size = save(graph, target)
+        size = save(_with_ends(graph, target), target)
         is_lowered = target_for(target) is not None
         proof = "nothing here runs it" if is_lowered else "every node and weight kept as it was"
+        if not is_lowered and graph.source is not None:
+            proof = "the nodes and weights that the outputs need"
         return Conversion(target, size, proof, [*source_notes(graph), *opening_notes(graph)])
 
     def write(graph: Graph) -> Conversion:

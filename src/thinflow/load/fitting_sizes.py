@@ -75,6 +75,19 @@ def sizes_to_feed(
     return [declared_spec(v).shape for v in graph.inputs]
 
 
+def sizes_of_file(path: str, signature: str | None = None) -> Shapes:
+    """The shapes of a file's inputs, by their names, with open sizes settled as `fitting_sizes` does.
+
+    Raises:
+        ThinflowError: the file cannot be opened any more.
+    """
+    graph = formats.load(path, signature=signature)
+    infer_shapes(graph)
+    give_sizes(graph, fitting_sizes(graph))
+    shapes = {v.name: declared_spec(v).shape for v in graph.inputs}
+    return {name: shape for name, shape in shapes.items() if shape is not None}
+
+
 def _is_unsettled(shape: Shape, value: Value) -> bool:
     return value.dtype is not RESOURCE and shape is not None and None in shape[1:]
 

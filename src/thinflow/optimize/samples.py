@@ -16,7 +16,7 @@ from thinflow.analysis.shapes import declared_spec
 from thinflow.analysis.training_mode import inference_setting
 from thinflow.cluster.workers import Workers
 from thinflow.datasets.calibration import dataset_feeds, is_dataset
-from thinflow.errors import FeedError, ParameterError
+from thinflow.errors import FeedError, ParameterError, ThinflowError
 from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
@@ -28,7 +28,7 @@ from thinflow.quantize.feed_parts import FeedPart, RenamedPart, in_float_type, s
 from thinflow.quantize.feeds import Feeds, open_feeds
 from thinflow.quantize.finite_samples import finite_feeds
 from thinflow.quantize.sample_files import Scaling
-from thinflow.synthetic import synthetic_feeds
+from thinflow.synthetic import open_sizes, override_shapes, synthetic_feeds
 from thinflow.typing import Array
 
 T = TypeVar("T")
@@ -142,6 +142,21 @@ def samples_for(
 _RANGES = " and eight-bit ranges are"
 
 
+def _fitting_specs(graph: Graph, inputs: Sequence[Value]) -> dict[Value, TensorSpec]:
+    """Sizes for what the file behind a graph leaves open, with which its ops go through; none without one."""
+    source = graph.source
+    if source is None or not source.engine or source.orders or not open_sizes(inputs):
+        return {}
+    from thinflow.load.fitting_sizes import sizes_of_file
+
+    try:
+        shapes = sizes_of_file(source.path, source.signature)
+        return override_shapes(inputs, {n: s for n, s in shapes.items() if n in {v.name for v in inputs}})
+    except ThinflowError:
+        # The file may have gone since, or be cut into other inputs: then the usual sizes have to do.
+        return {}
+
+
 def note_without_ranges(note: str) -> str:
     """The note of samples of which no range was taken."""
     return note.replace(_RANGES, " is")
@@ -156,8 +171,9 @@ def _samples_for(
         _require_shapes(graph)
         number = limit or SYNTHETIC_SAMPLES
         note = f"{number} made-up inputs: speed and size are real, accuracy{_RANGES} not"
+        specs = _fitting_specs(graph, inputs)
         # A generator anew for each walk, from the same seed: the same numbers every time.
-        return Samples(lambda: synthetic_feeds(inputs, number), number, True, note=note)
+        return Samples(lambda: synthetic_feeds(inputs, number, specs=specs), number, True, note=note)
     specs = {v.name: one_sample(declared_spec(v)) for v in inputs}
     is_left = scaling is None or scaling.keeps_range
     stated = scaling_of(usage_of(graph), specs) if is_left else None

@@ -24,7 +24,7 @@ from thinflow.errors import (
 )
 from thinflow.ir.graph import Value, graph_of
 from thinflow.ir.interface import states_of
-from thinflow.ir.types import BOOL, RESOURCE, STRING, DType, TensorSpec, shape_text
+from thinflow.ir.types import BOOL, RESOURCE, STRING, DType, Shape, TensorSpec, shape_text
 from thinflow.synthetic.files import DEFAULT_SIZE
 from thinflow.synthetic.integers import (
     amounts_for,
@@ -43,13 +43,21 @@ MAX_BYTES = 1 << 31
 """Of one made-up input. A damaged file may declare any size."""
 
 
-def synthetic_feeds(inputs: Sequence[Value], count: int, seed: int = 0) -> Iterator[dict[Value, Array]]:
+def synthetic_feeds(
+    inputs: Sequence[Value], count: int, seed: int = 0, specs: Mapping[Value, TensorSpec] | None = None
+) -> Iterator[dict[Value, Array]]:
     """`count` feeds for these inputs, drawn one after the other from one seed.
 
     Unknown leading sizes become 1, unknown picture sizes `DEFAULT_SIZE`. Floats are uniform in [-1, 1], which
     suits models whose pixels were scaled to that range; integers are small, or what the table holds that they
     are looked up in, or such rates, sizes and counts as the ops take that read them. A training switch gets
     the value for inference: 1 for a keep probability, False for is_training.
+
+    Args:
+        inputs: of a graph.
+        count: how many.
+        seed: of the numbers.
+        specs: what is known of inputs beyond what they declare.
 
     Raises:
         FeedError: an input of a type that cannot be made up (a resource, an unknown type).
@@ -58,15 +66,15 @@ def synthetic_feeds(inputs: Sequence[Value], count: int, seed: int = 0) -> Itera
         raise ParameterError(f"the seed is {seed}", hint="give a whole number from 0 on")
     rng = np.random.default_rng(seed)
     for _ in range(count):
-        yield {value: synthetic_array(value, rng) for value in inputs}
+        yield {value: synthetic_array(value, rng, (specs or {}).get(value)) for value in inputs}
 
 
-def synthetic_array(value: Value, rng: np.random.Generator) -> Array:
-    """One made-up array for one input."""
+def synthetic_array(value: Value, rng: np.random.Generator, spec: TensorSpec | None = None) -> Array:
+    """One made-up array for one input, of what it declares unless more is known."""
     start = _start_of(value)
     if start is not None:
         return start
-    spec = declared_spec(value)
+    spec = declared_spec(value) if spec is None else spec
     setting = inference_setting(value.node)
     if setting is not None and spec.dtype is not None:
         return np.asarray(setting, spec.dtype.numpy())
@@ -138,7 +146,26 @@ def concrete_shape(spec: TensorSpec) -> tuple[int, ...]:
 
 def likely_shape(value: Value, spec: TensorSpec) -> tuple[int, ...]:
     """As `concrete_shape`, and a second long where a sound may have any length."""
-    return concrete_shape(TensorSpec(spec.dtype, sound_shape(value, spec.shape)))
+    return concrete_shape(TensorSpec(spec.dtype, sound_shape(value, _sizes_by_name(value, spec.shape))))
+
+
+def _sizes_by_name(value: Value, shape: Shape) -> Shape:
+    """A shape with those open sizes settled that the file has the same name for elsewhere: a batch is one
+    wherever it stands, in front or not, and other sizes are those of the first input that has them.
+    """
+    graph = graph_of(value.node)
+    if graph is None or shape is None or None not in shape:
+        return shape
+    sizes = list(shape)
+    for places in size_names(graph.inputs).values():
+        first, axis = places[0]
+        for own in [n for v, n in places if v == value and n < len(sizes) and sizes[n] is None]:
+            if any(n == 0 for _, n in places):
+                sizes[own] = 1
+            elif first != value:
+                others = declared_spec(first)
+                sizes[own] = concrete_shape(TensorSpec(others.dtype, sound_shape(first, others.shape)))[axis]
+    return tuple(sizes)
 
 
 def picture_sides(shape: Sequence[int | None]) -> tuple[int, ...]:
@@ -221,7 +248,8 @@ def _strings(value: Value, shape: tuple[int, ...], rng: np.random.Generator) -> 
 
 def open_sizes(inputs: Sequence[Value]) -> dict[str, TensorSpec]:
     """The inputs of which more than the batch is left open: name -> what is known."""
-    specs = {v.name: declared_spec(v) for v in inputs if declared_spec(v).dtype is not RESOURCE}
+    known = {v: declared_spec(v) for v in inputs if declared_spec(v).dtype is not RESOURCE}
+    specs = {v.name: TensorSpec(s.dtype, _sizes_by_name(v, s.shape)) for v, s in known.items()}
     return {n: s for n, s in specs.items() if s.shape is None or None in s.shape[1:]}
 
 
