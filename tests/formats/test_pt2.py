@@ -79,8 +79,8 @@ def test_weights_are_views_of_the_file(tmp_path: Path) -> None:
         (payload("../weight_0", "float32", [2, 3]), "its entry 'model/data/weights/../weight_0' is missing"),
         ({"use_pickle": True}, "is pickled"),
         (
-            {**payload("weight_0", "float32", [2, 3]), "tensor_meta": {"dtype": 9}},
-            "type 9 is not known",
+            {**payload("weight_0", "float32", [2, 3]), "tensor_meta": {"dtype": 99}},
+            "type 99 is not known",
         ),
         ({**payload("weight_0", "float32", [2]), "tensor_meta": None}, "what is said of it is no object"),
         ({}, "is pickled"),

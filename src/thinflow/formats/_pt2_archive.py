@@ -17,7 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from thinflow.errors import FormatError
+from thinflow.errors import FormatError, UnsupportedOp
 from thinflow.formats._json_fields import Object, as_int, as_list, as_object, as_text, only_field, parsed
 from thinflow.formats.files import map_file
 from thinflow.ir.tensor import RawStorage, Tensor
@@ -39,7 +39,7 @@ _MOST_COPIED = 1 << 28
 """Bytes of tensors that do not lie in a row, which are copied, beside four times those of the file."""
 _HEADER = struct.Struct("<4s22xHH")
 
-# Numbers of `ScalarType` in PyTorch's torch/_export/serde/schema.py. Complex numbers are left out.
+# Numbers of `ScalarType` in PyTorch's torch/_export/serde/schema.py.
 _TYPES: Mapping[int, str] = {
     1: "uint8",
     2: "int8",
@@ -59,6 +59,7 @@ _TYPES: Mapping[int, str] = {
     34: "uint32",
     35: "uint64",
 }
+_COMPLEX = (9, 10, 11)
 _STRIDED = 7
 
 
@@ -69,6 +70,11 @@ def element_type(number: object) -> DType:
         FormatError: it is not one that is read here.
     """
     name = _TYPES.get(number) if isinstance(number, int) else None
+    if number in _COMPLEX:
+        raise UnsupportedOp(
+            "its numbers are complex, which are not read here",
+            hint="give --outputs in front of it; torch.onnx.export writes Fourier transforms in real numbers",
+        )
     if name is None:
         raise FormatError(f"its element type {str(number)[:20]} is not known here")
     return dtype(name)

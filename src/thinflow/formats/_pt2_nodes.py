@@ -138,6 +138,17 @@ class NodesReader:
         shape: Shape = tuple(self._size(s) for s in as_list(meta.get("sizes"), "its sizes"))
         return TensorSpec(element_type(meta.get("dtype")), shape)
 
+    def _lies_in_order(self, name: str) -> bool:
+        """True if a tensor's elements are one behind the other from the start of its memory."""
+        meta = as_object(self._metas.get(name), "what is said of a tensor")
+        sizes, steps = ([self._size(s) for s in as_list(meta.get(k), k)] for k in ("sizes", "strides"))
+        wanted = 1
+        for size, step in zip(reversed(sizes), reversed(steps), strict=False):
+            if size is None or (size != 1 and step != wanted):
+                return False
+            wanted *= size
+        return len(sizes) == len(steps) and self._size(meta.get("storage_offset")) == 0
+
     def _size(self, entry: object) -> int | None:
         kind, content = only_field(entry, "a size")
         return as_int(content, "a size") if kind == "as_int" else None
@@ -156,6 +167,8 @@ class NodesReader:
         op = op_of(target)
         attrs = arguments.attrs | stated([spec for _, spec in results])
         attrs["_arguments"] = tuple(n.encode() for n in arguments.names)
+        if op.partition(".")[2] in _BY_MEMORY and arguments.tensor_names:
+            attrs["_lies_in_order"] = self._lies_in_order(arguments.tensor_names[0])
         first = next(name for name, _ in results if name)
         made = self.graph.add(op, arguments.values, self._names.node_name(first, op), attrs=attrs)
         for port, (name, spec) in enumerate(results):
@@ -191,4 +204,6 @@ class NodesReader:
         raise impossible("it gives something", kind)
 
 
+_BY_MEMORY = frozenset({"as_strided", "as_strided_copy"})
+"""Ops that read elements by their places in memory, whatever the shape."""
 _NUMBERS: Mapping[str, DType] = {"as_sym_int": INT64, "as_sym_float": DOUBLE, "as_sym_bool": BOOL}

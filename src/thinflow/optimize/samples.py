@@ -171,9 +171,9 @@ def _samples_for(
         _require_shapes(graph)
         number = limit or SYNTHETIC_SAMPLES
         note = f"{number} made-up inputs: speed and size are real, accuracy{_RANGES} not"
-        specs = _fitting_specs(graph, inputs)
+        fitting = _fitting_specs(graph, inputs)
         # A generator anew for each walk, from the same seed: the same numbers every time.
-        return Samples(lambda: synthetic_feeds(inputs, number, specs=specs), number, True, note=note)
+        return Samples(lambda: synthetic_feeds(inputs, number, specs=fitting), number, True, note=note)
     specs = {v.name: one_sample(declared_spec(v)) for v in inputs}
     is_left = scaling is None or scaling.keeps_range
     stated = scaling_of(usage_of(graph), specs) if is_left else None

@@ -315,7 +315,8 @@ def _select(a: Arguments) -> Value:
     return a.emit("Squeeze", cut.value, squeeze_dims=(axis,))
 
 
-def _parts(a: Arguments, x: Term, axis: int, widths: list[int]) -> list[Value]:
+def cut_into(a: Arguments, x: Term, axis: int, widths: list[int]) -> list[Value]:
+    """Parts of an axis of these widths, one behind the other."""
     if len(widths) == 1:
         return [a.emit("Identity", x.value)]
     if len(set(widths)) == 1:
@@ -334,13 +335,13 @@ def _split(a: Arguments) -> list[Value]:
     total = x.static_size(axis, "the size of what it splits")
     if width < 1:
         raise UnsupportedOp(f"its parts have the size {width}")
-    return _parts(a, x, axis, [min(width, total - n) for n in range(0, bounded(total), width)])
+    return cut_into(a, x, axis, [min(width, total - n) for n in range(0, bounded(total), width)])
 
 
 @aten("split_with_sizes", "split.sizes", "split_with_sizes_copy")
 def _split_with_sizes(a: Arguments) -> list[Value]:
     name = "split_size" if a.call.node.op == "aten.split.sizes" else "split_sizes"
-    return _parts(a, a.term(), a.axis(default=0), a.ints(name))
+    return cut_into(a, a.term(), a.axis(default=0), a.ints(name))
 
 
 @aten("chunk")
@@ -350,7 +351,7 @@ def _chunk(a: Arguments) -> list[Value]:
     if count < 1 or not total:
         raise UnsupportedOp(f"it makes {count} parts of {total}")
     width = -(-total // count)
-    return _parts(a, x, axis, [min(width, total - n) for n in range(0, bounded(total), width)])
+    return cut_into(a, x, axis, [min(width, total - n) for n in range(0, bounded(total), width)])
 
 
 @aten("unbind.int")

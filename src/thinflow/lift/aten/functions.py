@@ -1,0 +1,256 @@
+"""ATen's special functions of numbers, and those that tell what kind of number each is."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from thinflow.decompose.terms import Term, where
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Value
+from thinflow.ir.types import BOOL
+from thinflow.lift.aten.arguments import Arguments, aten
+from thinflow.lift.aten.arithmetic import operand
+
+
+def _x(a: Arguments) -> Term:
+    """The operand in the type of the result."""
+    return a.body.term(a.cast(a.x, a.dtype))
+
+
+def _pair(a: Arguments) -> tuple[Term, Term]:
+    return operand(a, "self", a.dtype), operand(a, "other", a.dtype)
+
+
+# --- functions that TensorFlow has --------------------------------------------------------------------------
+
+
+def _same(op: str, *names: str) -> None:
+    aten(*names)(lambda a: _x(a).apply(op).value)
+
+
+_same("Digamma", "digamma", "special_digamma", "special_psi")
+_same("Lgamma", "lgamma", "special_gammaln")
+_same("Erfinv", "erfinv", "special_erfinv")
+_same("BesselI0", "i0", "special_i0")
+_same("BesselI0e", "special_i0e")
+_same("BesselI1", "special_i1")
+_same("BesselI1e", "special_i1e")
+_same("Ndtri", "special_ndtri")
+_same("Expm1", "special_expm1")
+_same("Log1p", "special_log1p")
+
+
+def _of_two(op: str, *names: str) -> None:
+    @aten(*names)
+    def rule(a: Arguments) -> Value:
+        x, y = _pair(a)
+        return x.apply(op, y).value
+
+
+_of_two("Xlogy", "xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self", "special_xlogy")
+_of_two("Igamma", "igamma", "special_gammainc")
+_of_two("Igammac", "igammac", "special_gammaincc")
+_of_two("NextAfter", "nextafter")
+_of_two("LeftShift", "bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar")
+_of_two("RightShift", "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar")
+_of_two("FloorMod", "remainder.Scalar_Tensor")
+
+
+# --- formulas of one operand --------------------------------------------------------------------------------
+
+
+@aten("exp2", "special_exp2")
+def _exp2(a: Arguments) -> Value:
+    x = _x(a)
+    return x.of(2).apply("Pow", x).value
+
+
+@aten("deg2rad")
+def _deg2rad(a: Arguments) -> Value:
+    return (_x(a) * (math.pi / 180)).value
+
+
+@aten("rad2deg")
+def _rad2deg(a: Arguments) -> Value:
+    return (_x(a) * (180 / math.pi)).value
+
+
+@aten("frac")
+def _frac(a: Arguments) -> Value:
+    """What is behind the point, with the number's sign."""
+    x = _x(a)
+    return (x - where(x < 0.0, x.apply("Ceil"), x.apply("Floor"))).value
+
+
+@aten("round.decimals")
+def _round(a: Arguments) -> Value:
+    x, digits = _x(a), a.integer("decimals")
+    if not digits:
+        return x.apply("Round").value
+    # By a whole number both ways: tenths have no exact value.
+    step = float(10 ** abs(digits))
+    return ((x * step).apply("Round") / step if digits > 0 else (x / step).apply("Round") * step).value
+
+
+@aten("sinc", "special_sinc")
+def _sinc(a: Arguments) -> Value:
+    x = _x(a)
+    angle = where(x.equal(0.0), x.of(1), x * math.pi)
+    return where(x.equal(0.0), x.of(1), angle.apply("Sin") / angle).value
+
+
+@aten("logit", "special_logit")
+def _logit(a: Arguments) -> Value:
+    x = _x(a)
+    if a.has("eps"):
+        eps = a.number("eps")
+        x = x.clip(eps, 1 - eps)
+    return (x / (x.of(1) - x)).log().value
+
+
+@aten("special_entr")
+def _entropy(a: Arguments) -> Value:
+    """-x ln x; nothing of zero, and minus infinity below."""
+    x = _x(a)
+    inner = -(x * where(x > 0.0, x, x.of(1)).log())
+    return where(x < 0.0, x.of(-np.inf), where(x.equal(0.0), x.of(0), inner)).value
+
+
+@aten("nan_to_num")
+def _nan_to_num(a: Arguments) -> Value:
+    x = _x(a)
+    if not a.dtype.is_floating:
+        a.ignore("nan", "posinf", "neginf")
+        return a.emit("Identity", x.value)
+    limits = np.finfo(a.dtype.numpy())
+    found = where(x.apply("IsNan"), x.of(a.number("nan", 0.0)), x)
+    found = where(x.equal(np.inf), x.of(a.number("posinf", float(limits.max))), found)
+    return where(x.equal(-np.inf), x.of(a.number("neginf", float(limits.min))), found).value
+
+
+# --- kinds of numbers ---------------------------------------------------------------------------------------
+
+
+def _truths(a: Arguments, of_whole: bool) -> Value | None:
+    """The answer for whole numbers, which are all of one kind."""
+    x = a.term()
+    if x.dtype.is_floating:
+        return None
+    zero = x.cast(a.body.constant(0, a.body.term(a.x).dtype).dtype)
+    same = zero.equal(zero) if of_whole else ~zero.equal(zero)
+    return same.value
+
+
+@aten("isfinite")
+def _isfinite(a: Arguments) -> Value:
+    whole = _truths(a, True)
+    return a.emit("IsFinite", a.x) if whole is None else whole
+
+
+@aten("isposinf")
+def _isposinf(a: Arguments) -> Value:
+    whole = _truths(a, False)
+    return a.term().equal(np.inf).value if whole is None else whole
+
+
+@aten("isneginf")
+def _isneginf(a: Arguments) -> Value:
+    whole = _truths(a, False)
+    return a.term().equal(-np.inf).value if whole is None else whole
+
+
+def _is_negative(x: Term) -> Term:
+    """True for minus zero, too, whose reciprocal is minus infinity."""
+    if not x.dtype.is_floating:
+        return x < 0
+    at_zero = x.equal(0.0)
+    return where(at_zero, x.of(1) / where(at_zero, x, x.of(1)), x) < 0.0
+
+
+@aten("signbit")
+def _signbit(a: Arguments) -> Value:
+    x = a.term()
+    if x.dtype is BOOL:
+        raise UnsupportedOp("it takes the sign of truths")
+    return _is_negative(x).value
+
+
+# --- formulas of two operands -------------------------------------------------------------------------------
+
+
+@aten("copysign.Tensor", "copysign.Scalar")
+def _copysign(a: Arguments) -> Value:
+    x, y = _pair(a)
+    return where(_is_negative(y), -x.abs(), x.abs()).value
+
+
+@aten("hypot")
+def _hypot(a: Arguments) -> Value:
+    """The larger, and how much longer the line is: squares alone would overflow."""
+    x, y = (v.abs() for v in _pair(a))
+    large, small = x.maximum(y), x.minimum(y)
+    # Of two zeros or two infinities there is no ratio.
+    plain = large.equal(0.0) | large.equal(np.inf)
+    ratio = where(plain, large.of(0), small / where(plain, large.of(1), large))
+    return (large * (ratio.square() + 1.0).sqrt()).value
+
+
+def _logaddexp(a: Arguments, base: float) -> Value:
+    x, y = _pair(a)
+    large, gap = x.maximum(y), -(x - y).abs()
+    more = (gap * base).apply("Exp").apply("Log1p") / base
+    # Of two equal infinities the gap is no number.
+    return where(x.equal(y), large + math.log(2) / base, large + more).value
+
+
+@aten("logaddexp")
+def _log_add_exp(a: Arguments) -> Value:
+    return _logaddexp(a, 1.0)
+
+
+@aten("logaddexp2")
+def _log_add_exp2(a: Arguments) -> Value:
+    return _logaddexp(a, math.log(2))
+
+
+@aten("heaviside")
+def _heaviside(a: Arguments) -> Value:
+    """0 below zero, 1 above, and at zero what the other operand says."""
+    x = a.body.term(a.cast(a.x, a.dtype))
+    at_zero = a.body.term(a.cast(a.tensor("values"), a.dtype))
+    return where(x.equal(0), at_zero, (x > 0).cast(a.dtype)).value
+
+
+@aten("ldexp.Tensor")
+def _ldexp(a: Arguments) -> Value:
+    x, y = _pair(a)
+    return (x * y.of(2).apply("Pow", y)).value
+
+
+@aten("float_power.Tensor_Scalar", "float_power.Tensor_Tensor", "float_power.Scalar")
+def _float_power(a: Arguments) -> Value:
+    return operand(a, "self", a.dtype).apply("Pow", operand(a, "exponent", a.dtype)).value
+
+
+@aten("isclose", "allclose", "isin.Tensor_Tensor")
+def _compared(a: Arguments) -> Value:
+    name = a.call.node.op.removeprefix("aten.")
+    if name == "isin.Tensor_Tensor":
+        return _isin(a)
+    x, y = a.term(), a.term("other")
+    gap = (x - y).abs()
+    near = gap <= y.abs() * a.number("rtol", 1e-5) + a.number("atol", 1e-8)
+    # Infinities are near to themselves alone.
+    found = x.equal(y) | (near & gap.apply("IsFinite"))
+    if a.flag("equal_nan"):
+        found = found | (x.apply("IsNan") & y.apply("IsNan"))
+    return (found.reduced("All", *range(len(found.shape))) if name == "allclose" else found).value
+
+
+def _isin(a: Arguments) -> Value:
+    x, members = a.term("elements"), a.term("test_elements").reshape([-1])
+    a.ignore("assume_unique")
+    found = x.expand_dims(len(x.shape)).equal(members).reduced("Any", len(x.shape))
+    return (~found if a.flag("invert") else found).value

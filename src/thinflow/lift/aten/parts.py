@@ -1,0 +1,395 @@
+"""ATen's diagonals, windows and other parts of tensors, and what puts them together."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from thinflow.decompose.terms import Term, concat, stack, where
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Value
+from thinflow.ir.types import INT32
+from thinflow.lift.aten.arguments import Arguments, aten
+from thinflow.lift.aten.indexing import counted
+from thinflow.lift.aten.shapes import cut_into
+from thinflow.lift.onnx.formulas import product, reshaped, sizes_of
+from thinflow.lift.onnx.values import bounded
+
+# --- elements by their places in memory ---------------------------------------------------------------------
+
+
+@aten("as_strided", "as_strided_copy")
+def _as_strided(a: Arguments) -> Value:
+    """Elements so many steps apart: of a tensor that lies in its own order those places are known."""
+    x, sizes, steps = a.term(), a.ints("size"), a.ints("stride")
+    start = a.integer("storage_offset", 0)
+    if not a.flag("_lies_in_order"):
+        raise UnsupportedOp(
+            "it goes by the places in memory of a tensor whose elements lie in another order",
+            hint="write .contiguous() in front of it, or reshape in its place",
+        )
+    places = np.full([1] * len(sizes), start)
+    for axis, (count, step) in enumerate(zip(sizes, steps, strict=True)):
+        line = np.arange(bounded(count)) * step
+        places = places + line.reshape([-1 if n == axis else 1 for n in range(len(sizes))])
+        bounded(places.size)
+    total = math.prod(x.static_size(n, "a size of what it reads") for n in range(len(x.shape)))
+    if places.size and not (places.min() >= 0 and places.max() < total):
+        raise UnsupportedOp(f"it reads beyond the {total} elements of its operand")
+    return x.reshape([-1]).gather(a.body.constant(places, INT32)).value
+
+
+# --- diagonals ----------------------------------------------------------------------------------------------
+
+
+@aten("diagonal", "diagonal_copy", "linalg_diagonal")
+def _diagonal(a: Arguments) -> Value:
+    """Along a new last axis, in the place of two."""
+    is_last = a.call.node.op == "aten.linalg_diagonal"
+    first, second = (
+        a.axis(n, d) for n, d in (("dim1", -2 if is_last else 0), ("dim2", -1 if is_last else 1))
+    )
+    x = a.term()
+    rest = [n for n in range(a.rank) if n not in (first, second)]
+    return _diagonal_of(a, x.transpose([*rest, first, second]), a.integer("offset", 0)).value
+
+
+def _diagonal_of(a: Arguments, x: Term, offset: int) -> Term:
+    rank = len(x.shape)
+    rows, columns = (x.static_size(n, "the size of its matrix") for n in (rank - 2, rank - 1))
+    count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    places = (np.arange(count) - min(offset, 0)) * columns + np.arange(count) + max(offset, 0)
+    sizes = sizes_of(x)
+    flat = reshaped(x, [*sizes[:-2], rows * columns])
+    return flat.gather(a.body.constant(places, INT32), rank - 2)
+
+
+@aten("diag_embed")
+def _diag_embed(a: Arguments) -> Value:
+    """A vector on a diagonal of a matrix of zeros, over two new axes."""
+    x, offset = a.term(), a.integer("offset", 0)
+    rank = a.rank + 1
+    first, second = (a.axis(n, d, rank) for n, d in (("dim1", -2), ("dim2", -1)))
+    count = x.static_size(a.rank - 1, "the size of its diagonal")
+    side = bounded(count + abs(offset))
+    pads = [(0, 0)] * (a.rank - 1)
+    line = x.pad([*pads, (max(-offset, 0), max(offset, 0))])
+    mask = a.body.constant(np.eye(side, k=offset), x.dtype)
+    # Row by row: the element of the row, where the diagonal crosses it.
+    wide = line.expand_dims(rank - 1) * mask
+    rest = [n for n in range(rank) if n not in (first, second)]
+    order = [0] * rank
+    for place, axis in enumerate([*rest, first, second]):
+        order[axis] = place
+    return wide.transpose(order).value
+
+
+@aten("trace")
+def _trace(a: Arguments) -> Value:
+    y = _diagonal_of(a, a.body.term(a.cast(a.x, a.dtype)), 0)
+    return y.sum(0).value
+
+
+@aten("eye", "eye.m")
+def _eye(a: Arguments) -> Value:
+    a.ignore("dtype", "layout")
+    rows = a.integer("n")
+    columns = a.integer("m") if a.has("m") else rows
+    bounded(rows * columns)
+    return a.body.constant(np.eye(rows, columns), a.dtype).value
+
+
+@aten("tril_indices", "triu_indices")
+def _triangle_places(a: Arguments) -> Value:
+    a.ignore("dtype", "layout")
+    rows, columns, offset = a.integer("row"), a.integer("col"), a.integer("offset", 0)
+    bounded(rows * columns)
+    pick = np.tril_indices if "tril" in a.call.node.op else np.triu_indices
+    return a.body.constant(np.stack(pick(rows, offset, columns)), a.dtype).value
+
+
+# --- windows ------------------------------------------------------------------------------------------------
+
+
+@aten("unfold", "unfold_copy")
+def _unfold(a: Arguments) -> Value:
+    """Windows of one axis, each along a new last axis."""
+    x, axis, size, step = a.term(), a.axis("dimension"), a.integer("size"), a.integer("step")
+    count = (x.static_size(axis, "the size of what it cuts") - size) // step + 1
+    if count < 1 or step < 1:
+        raise UnsupportedOp(f"it makes {count} windows of {size}, {step} apart")
+    places = np.arange(bounded(count))[:, None] * step + np.arange(bounded(size))
+    y = x.gather(a.body.constant(places, INT32), axis)
+    rank = a.rank + 1
+    return y.transpose([*(n for n in range(rank) if n != axis + 1), axis + 1]).value
+
+
+@aten("im2col")
+def _im2col(a: Arguments) -> Value:
+    """Windows as columns, by channel.   [n, c, h, w] -> [n, c * window, windows]"""
+    x = a.term()
+    size, rate, around, step = (a.ints(n) for n in ("kernel_size", "dilation", "padding", "stride"))
+    if a.rank != 4:
+        raise UnsupportedOp(f"its operand has {a.rank} axes")
+    x = x.pad([(0, 0), (0, 0), *((n, n) for n in around)])
+    channels, *sides = (x.static_size(n, "a size of its picture") for n in (1, 2, 3))
+    lines = []
+    for side, k, d, s in zip(sides, size, rate, step, strict=True):
+        count = (side - (k - 1) * d - 1) // s + 1
+        lines.append(np.arange(k)[:, None] * d + np.arange(count) * s)
+    rows, columns = lines
+    places = rows[:, None, :, None] * sides[1] + columns[None, :, None, :]
+    bounded(places.size * channels)
+    flat = reshaped(x, [sizes_of(x)[0], channels, sides[0] * sides[1]])
+    y = flat.gather(a.body.constant(places, INT32), 2)
+    shape = [sizes_of(x)[0], channels * math.prod(size), rows.shape[1] * columns.shape[1]]
+    return reshaped(y, shape).value
+
+
+@aten("col2im")
+def _col2im(a: Arguments) -> Value:
+    sizes, size = a.ints("output_size"), a.ints("kernel_size")
+    around = a.ints("padding")
+    return a.onnx(
+        "Col2Im", a.x, a.integers(sizes), a.integers(size),
+        dilations=tuple(a.ints("dilation")), pads=(*around, *around), strides=tuple(a.ints("stride")),
+    )  # fmt: skip
+
+
+# --- turned, joined and cut ---------------------------------------------------------------------------------
+
+
+@aten("fliplr", "flipud")
+def _flipped(a: Arguments) -> Value:
+    return a.term().reverse(1 if a.call.node.op.endswith("lr") else 0).value
+
+
+@aten("rot90")
+def _rot90(a: Arguments) -> Value:
+    """A number of quarter turns from the first axis towards the second."""
+    x, turns = a.term(), a.integer("k", 1) % 4
+    first, second = (a.counted(n, a.rank) for n in a.ints("dims", (0, 1)))
+    order = list(range(a.rank))
+    order[first], order[second] = second, first
+    if turns == 2:
+        x = x.reverse(first).reverse(second)
+    elif turns:
+        x = (x.reverse(second) if turns == 1 else x.reverse(first)).transpose(order)
+    return a.emit("Identity", x.value)
+
+
+@aten("hstack", "vstack", "dstack", "column_stack")
+def _stacked(a: Arguments) -> Value:
+    """Joined along the second axis, the first or the third; vectors get the axes that they lack."""
+    kind = a.call.node.op.removeprefix("aten.")
+    terms = [a.body.term(a.cast(v, a.dtype)) for v in a.tensors("tensors")]
+    if kind == "column_stack":
+        terms = [t.reshape([-1, 1]) if len(t.shape) < 2 else t for t in terms]
+        return concat(terms, 1).value
+    terms = [t.reshape([1]) if not t.shape else t for t in terms]
+    if kind == "hstack":
+        return concat(terms, min(1, len(terms[0].shape) - 1)).value
+    terms = [t.expand_dims(0) if len(t.shape) == 1 else t for t in terms]
+    if kind == "dstack":
+        terms = [t.expand_dims(2) if len(t.shape) == 2 else t for t in terms]
+    return concat(terms, 2 if kind == "dstack" else 0).value
+
+
+@aten("tensor_split.sections", "tensor_split.indices", "hsplit.int", "vsplit.int")
+def _tensor_split(a: Arguments) -> list[Value]:
+    """Parts of nearly the same size, or those between places."""
+    op, x = a.call.node.op, a.term()
+    axis = {"aten.hsplit.int": min(1, a.rank - 1), "aten.vsplit.int": 0}.get(op)
+    axis = a.axis(default=0) if axis is None else axis
+    total = x.static_size(axis, "the size of what it splits")
+    if op.endswith("indices"):
+        ends = [*(slice(0, n).indices(total)[1] for n in a.ints("indices")), total]
+        starts = [0, *ends[:-1]]
+        return cut_into(a, x, axis, [max(end - start, 0) for start, end in zip(starts, ends, strict=True)])
+    count = bounded(a.integer("sections"))
+    return cut_into(a, x, axis, [total // count + (n < total % count) for n in range(count)])
+
+
+@aten("take", "take_along_dim")
+def _take(a: Arguments) -> Value:
+    """Elements of all axes as one, or along one of them."""
+    if a.call.node.op == "aten.take_along_dim" and a.has("dim"):
+        return a.onnx("GatherElements", a.x, a.tensor("indices"), axis=a.axis())
+    name = "index" if a.call.node.op == "aten.take" else "indices"
+    x, places = a.term(), a.term(name)
+    total = product(sizes_of(x))
+    return x.reshape([-1]).gather(counted(places, total if isinstance(total, int) else None)).value
+
+
+# --- distances ----------------------------------------------------------------------------------------------
+
+
+def _norm(gap: Term, order: float, axis: int) -> Term:
+    """The norm of differences along an axis."""
+    gap = gap.abs()
+    if order == 0:
+        return (~gap.equal(0.0)).cast(gap.dtype).sum(axis)
+    if order == 1:
+        return gap.sum(axis)
+    if order == 2:
+        return gap.square().sum(axis).sqrt()
+    if order == math.inf:
+        return gap.reduced("Max", axis)
+    return gap.apply("Pow", order).sum(axis).apply("Pow", 1 / order)
+
+
+@aten("_cdist_forward", "cdist", ignores=("compute_mode",))
+def _cdist(a: Arguments) -> Value:
+    """Between all rows of two matrices.   [..., n, d], [..., m, d] -> [..., n, m]"""
+    x, y = (a.body.term(a.cast(a.tensor(n), a.dtype)) for n in ("x1", "x2"))
+    rank = max(len(x.shape), len(y.shape))
+    gap = x.expand_dims(len(x.shape) - 1) - y.expand_dims(len(y.shape) - 2)
+    return _norm(gap, a.number("p", 2.0), rank).value
+
+
+@aten("_pdist_forward", "pdist")
+def _pdist(a: Arguments) -> Value:
+    """Between each row and those behind it.   [n, d] -> [n * (n - 1) / 2]"""
+    x = a.term()
+    rows, columns = np.triu_indices(x.static_size(0, "the number of its rows"), 1)
+    bounded(rows.size)
+    one, two = (x.gather(a.body.constant(n, INT32)) for n in (rows, columns))
+    return _norm(one - two, a.number("p", 2.0), 1).value
+
+
+@aten("pairwise_distance")
+def _pairwise(a: Arguments) -> Value:
+    x, y = a.term("x1"), a.term("x2")
+    rank = max(len(x.shape), len(y.shape))
+    found = _norm(x - y + a.number("eps", 1e-6), a.number("p", 2.0), rank - 1)
+    return (found.expand_dims(rank - 1) if a.flag("keepdim") else found).value
+
+
+# --- rows of a table, put together --------------------------------------------------------------------------
+
+_BAGS = ("Sum", "Mean", "Max")
+
+
+@aten(
+    *("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag.padding_idx", "embedding_bag"),
+    ignores=("scale_grad_by_freq", "sparse"),
+)
+def _embedding_bag(a: Arguments) -> list[Value]:
+    """Rows of a table by places, which offsets part into bags: the sum, mean or largest of each bag.
+
+    weight [n, d], indices [k], offsets [b] -> [b, d]; what training needs besides is not there.
+    """
+    table, places, starts = a.term("weight"), a.term("indices"), a.term("offsets")
+    mode = a.integer("mode", 0)
+    if len(places.shape) != 1 or not 0 <= mode < len(_BAGS) or a.integer("padding_idx", -1) >= 0:
+        raise UnsupportedOp(
+            "its places are no vector, some of them count for nothing, or it has another mode"
+        )
+    if a.flag("include_last_offset"):
+        starts = starts.cut(0, 0, -1)
+    rows = table.gather(places)
+    if a.has("per_sample_weights"):
+        rows = rows * a.term("per_sample_weights").expand_dims(1)
+    count = starts.static_size(0, "the number of its bags")
+    # Each place belongs to the last bag that has begun.
+    numbers = a.body.term(a.call.emit("Range", *(
+        v.value for v in (a.body.constant(0, INT32), _count(places), a.body.constant(1, INT32))
+    )))  # fmt: skip
+    begun = (starts.cast(INT32) <= numbers.expand_dims(1)).cast(INT32).sum(1)
+    belongs = begun.expand_dims(1).equal(a.body.constant(np.arange(1, count + 1), INT32))
+    if mode == 2:
+        wide = rows.expand_dims(1)
+        kept = where(belongs.expand_dims(2), wide, wide.of(-np.inf)).reduced("Max", 0)
+        empty = ~belongs.reduced("Any", 0)
+        return [where(empty.expand_dims(1), kept.of(0), kept).value]
+    shares = belongs.cast(rows.dtype)
+    total = shares.apply("BatchMatMulV2", rows, adj_x=True, adj_y=False)
+    if mode == 1:
+        total = total / shares.sum(0).maximum(1.0).expand_dims(1)
+    return [total.value]
+
+
+def _count(x: Term) -> Term:
+    return x.sizes().at(0, 0).cast(INT32)
+
+
+# --- with matrices ------------------------------------------------------------------------------------------
+
+
+def _with_info(a: Arguments, y: Value) -> list[Value]:
+    """A result, and the number of an error, of which there is none."""
+    names = len(a.specs)
+    return [y, *(a.body.constant(0, INT32).value for _ in range(names - 1))]
+
+
+@aten("linalg_inv", "inverse", "linalg_inv_ex", ignores=("check_errors",))
+def _inverse(a: Arguments) -> list[Value]:
+    _two_dimensional(a, "A" if a.has("A") else "self")
+    return _with_info(a, a.emit("MatrixInverse", a.tensor("A" if a.has("A") else "self"), adjoint=False))
+
+
+@aten("linalg_cholesky", "cholesky", "linalg_cholesky_ex", ignores=("check_errors",))
+def _cholesky(a: Arguments) -> list[Value]:
+    _two_dimensional(a, "self")
+    y = a.body.term(a.emit("Cholesky", a.x))
+    return _with_info(a, (y.matrix_transpose() if a.flag("upper") else y).value)
+
+
+def _two_dimensional(a: Arguments, name: str) -> None:
+    """Several numbers of errors would have the shape of the batch."""
+    if len(a.specs) > 1 and len(a.term(name).shape) != 2:
+        raise UnsupportedOp("it works on several matrices at once")
+
+
+@aten("linalg_det", "det")
+def _det(a: Arguments) -> Value:
+    return a.emit("MatrixDeterminant", a.tensor("A" if a.has("A") else "self"))
+
+
+@aten("linalg_solve")
+def _solve(a: Arguments) -> Value:
+    left, right = a.term("A"), a.term("B")
+    if not a.flag("left", True) or len(right.shape) != len(left.shape):
+        raise UnsupportedOp("its matrix stands on the right, or what it solves is a vector")
+    return a.emit("MatrixSolve", left.value, right.value, adjoint=False)
+
+
+@aten("linalg_solve_triangular")
+def _solve_triangular(a: Arguments) -> Value:
+    if not a.flag("left", True) or a.flag("unitriangular"):
+        raise UnsupportedOp("its matrix stands on the right, or has ones that are not written")
+    return a.emit("MatrixTriangularSolve", a.x, a.tensor("B"), lower=not a.flag("upper"), adjoint=False)
+
+
+@aten("kron")
+def _kron(a: Arguments) -> Value:
+    """All products of two elements, block by block."""
+    x, y = (a.body.term(a.cast(a.tensor(n), a.dtype)) for n in ("self", "other"))
+    rank = max(len(x.shape), len(y.shape))
+    x, y = (reshaped(t, [*(1,) * (rank - len(t.shape)), *sizes_of(t)]) for t in (x, y))
+    sizes = [[t.static_size(n, "a size of its operands") for n in range(rank)] for t in (x, y)]
+    x = x.reshape([n for size in sizes[0] for n in (size, 1)])
+    y = y.reshape([n for size in sizes[1] for n in (1, size)])
+    return (x * y).reshape([n * m for n, m in zip(*sizes, strict=True)]).value
+
+
+@aten("block_diag", "cartesian_prod")
+def _of_all(a: Arguments) -> Value:
+    """Matrices along the diagonal of one, or all combinations of elements of vectors."""
+    terms = [a.body.term(a.cast(v, a.dtype)) for v in a.tensors("tensors")]
+    if a.call.node.op == "aten.block_diag":
+        terms = [t.reshape([1, -1]) if len(t.shape) < 2 else t for t in terms]
+        widths = [t.static_size(1, "a size of its matrices") for t in terms]
+        before = [sum(widths[:n]) for n in range(len(widths))]
+        whole = sum(widths)
+        ends = [whole - start - width for start, width in zip(before, widths, strict=True)]
+        rows = [t.pad([(0, 0), (start, end)]) for t, start, end in zip(terms, before, ends, strict=True)]
+        return concat(rows, 0).value
+    counts = [t.static_size(0, "a size of its vectors") for t in terms]
+    bounded(math.prod(counts) * len(counts))
+    places = np.indices(counts).reshape(len(counts), -1)
+    if len(terms) == 1:
+        return a.emit("Identity", terms[0].value)
+    columns = [t.gather(a.body.constant(p, INT32)) for t, p in zip(terms, places, strict=True)]
+    return stack(columns, 1).value

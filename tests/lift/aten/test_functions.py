@@ -1,0 +1,184 @@
+"""ATen's functions and views in programs written by hand: answers that are known, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+import thinflow
+from tests.formats.programs import archive, meta, node, program, tensor
+from thinflow.errors import UnsupportedOp
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Case: TypeAlias = tuple[str, list[Array], dict[str, Any], Any]
+
+
+def argument(value: Any) -> dict[str, Any]:
+    """A value as PyTorch writes arguments; text that begins with x stands for an input."""
+    if isinstance(value, bool):
+        return {"as_bool": value}
+    if isinstance(value, int):
+        return {"as_int": value}
+    if isinstance(value, float):
+        return {"as_float": value}
+    if isinstance(value, str):
+        return tensor(value)
+    if value and isinstance(value[0], str):
+        return {"as_tensors": [{"name": n} for n in value]}
+    return {"as_ints": list(value)}
+
+
+def loaded(folder: Path, case: Case, strides: list[int] | None = None) -> thinflow.Graph:
+    op, inputs, options, results = case
+    names = [f"x{n}" for n in range(len(inputs))]
+    values = {n: meta(str(x.dtype), x.shape, strides) for n, x in zip(names, inputs, strict=True)}
+    outs = [f"y{n}" for n in range(len(results))]
+    values |= {n: meta(_kind(y), y.shape) for n, y in zip(outs, results, strict=True)}
+    made = node(op, outs, **{k: argument(v) for k, v in options.items()})
+    return thinflow.load(archive(folder / "net.pt2", program([made], values, outs, inputs=names)))
+
+
+def _kind(y: Array) -> str:
+    return "float32" if y.dtype == np.float64 else str(y.dtype)
+
+
+def f(*values: Any) -> Array:
+    return np.array(values, np.float32)
+
+
+def i(*values: Any) -> Array:
+    return np.array(values, np.int64)
+
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+NAN, INF = np.nan, np.inf
+TWO: dict[str, Any] = {"self": "x0", "other": "x1"}
+ONE: dict[str, Any] = {"self": "x0"}
+CASES: list[Case] = [
+    ("digamma.default", [f(1)], ONE, [-0.577216]),
+    ("lgamma.default", [f(4)], ONE, [math.log(6)]),
+    ("erfinv.default", [f(0.5)], ONE, [0.476936]),
+    ("special_i0.default", [f(1)], ONE, [1.266066]),
+    ("special_ndtri.default", [f(0.975)], ONE, [1.959964]),
+    ("xlogy.Tensor", [f(0, 2), f(0, math.e)], TWO, [0, 2]),
+    ("bitwise_left_shift.Tensor", [i(1, 3), i(4, 1)], TWO, i(16, 6)),
+    ("remainder.Scalar_Tensor", [f(3, -3)], {"self": 7, "other": "x0"}, [1, -2]),
+    ("exp2.default", [f(3, -1)], ONE, [8, 0.5]),
+    ("deg2rad.default", [f(180)], ONE, [math.pi]),
+    ("rad2deg.default", [f(math.pi)], ONE, [180]),
+    ("frac.default", [f(1.25, -1.25)], ONE, [0.25, -0.25]),
+    ("round.decimals", [f(1.234, -55.5)], {**ONE, "decimals": 2}, [1.23, -55.5]),
+    ("round.decimals", [f(1234, 55)], {**ONE, "decimals": -2}, [1200, 100]),
+    ("sinc.default", [f(0, 0.5)], ONE, [1, 2 / math.pi]),
+    ("logit.default", [f(0.5, 0)], {**ONE, "eps": 0.1}, [0, math.log(1 / 9)]),
+    ("special_entr.default", [f(0, 1, -1)], ONE, [0, 0, -INF]),
+    ("nan_to_num.default", [f(NAN, INF, 2)], {**ONE, "nan": 7.0, "posinf": 9.0}, [7, 9, 2]),
+    ("isfinite.default", [f(1, INF, NAN)], ONE, np.array([True, False, False])),
+    ("isposinf.default", [f(-INF, INF, 0)], ONE, np.array([False, True, False])),
+    ("isneginf.default", [i(1, 2)], ONE, np.array([False, False])),
+    ("signbit.default", [f(-0.0, 0, -2)], ONE, np.array([True, False, True])),
+    ("copysign.Tensor", [f(1, -2), f(-0.0, 3)], TWO, [-1, 2]),
+    ("hypot.default", [f(3e30, 0, INF), f(4e30, 0, 1)], TWO, [5e30, 0, INF]),
+    ("logaddexp.default", [f(0, INF, -INF), f(0, INF, 1)], TWO, [math.log(2), INF, 1]),
+    ("logaddexp2.default", [f(3, 2), f(3, 2)], TWO, [4, 3]),
+    ("heaviside.default", [f(-1, 0, 2), f(5, 6, 7)], {"self": "x0", "values": "x1"}, [0, 6, 1]),
+    ("ldexp.Tensor", [f(3, 1), f(2, -1)], TWO, [12, 0.5]),
+    ("isclose.default", [f(1, INF, NAN), f(1.0001, INF, NAN)], {**TWO, "rtol": 1e-3},
+     np.array([True, True, False])),
+    ("allclose.default", [f(1, NAN), f(1, NAN)], {**TWO, "equal_nan": True}, np.array(True)),
+    ("isin.Tensor_Tensor", [i([1, 2], [3, 4]), i(2, 3)],
+     {"elements": "x0", "test_elements": "x1", "invert": True}, np.array([[True, False], [False, True]])),
+    ("as_strided.default", [X], {**ONE, "size": [2, 3], "stride": [5, 1], "storage_offset": 1},
+     [[1, 2, 3], [6, 7, 8]]),
+    ("diagonal.default", [X], {**ONE, "offset": 1}, [1, 6, 11]),
+    ("diagonal.default", [X[None]], {**ONE, "offset": -1, "dim1": 1, "dim2": 2}, [[4, 9]]),
+    ("diagonal.default", [X], {**ONE, "dim1": 1, "dim2": 0, "offset": 1}, [4, 9]),
+    ("diag_embed.default", [f(1, 2)], {**ONE, "offset": -1}, [[0, 0, 0], [1, 0, 0], [0, 2, 0]]),
+    ("diag_embed.default", [f([1, 2])], {**ONE, "offset": 1, "dim1": 0, "dim2": 2},
+     np.diag(f(1, 2), 1)[:, None]),
+    ("trace.default", [X], ONE, 15),
+    ("eye.m", [f(1)], {"n": 2, "m": 3}, np.eye(2, 3)),
+    ("tril_indices.default", [f(1)], {"row": 2, "col": 2}, i([0, 1, 1], [0, 0, 1])),
+    ("unfold.default", [f(1, 2, 3, 4)], {**ONE, "dimension": 0, "size": 2, "step": 2}, [[1, 2], [3, 4]]),
+    ("unfold.default", [X], {**ONE, "dimension": 0, "size": 2, "step": 1},
+     np.stack([X[:2].T, X[1:].T])),
+    ("im2col.default", [X[None, None, :2, :3]],
+     {**ONE, "kernel_size": [2, 2], "dilation": [1, 1], "padding": [0, 0], "stride": [1, 1]},
+     [[[0, 1], [1, 2], [4, 5], [5, 6]]]),
+    ("col2im.default", [np.arange(1, 9, dtype=np.float32).reshape(1, 4, 2)],
+     {**ONE, "output_size": [2, 3], "kernel_size": [2, 2], "dilation": [1, 1], "padding": [0, 0],
+      "stride": [1, 1]}, [[[[1, 5, 4], [5, 13, 8]]]]),
+    ("fliplr.default", [X], ONE, X[:, ::-1]),
+    ("rot90.default", [X], {**ONE, "k": 1, "dims": [0, 1]}, np.rot90(X)),
+    ("rot90.default", [X], {**ONE, "k": 3, "dims": [0, 1]}, np.rot90(X, 3)),
+    ("hstack.default", [f(1), f(2, 3)], {"tensors": ["x0", "x1"]}, [1, 2, 3]),
+    ("vstack.default", [f(1, 2), f([3, 4])], {"tensors": ["x0", "x1"]}, [[1, 2], [3, 4]]),
+    ("dstack.default", [f(1, 2), f(3, 4)], {"tensors": ["x0", "x1"]}, [[[1, 3], [2, 4]]]),
+    ("column_stack.default", [f(1, 2), f(3, 4)], {"tensors": ["x0", "x1"]}, [[1, 3], [2, 4]]),
+    ("tensor_split.sections", [f(1, 2, 3)], {**ONE, "sections": 2}, [f(1, 2), f(3)]),
+    ("tensor_split.indices", [f(1, 2, 3)], {**ONE, "indices": [1]}, [f(1), f(2, 3)]),
+    ("take.default", [X, i(-1, 5)], {**ONE, "index": "x1"}, [11, 5]),
+    ("take_along_dim.default", [X[:2], i([3], [0])], {**ONE, "indices": "x1", "dim": 1}, [[3], [4]]),
+    ("_cdist_forward.default", [f([0, 0], [1, 1]), f([3, 4])], {"x1": "x0", "x2": "x1", "p": 2.0},
+     [[5], [13**0.5]]),
+    ("_pdist_forward.default", [f([0, 0], [3, 4], [0, 1])], {**ONE, "p": 1.0}, [7, 1, 6]),
+    ("pairwise_distance.default", [f([0, 0]), f([3, 4])], {"x1": "x0", "x2": "x1", "eps": 0.0}, [5]),
+    ("_embedding_bag.default", [X, i(0, 2, 1), i(0, 2)],
+     {"weight": "x0", "indices": "x1", "offsets": "x2", "mode": 0}, [X[0] + X[2], X[1]]),
+    ("_embedding_bag.default", [X, i(0, 2, 1), i(0, 2, 3)],
+     {"weight": "x0", "indices": "x1", "offsets": "x2", "mode": 1}, [(X[0] + X[2]) / 2, X[1], 0 * X[0]]),
+    ("_embedding_bag.default", [-X, i(0, 2, 1), i(0, 2)],
+     {"weight": "x0", "indices": "x1", "offsets": "x2", "mode": 2}, [-X[0], -X[1]]),
+    ("linalg_inv_ex.default", [f([2, 0], [0, 4])], {"A": "x0"}, [[0.5, 0], [0, 0.25]]),
+    ("linalg_cholesky_ex.default", [f([4, 2], [2, 2])], {**ONE, "upper": True}, [[2, 1], [0, 1]]),
+    ("linalg_det.default", [f([2, 1], [0, 4])], {"A": "x0"}, 8),
+    ("linalg_solve.default", [f([2, 0], [0, 4]), f([2], [4])], {"A": "x0", "B": "x1"}, [[1], [1]]),
+    ("linalg_solve_triangular.default", [f([2, 0], [1, 1]), f([2], [3])],
+     {"self": "x0", "B": "x1", "upper": False}, [[1], [2]]),
+    ("kron.default", [f(1, 2), f([1, 3])], TWO, [[1, 3, 2, 6]]),
+    ("block_diag.default", [f([1]), f([2, 3])], {"tensors": ["x0", "x1"]}, [[1, 0, 0], [0, 2, 3]]),
+    ("cartesian_prod.default", [f(1, 2), f(3, 4)], {"tensors": ["x0", "x1"]},
+     [[1, 3], [1, 4], [2, 3], [2, 4]]),
+]  # fmt: skip
+
+
+def results_of(wanted: Any) -> list[Array]:
+    """What a case expects: one array, or several of different shapes."""
+    if isinstance(wanted, list) and all(isinstance(w, np.ndarray) for w in wanted):
+        several: list[Array] = wanted
+        if len({w.shape for w in several}) > 1:
+            return several
+    # Lists are of real numbers.
+    return [wanted if isinstance(wanted, np.ndarray) else np.asarray(wanted, np.float32)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+def test_answers(tmp_path: Path, case: Case) -> None:
+    op, inputs, options, wanted = case
+    expected = results_of(wanted)
+    graph = loaded(tmp_path, (op, inputs, options, expected))
+    feed = {f"x{n}": x for n, x in enumerate(inputs)}
+    got = thinflow.Session(graph, engine="reference").run([v.name for v in graph.outputs], feed)
+    for mine, theirs in zip(got, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_places_in_memory_are_those_of_a_tensor_in_its_own_order(tmp_path: Path) -> None:
+    case: Case = ("as_strided.default", [X], {**ONE, "size": [2], "stride": [1]}, [np.asarray(X[0, :2])])
+    with pytest.raises(UnsupportedOp, match="whose elements lie in another order") as caught:
+        loaded(tmp_path, case, strides=[1, 3])
+    assert ".contiguous()" in caught.value.hint
+    far: Case = ("as_strided.default", [X], {**ONE, "size": [2], "stride": [12]}, [np.asarray(X[0, :2])])
+    with pytest.raises(UnsupportedOp, match="it reads beyond the 12 elements of its operand"):
+        loaded(tmp_path, far)
+
+
+def test_complex_numbers_are_refused_by_name(tmp_path: Path) -> None:
+    values = {"x": meta("float32", [4]), "y": {**meta("float32", [3]), "dtype": 10}}
+    made = node("_fft_r2c.default", ["y"], self=tensor("x"))
+    with pytest.raises(UnsupportedOp, match="its numbers are complex"):
+        thinflow.load(archive(tmp_path / "net.pt2", program([made], values, ["y"])))
