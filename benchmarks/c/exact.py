@@ -309,8 +309,8 @@ def elsewhere(
     # What is made of reals is compared layer by layer here; the last bit of one may differ from processor to
     # processor, and the answers tell by how much.
     watched_values = [t for t in made.block.tensors() if t in known and t not in reals]
-    # Values of floats that come in are the input's own.
-    watched_values = [t for t in watched_values if t.dtype.kind != "f"]
+    # Values of floats that come in are the input's own; what is made of constants was computed before.
+    watched_values = [t for t in watched_values if t.dtype.kind != "f" and not t.is_constant]
     # Of rows that are counted LiteRT has those in use alone.
     ends = [t for t in dict.fromkeys(made.block.outputs) if t in reals and t in known]
     told = [t for t in ends if t.dtype.kind == "f" and known[t].nbytes == t.size_bytes]

@@ -10,6 +10,7 @@ import pytest
 import thinflow
 from tests.lower.c.c_answers import STRICT
 from tests.lower.c.c_networks import Layers, mixed
+from tests.transforms.golden import parse_graph
 from thinflow import formats
 from thinflow.engines._c_library import compiler
 from thinflow.errors import ParameterError, UnsupportedOp, WriteError
@@ -184,3 +185,26 @@ def test_save_keeps_the_operators_of_a_file(tmp_path: Path) -> None:
     graph = formats.load(model(tmp_path, dense()))
     thinflow.save(graph, tmp_path / "saved.c")
     assert "FULLY_CONNECTED" in (tmp_path / "saved.c").read_text()
+
+
+def test_all_nodes_are_named_that_litert_does_not_express(tmp_path: Path) -> None:
+    graph = parse_graph(
+        """
+x = Placeholder() {dtype=float, shape=shape[1,8]}
+first = Betainc(x, x, x) {T=float}
+second = Igamma(first, x) {T=float}
+third = Betainc(second, x, x) {T=float}
+y = Relu(third) {T=float}
+unread = Igammac(x, x) {T=float}
+inputs: x
+outputs: y
+"""
+    )
+    with pytest.raises(UnsupportedOp) as told:
+        thinflow.save(graph, tmp_path / "net.c")
+    assert told.value.problem == (
+        "3 operators have no form in C: 2 x Betainc ('first'): TFLite has no form of Betainc;"
+        " 1 x Igamma ('second'): TFLite has no form of Igamma"
+    )
+    assert "--inputs or --outputs" in told.value.hint
+    assert not list(tmp_path.iterdir())

@@ -14,11 +14,13 @@ from benchmarks.c.boards import BOARDS, missing, run_on
 from benchmarks.c.elsewhere import watched
 from benchmarks.c.linux import MACHINES, Machine, run_on_linux
 from tests.lower.c.c_answers import RUNS, STRICT, fed_and_wanted, made_up
-from tests.lower.c.c_networks import mixed
+from tests.lower.c.c_networks import Layers, mixed
 from tests.lower.c.many import Many, ints, number
+from thinflow.engines._c_processor import processors_here
 from thinflow.ir.types import dtype
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.options import Options
+from thinflow.lower.c.processors import PROCESSORS
 from thinflow.lower.c.write import Writer
 from thinflow.tflite.model import Operator, Tensor
 from thinflow.tflite.reader import read_program
@@ -119,10 +121,28 @@ def test_clang_takes_it_without_a_word(cpu: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cpu", ["cortex-m3", "riscv32imc", "generic"])
 def test_sanitizers_find_nothing(cpu: str, tmp_path: Path) -> None:
-    machine = Machine("gcc", "", _SANITIZED, "")
+    run_watched(mixed("int8"), cpu, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["int8", "float"])
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
+def test_sanitizers_find_nothing_in_wide_registers(cpu: str, kind: str, tmp_path: Path) -> None:
+    if cpu not in processors_here():
+        pytest.skip(f"this machine is no {cpu}")
+    # Channels that fill no register, and filters of which some registers of a block have none.
+    net = Layers(1, 5, 6, 8, kind=kind)
+    net.depthwise(1, 3)
+    net.conv(100, 1)
+    net.depthwise(1, 3)
+    net.conv(7, 3)
+    run_watched(net.content(), cpu, tmp_path)
+
+
+def run_watched(content: bytes, cpu: str, tmp_path: Path) -> None:
+    """Check the answers of a network whose use of memory and numbers is watched."""
+    machine = Machine("gcc", "", (*_SANITIZED, *PROCESSORS[cpu].flags), "")
     if why := machine.missing():
         pytest.skip(why)
-    content = mixed("int8")
     feeds, wanted = fed_and_wanted(content)
     files = Writer(network(read_program(content), Options(cpu=cpu)), "net").files()
     raw, size = feeds.reshape(RUNS, -1).view(np.uint8), wanted[0].nbytes

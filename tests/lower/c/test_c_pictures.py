@@ -12,6 +12,7 @@ from tests.lower.c.c_answers import differences
 from tests.lower.c.c_networks import Layers
 from thinflow.api import convert_verified
 from thinflow.engines._c_library import compiler
+from thinflow.errors import ParameterError, UnsupportedOp
 from thinflow.ir.types import dtype
 from thinflow.lower.c.convert import Network, network
 from thinflow.lower.c.options import Options
@@ -183,3 +184,18 @@ def test_pictures_that_are_normalised_only_run_in_bands() -> None:
     assert made.plan.arena_bytes <= 8000 < whole.plan.arena_bytes
     assert made.bands[0].start == 0
     assert differences(content, bands=()) == []
+
+
+def test_what_keeps_a_picture_whole_is_named() -> None:
+    net = Seen(1, 20, 20, 3)
+    net.step("CAST")
+    resized = net.resize(24, 24, **HALF)
+    net.step("SUB", MEANS)
+    net.conv(8, 3, 1, "VALID")
+    net.mean()
+    # Rows of a picture that is resized are no multiple of those that come in.
+    with pytest.raises(ParameterError, match=f"RESIZE_BILINEAR '{resized.name}' runs whole"):
+        network(read_program(net.content()), Options(ram=4000))
+    why = f"nothing of the network's window .*: RESIZE_BILINEAR '{resized.name}' reads all of its rows"
+    with pytest.raises(UnsupportedOp, match=why):
+        network(read_program(net.content()), Options(stream=True))

@@ -103,8 +103,10 @@ def test_frame_by_frame(build: Callable[[Layers], None], kind: str) -> None:
 def test_what_keeps_nothing_is_refused() -> None:
     net = Layers(1, 24)
     net.dense(5)
-    with pytest.raises(UnsupportedOp, match="nothing of the network's window can be kept"):
+    why = "nothing of the network's window can be kept from .*: FULLY_CONNECTED '.*' reads all of its rows"
+    with pytest.raises(UnsupportedOp, match=why) as raised:
         network(read_program(net.content()), Options(stream=True))
+    assert raised.value.hint == "leave out --stream, or begin the network behind it with --inputs"
 
 
 def test_a_stream_is_written_and_proven(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from thinflow.errors import ParameterError, UnsupportedOp, closest
 from thinflow.ir.graph import Graph, Node
+from thinflow.ir.order import ancestors
 from thinflow.lower.c.banded import banded
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.constant_channels import drop_constant_channels
@@ -15,14 +16,15 @@ from thinflow.lower.c.flow import flattened
 from thinflow.lower.c.forms import REFUSED, NotHere, codes, forms_of
 from thinflow.lower.c.layer import Constant, Layer
 from thinflow.lower.c.options import Bands, Options
-from thinflow.lower.c.pictures import fuse_pictures
+from thinflow.lower.c.pictures import PICTURE, RESIZING, fuse_pictures
 from thinflow.lower.c.plan import Plan, alive_bytes, plan
 from thinflow.lower.c.processors import PROCESSORS
+from thinflow.lower.c.reach import height_of, reaches
 from thinflow.lower.c.schedule import Scheduler
 from thinflow.lower.c.settle import C_TYPES, settle
 from thinflow.lower.c.sound import fuse_features, take_samples
 from thinflow.lower.c.streaming import stream
-from thinflow.lower.tflite.convert import lower_graph
+from thinflow.lower.tflite.convert import lower_graph, unsupported
 from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 
 __all__ = ["C_TYPES", "Network", "TooLittleMemory", "layer_of", "network", "refused_nodes"]
@@ -106,7 +108,7 @@ class TooLittleMemory(ParameterError):
         super().__init__(
             f"{ram:,} bytes of memory are too few for {cpu}: the least is {self.needed_bytes:,}, arena"
             f" {arena:,}, inputs, outputs and state {least.outside_bytes:,}{more}; most is taken at"
-            f" {_limits(least)}",
+            f" {_limits(least)}{_running_whole(least)}",
             hint=f"give {self.needed_bytes:,} bytes or more; smaller pictures or fewer channels take less",
         )
 
@@ -176,17 +178,33 @@ def _scheduled(whole: Network, ram: int) -> tuple[Bands, ...]:
     raise TooLittleMemory(in_bands(whole, least) if least else whole, ram)
 
 
-def _limits(made: Network) -> str:
+def _deciding(made: Network) -> list[Layer]:
     """The layers that decide how much memory a network takes."""
     alive = alive_bytes(made.plan, made.layers)
     # Those within a tenth of the most: taking less at one of them alone would gain nothing.
     least = 0.9 * max(alive, default=0)
-    found = dict.fromkeys(_told(layer) for layer, n in zip(made.layers, alive, strict=True) if n >= least)
-    return ", ".join([*found][:_SHOWN_LIMITS])
+    return [layer for layer, n in zip(made.layers, alive, strict=True) if n >= least]
 
 
-def _told(layer: Layer) -> str:
-    operator = layer.whole
+def _limits(made: Network) -> str:
+    return ", ".join([*dict.fromkeys(_told(layer.whole) for layer in _deciding(made))][:_SHOWN_LIMITS])
+
+
+def _running_whole(made: Network) -> str:
+    """What makes pictures for these layers, and does not go a few rows at a time."""
+    read = {t for layer in _deciding(made) for t in layer.whole.reads()}
+    makers = [layer.whole for layer in made.layers if read.intersection(layer.whole.outputs)]
+    # Of one row there is nothing less.
+    pictures = [o for o in makers if len(o.outputs[0].shape or ()) == 4 and height_of(o.outputs[0]) > 1]
+    found = next((o for o in pictures if reaches(o) is None), None)
+    if found is None:
+        return ""
+    # Of a camera's picture in one layer it is the resizing.
+    parts = found.options["parts"] if found.code == PICTURE else [found]
+    return f"; {_told(next((p for p in parts if p.code == RESIZING), found))} runs whole"
+
+
+def _told(operator: Operator) -> str:
     y = next(iter((*operator.outputs, *operator.reads())))
     return f"{operator.code} '{y.name.split(';')[0]}'"
 
@@ -282,20 +300,50 @@ def refused_nodes(graph: Graph, nodes: Iterable[Node]) -> dict[Node, str]:
 
 def _refusal(refused: list[tuple[Operator, UnsupportedOp]]) -> UnsupportedOp:
     """One error for all operators without a form, those of a kind and for one reason together."""
-    kinds = Counter((o.code if o.code != "CUSTOM" else o.custom_code, e.problem) for o, e in refused)
-    first = {(o.code if o.code != "CUSTOM" else o.custom_code, e.problem): o for o, e in reversed(refused)}
+    operators = [
+        (
+            o.code if o.code != "CUSTOM" else o.custom_code,
+            o.outputs[0].name if o.outputs else "",
+            error.problem,
+        )
+        for o, error in refused
+    ]
+    # The nearest that there are: often one is the other without an option.
+    unknown = dict.fromkeys(code for code, _, _ in operators if code not in codes() and code not in REFUSED)
+    near = " ".join(filter(None, (closest(code, codes(), 1) for code in unknown)))
+    return UnsupportedOp(
+        _listed(operators),
+        hint=(f"{near} " if near else "")
+        + "cut them off with --inputs or --outputs, or run the model with LiteRT",
+    )
+
+
+def _listed(refused: Sequence[tuple[str, str, str]]) -> str:
+    """All that has no form, as code, name and reason: those of a kind and for one reason together."""
+    kinds = Counter((code, why) for code, _, why in refused)
+    first = {(code, why): name for code, name, why in reversed(refused)}
     told = [
-        f"{count} x {code} ('{first[code, why].outputs[0].name if first[code, why].outputs else ''}'): {why}"
+        f"{count} x {code} ('{first[code, why]}'): {why}"
         for (code, why), count in list(kinds.items())[:_SHOWN]
     ]
     more = f"; and {len(kinds) - _SHOWN} more kinds" if len(kinds) > _SHOWN else ""
-    # The nearest that there are: often one is the other without an option.
-    unknown = dict.fromkeys(code for code, _ in kinds if code not in codes() and code not in REFUSED)
-    near = " ".join(filter(None, (closest(code, codes(), 1) for code in unknown)))
-    count = len(refused)
-    what = "1 operator has" if count == 1 else f"{count} operators have"
+    what = "1 operator has" if len(refused) == 1 else f"{len(refused)} operators have"
+    return f"{what} no form in C: {'; '.join(told)}{more}"
+
+
+def refused_graph(graph: Graph, first: UnsupportedOp) -> UnsupportedOp:
+    """One error for all nodes of a graph that LiteRT's operators do not express, from which C is made.
+
+    Args:
+        graph: its outputs tell which nodes are needed.
+        first: what was told of the first of them.
+    """
+    needed = ancestors(v.node for v in graph.outputs)
+    refused = unsupported(graph, [n for n in graph if n in needed])
+    # What stands in the way of several together, such as a loop, is known of the whole alone.
+    if len(refused) < 2:
+        return first
     return UnsupportedOp(
-        f"{what} no form in C: {'; '.join(told)}{more}",
-        hint=(f"{near} " if near else "")
-        + "cut them off with --inputs or --outputs, or run the model with LiteRT",
+        _listed([(node.op, node.name, why) for node, why in refused.items()]),
+        hint="cut them off with --inputs or --outputs, or run the model with --engine reference",
     )

@@ -82,22 +82,30 @@ def stream(block: Subgraph) -> int:
             hint="cut it with --inputs, or leave out --stream",
         )
     length = _sizes(block.inputs[0])[_time(block.inputs[0])]
-    hop = 1
+    hop, mixing = 1, list[Operator]()
     while hop < length:
+        found = _Streamer(block, hop)
+        mixing = found.mixing
         try:
-            found = _Streamer(block, hop).run()
+            found.run()
         except _TooFew as few:
             hop *= few.factor
             continue
         block.operators, block.inputs[:] = found.operators, [found.input]
         return hop
+    why = "".join(f": {o.code} '{o.outputs[0].name}' reads all of its rows" for o in mixing[:1])
     raise UnsupportedOp(
-        "nothing of the network's window can be kept from run to run", hint="leave out --stream"
+        f"nothing of the network's window can be kept from run to run{why}",
+        hint="leave out --stream" + (", or begin the network behind it with --inputs" if why else ""),
     )
 
 
 class _Streamer:
-    """One attempt, with so many new rows a run."""
+    """One attempt, with so many new rows a run.
+
+    Attributes:
+        mixing: operators that read all rows.
+    """
 
     def __init__(self, block: Subgraph, hop: int) -> None:
         self.block, self.hop = block, hop
@@ -108,14 +116,16 @@ class _Streamer:
         self.input = _resized(whole, _time(whole), hop, "new")
         self.rows[whole] = _Rows(self.input, whole, _time(whole), 0, hop, 0)
         self.is_kept = False
+        self.mixing: list[Operator] = []
 
-    def run(self) -> _Streamer:
+    def run(self) -> None:
         for operator in self.block.operators:
             streams = [t for t in operator.reads() if t in self.rows]
             made = self._made(operator, streams) if streams and len(operator.outputs) == 1 else None
             if made is not None:
                 self.rows[operator.outputs[0]] = made
                 continue
+            self.mixing += [operator] * bool(streams)
             # It mixes what all rows hold: it gets all of them, as it would without a stream.
             inputs = [self._whole(t) if t is not None and t in self.rows else t for t in operator.inputs]
             self.operators.append(replace(operator, inputs=inputs))
@@ -124,7 +134,6 @@ class _Streamer:
                 self._whole(tensor, tensor)
         if not self.is_kept:
             raise _TooFew(_sizes(self.block.inputs[0])[_time(self.block.inputs[0])])
-        return self
 
     def _made(self, operator: Operator, streams: list[Tensor]) -> _Rows | None:
         """The rows of an operator's output; None if it is none of those that go row by row."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thinflow.errors import WriteError
+from thinflow.errors import UnsupportedOp, WriteError
 from thinflow.ir.graph import Graph
 from thinflow.ir.vocabulary import LITERT
 from thinflow.lower.targets import Target
@@ -39,7 +39,12 @@ def program_of(graph: Graph, sample_rate: int | None = None) -> Program:
     else:
         from thinflow.lower.tflite.convert import lower_graph
 
-        program = lower_graph(graph, graph.inputs, graph.outputs).program
+        try:
+            program = lower_graph(graph, graph.inputs, graph.outputs).program
+        except UnsupportedOp as error:
+            from thinflow.lower.c.convert import refused_graph
+
+            raise refused_graph(graph, error) from error
     know_rate(program, sample_rate)
     return program
 

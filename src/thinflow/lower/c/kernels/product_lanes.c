@@ -36,8 +36,8 @@ static void $name(const panel_t *x, int8_t *y, const int8_t *w, int32_t first, c
 #pragma GCC unroll 16
     for (int32_t n = 0; n < $blocks; n++) {
         const int32_t from = first + n * LANES;
-        const some_t some = lanes_some(s->filters - from);
         if (from < s->filters) {
+            const some_t some = lanes_some(s->filters - from);
 #pragma GCC unroll 16
             for (int32_t m = 0; m < $rest; m++) {
                 const lanes_t value = outputs_$halves(sums[m][n], &s->output, from);
