@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.lower.c.c_networks import Layers
 from thinflow.engines._c_library import compiler
 from thinflow.ir.types import FLOAT, dtype
 from thinflow.lower.c.convert import Network
@@ -16,6 +17,7 @@ from thinflow.optimize import c_conversion
 from thinflow.optimize.c_conversion import convert_to_c, difference
 from thinflow.optimize.c_layer_proof import left_out, side_by_side
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.reader import read_program
 from thinflow.typing import Array
 
 
@@ -120,6 +122,21 @@ def test_a_proof_names_what_cannot_be_by_itself_and_tells_of_the_whole(tmp_path:
     )
 
 
+def test_one_operator_that_the_reference_kernels_lack_keeps_no_other_from_being_compared(
+    tmp_path: Path,
+) -> None:
+    if compiler() is None:
+        pytest.skip("no C compiler")
+    net = Layers(1, 5, 6, 4)
+    net.conv(12, 3)
+    net.emit("DEPTH_TO_SPACE", [net.last], net.alike("wide", (1, 10, 12, 3)), block_size=2)
+    made = convert_to_c(read_program(net.content()), tmp_path / "m.c", Options())
+    assert made.proof == (
+        "layer by layer, as LiteRT does not run the whole so: compiled and run beside LiteRT on 3"
+        " made-up inputs: every number is equal; not compared, as LiteRT does not run them: 1 DEPTH_TO_SPACE"
+    )
+
+
 def test_a_layer_that_litert_lacks_is_named_and_the_others_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,8 +186,10 @@ def test_each_network_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for number in range(3):
         y = Tensor(f"y{number}", (1, 40 - 2 * number - 2, 16 - 2 * number - 2, 8), FLOAT)
         w = Tensor(f"w{number}", (8, 3, 3, 8), FLOAT, np.full((8, 3, 3, 8), 0.01, np.float32))
+        # LiteRT runs none without a bias.
+        bias = Tensor(f"b{number}", (8,), FLOAT, np.zeros(8, np.float32))
         options = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
-        steps.append(Operator("CONV_2D", [last, w, None], [y], options))
+        steps.append(Operator("CONV_2D", [last, w, bias], [y], options))
         last = y
     pooled = Tensor("pooled", (1, 8), FLOAT)
     axes = Tensor("axes", (2,), dtype("int32"), np.array([1, 2], np.int32))
