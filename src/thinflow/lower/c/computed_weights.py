@@ -77,6 +77,7 @@ def weights_and_bias(
     depth = b.size(b.input(1)) // channels
     # Of a bias that is computed nothing is known; LiteRT's kernels do not look, either.
     known = b.array_or_zeros(bias_number, channels, np.int64) if has_constant_bias else np.zeros(1, np.int64)
+    # A byte less its zero point is below 2^8, so a product is below 2^16.
     if (depth << 16) + int(np.abs(known).max(initial=0)) >= 1 << _BIAS_BITS:
         raise UnsupportedOp("its sums may need more than 32 bits")
     bias: Argument = NOTHING if given is None else given

@@ -58,6 +58,7 @@ def lines(b: LayerBuilder, w: Array, rounding: str) -> Lines:
     """
     x, y = b.input(0), b.output()
     bias, wide = folded_bias(b, 2, w, b.scale(x)[1], 0).astype(np.int64), w.astype(np.int64)
+    # The input's zero point is in the bias: weights meet the stored bytes themselves, -128 to 127.
     least = bias + np.minimum(127 * wide, -128 * wide).sum(1)
     most = bias + np.maximum(127 * wide, -128 * wide).sum(1)
     factors = np.broadcast_to(sum_factors(b, x, b.input(1), y, rounding), bias.shape)
@@ -95,13 +96,16 @@ class Stairs:
 
     def _scaled(self, sums: Array) -> Array:
         if self.rounding == "float":
+            # As XNNPACK: the sum becomes a float first, which rounds what is beyond 2^24.
             factors = self.factors.astype(np.float32)[:, None]
             rounded: Array = np.rint(sums.astype(np.float32) * factors)
             return rounded
+        # Sums and multipliers have 31 bits each: int64 holds their product.
         exact = sums * self._multiplier
         if self.rounding == "once":
             once: Array = (exact + (1 << (30 + self.right))) >> (31 + self.right)
             return once
+        # gemmlowp's pair: the doubled high half, halves up, then a shift that rounds halves away from zero.
         high = (exact + (1 << 30)) >> 31
         half = (1 << self.right) >> 1
         twice: Array = (high + half - ((high < 0) & (half > 0))) >> self.right
@@ -144,6 +148,7 @@ def line_of(stairs: Stairs, least: Array, most: Array) -> tuple[Array, Array, Ar
     around = np.clip([[0, 0, -1, 0]], least[:, None], most[:, None])
     around[:, :2] = np.column_stack([least, most])
     wanted, todo = stairs.at(around), np.flatnonzero(~is_flat)
+    # One offset for all sums first: with two, kernels choose between them for each lane.
     for is_one, ulps in product((True, False), _ULPS):
         if not len(todo):
             break
@@ -170,6 +175,7 @@ def line_of(stairs: Stairs, least: Array, most: Array) -> tuple[Array, Array, Ar
 
 def nudged(scale: Array, ulps: int) -> Array:
     """Floats some steps away from zero, or towards it."""
+    # Floats of one sign are in the order of their bits as integers: one more is the next float.
     moved: Array = (scale.view(np.int32) + np.int32(ulps)).view(np.float32)
     return moved
 

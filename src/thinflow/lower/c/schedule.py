@@ -112,6 +112,7 @@ class Scheduler:
             cost, at, way = heapq.heappop(heap)
             if at == count:
                 return way
+            # Dijkstra's way: since this one was noted, a cheaper one has come here.
             if cost > best.get(at, cost):
                 continue
             steps: list[tuple[float, int, tuple[Bands, ...]]] = []

@@ -133,6 +133,7 @@ class _Streamer:
             if tensor in self.rows:
                 self._whole(tensor, tensor)
         if not self.is_kept:
+            # No number of rows will do: by as many as all there are the search ends.
             raise _TooFew(_sizes(self.block.inputs[0])[_time(self.block.inputs[0])])
 
     def _made(self, operator: Operator, streams: list[Tensor]) -> _Rows | None:
@@ -200,6 +201,7 @@ class _Streamer:
             window = (_sizes(weights)[axis] - 1) * dilation + 1
             size, out = _sizes(x.whole)[axis], _sizes(operator.outputs[0])[axis]
             total = max((out - 1) * step + window - size, 0) if is_same else 0
+            # Of an odd number the smaller part is in front, as "SAME" has it.
             pads.append((total // 2, total - total // 2))
             windows.append(window)
         time = x.axis - 1

@@ -51,6 +51,7 @@ def entries_of_16_bits(b: LayerBuilder) -> Array:
     beyond = abs(last - int(here[-1])) // (_APART - 1) + 2
     for end in range(last - beyond, last + beyond + 1):
         table = np.append(here, end)
+        # As LiteRT's lookup of 16 bits: slopes wrap, and 64 is a half of the 7 bits that are dropped.
         slopes = wrapped(np.diff(table), 16)
         lines = wrapped(table[:-1, None] + ((slopes[:, None] * at + _APART // 2) >> 7), 16)
         if (lines == found).all():
@@ -170,6 +171,7 @@ def softmax_exponentials(scale: float, beta: float) -> Array:
 def exponentials(scale: float, beta: float) -> Array:
     """float32 [256]: exp(-difference * scale * beta)."""
     exponents = -np.float32(scale) * np.float32(beta) * np.arange(256, dtype=np.float32)
+    # By way of double, rounded once: numpy's exp of float32 is off in its last bits here and there.
     table: Array = np.exp(exponents.astype(np.float64)).astype(np.float32)
     return table
 
@@ -185,6 +187,7 @@ def _exponential(a: Array) -> Array:
     for exponent, factor in _POWERS:
         has = remainder & (1 << (fraction + exponent))
         result = np.where(has != 0, doubling_high(result, factor, 32), result)
+    # 1 itself has no code without integer bits: gemmlowp puts the largest number there is.
     return np.where(a == 0, _ONE, result)
 
 

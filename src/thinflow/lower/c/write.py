@@ -149,6 +149,7 @@ class Writer:
             ),
             f"#ifndef {upper}_NO_ARENA\n"
             f"void {self.name}_run({self._parameters()})\n{{\n"
+            # A union for the alignment: C99 has no alignas, and bytes may begin anywhere.
             "    static union {\n"
             f"        uint8_t bytes[{memory}];\n        int64_t aligned;\n    }} arena;\n"
             f"    {self.name}_run_in(arena.bytes, {', '.join(self._parameter_names())});\n}}\n#endif\n",
@@ -220,6 +221,7 @@ class Writer:
                 # Other machines sum in another order and have another exp.
                 most = float_text(max(float(np.abs(data).max(initial=0)), 1e-6) * _SAMPLE_TOLERANCE)
                 off = f"found_{port}[i] - sample_{port}[i]"
+                # The other way round, so that what is no number counts as wrong.
                 differs = f"!({off} <= {most} && {off} >= -{most})"
             lines += [
                 f"    for (int32_t i = 0; i < {data.size}; i++) {{",
@@ -249,6 +251,7 @@ class Writer:
                 f"extern {self._declaration(name)};\n{self._declaration(name)} = {{\n{array_text(array)}}};\n"
             )
         if not self._arrays:
+            # A file of nothing but includes is none in ISO C, which compilers warn of.
             lines.append(f"typedef int {self.name}_without_weights;\n")
         return "\n".join(lines)
 

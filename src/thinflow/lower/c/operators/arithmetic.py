@@ -30,10 +30,12 @@ _COMBINED = {
     "SQUARED_DIFFERENCE": "(a - b) * (a - b)",
     "POW": "powf(a, b)",
     "FLOOR_DIV": "floorf(a / b)",
+    # fmodf has the sign of what is divided, FLOOR_MOD that of the divisor.
     "FLOOR_MOD": "fmodf(a, b) + (fmodf(a, b) != 0 && (b < 0) != (fmodf(a, b) < 0) ? b : 0)",
     "ATAN2": "atan2f(a, b)",
 }
 _MAPPED = {
+    # Both ends are those of LiteRT's reference kernel, cutoff_upper and cutoff_lower.
     "LOGISTIC": "x > 16.6190472f ? 1.0f : x < -9.0f ? expf(x) : 1.0f / (1.0f + expf(-x))",
     "TANH": "tanhf(x)",
     "RELU": "x < 0 ? 0 : x",
@@ -52,6 +54,7 @@ _MAPPED = {
     "COS": "cosf(x)",
     "FLOOR": "floorf(x)",
     "CEIL": "ceilf(x)",
+    # Halves to the even number, as LiteRT has it; roundf would go away from zero.
     "ROUND": "nearbyintf(x)",
     "RELU_0_TO_1": "x < 0 ? 0 : x > 1 ? 1 : x",
     "SIGN": "(float)((x > 0) - (x < 0))",
@@ -97,6 +100,7 @@ def mapped_floats(b: LayerBuilder, op: Operator) -> None:
 def gelu(b: LayerBuilder, op: Operator) -> None:
     """x times the normal distribution at x, or the usual approximation of that."""
     exact = "0.5f * x * (1.0f + erff(x * 0.70710678f))"
+    # Hendrycks and Gimpel, Gaussian Error Linear Units (2016); 0.797884561 is sqrt(2 / pi).
     near = "0.5f * x * (1.0f + tanhf(0.797884561f * (x + 0.044715f * x * x * x)))"
     is_near = bool(op.options.get("approximate"))
     words = {"op": "gelu_tanh" if is_near else "gelu", "expression": near if is_near else exact}
@@ -156,6 +160,7 @@ Pair: TypeAlias = "tuple[int, int]"
 
 def common_factors(b: LayerBuilder) -> tuple[Pair, Pair, Pair, int]:
     """Multiplier and shift of both inputs and of their sum, by LiteRT; and bits behind the point."""
+    # left_shift of LiteRT's kernel for bytes; that for 16 bits has 15.
     spare = 20
     a_scale, b_scale, y_scale = (b.scale(t)[0] for t in (b.input(0), b.input(1), b.output()))
     # Twice the larger scale is 1, so that both factors are at most a half.

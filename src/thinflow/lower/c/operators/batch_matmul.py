@@ -13,6 +13,7 @@ from thinflow.lower.c.operators.int16_layers import wide_requantization
 from thinflow.lower.c.requantize import activation_limits, requantization
 from thinflow.tflite.model import Operator
 
+# LiteRT's kernel goes over five dimensions, the two of matrices included.
 _BATCHES = 3
 
 

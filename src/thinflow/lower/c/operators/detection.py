@@ -11,6 +11,7 @@ from thinflow.lower.c.layer import Argument
 from thinflow.lower.c.sound import options_of
 from thinflow.tflite.model import Operator, Tensor
 
+# kNumDetectionsPerClass of LiteRT's detection_postprocess.cc.
 _PER_CLASS = 100
 """Detections of a class, where the options do not say."""
 
@@ -25,6 +26,7 @@ def detections(b: LayerBuilder, op: Operator) -> None:
     each = int(
         options.get("detections_per_class", _PER_CLASS) if is_each else options["max_classes_per_detection"]
     )
+    # One more at most: the background, which stands in front of the others and is never told.
     if not 0 <= all_classes - classes <= 1:
         raise UnsupportedOp(f"it has scores of {all_classes} classes, and {classes} are to be told")
     settings = b.struct(

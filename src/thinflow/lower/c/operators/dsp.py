@@ -49,6 +49,7 @@ def conv_2d_dsp(b: LayerBuilder, op: Operator) -> None:
     w = rows(b)
     made = factors(b, w, "twice")
     packed, columns = _packed(w), 4 * height * width * channels
+    # Four pixels, each filled up to whole groups of four bytes: `widen_dsp` reads words.
     columns += -columns % 16
     order = _order(filters, 2)
     pairs = order.reshape(-1, 2)
@@ -76,6 +77,8 @@ def conv_2d_dsp(b: LayerBuilder, op: Operator) -> None:
         layer,
         halves=made.halves,
     )
+    # Four pixels are widened into columns before their outputs are written, which reach no further than
+    # these.
     if height == width == 1 and b.shape(x)[:3] == b.shape(y)[:3] and filters <= channels:
         b.in_place(0)
 
@@ -90,6 +93,7 @@ def fully_connected_dsp(b: LayerBuilder, op: Operator) -> None:
         raise NotHere
     made = factors(b, w, "once")
     fours = _order(filters, 4).reshape(-1, 4)
+    # The loop has no end for one, two or three filters: those that fill up the last four are multiplied by 0.
     known = (fours < filters)[..., None]
     fours = np.minimum(fours, filters - 1)
     triples = (made.triples[fours] * known).reshape(-1, 12)
@@ -131,6 +135,7 @@ def _packed(w: Array) -> Array:
     padded = np.pad(w, ((0, 0), (0, -w.shape[1] % _GROUP)))
     even, odd = padded[:, ::2].astype(np.int32), padded[:, 1::2].astype(np.int32)
     halfwords = 256 * odd + even
+    # Upwards all fit, 256 * 127 + 127; only -128 with a negative weight beside it does not.
     if halfwords.min(initial=0) < -(1 << 15):
         raise NotHere
     return halfwords.astype("<i2").view(np.int8).reshape(padded.shape)
@@ -138,6 +143,7 @@ def _packed(w: Array) -> Array:
 
 def _order(filters: int, together: int) -> Array:
     """Filters as they are computed: the last of an odd number makes a pair with the one before it."""
+    # Two at a time are always written: one is computed twice rather than a byte put behind the output.
     if together == 2 and filters % 2:
         return np.array([*range(filters - 1), filters - 2, filters - 1])
     return np.arange(-(-filters // together) * together)
@@ -181,6 +187,7 @@ def factors(b: LayerBuilder, w: Array, rounding: str, *, moved: bool = True) -> 
     ]
     # Sums are modulo 2^32: only what is left in the end has to fit.
     started = bias + 127 * wide[:, 1::2].sum(1) * moved
+    # By way of unsigned types, whose casts drop upper bits and raise nothing.
     wrapped = (started * 256).astype(np.uint64).astype(np.uint32).view(np.int32)
     return Factors(wrapped, bias.astype(np.int32), np.array(triples), halves)
 
@@ -202,8 +209,11 @@ def _triple(
             raise NotHere
         summand, shift = (2 * zero_point + 1) << (right - 1), right
     else:
+        # The upper word of 256 * sum * multiplier is 7 bits finer than gemmlowp's doubled high half: 64 is a
+        # half of that one's rounding.
         summand, shift = (2 * zero_point + 1) << (right + 6), right + 7
         summand += 64 if rounding == "twice" and right else 0
+    # A register holds 256 times the sum, and 32 bits what `smmla` adds to its upper word.
     largest = max(map(abs, sums))
     if largest >= 1 << 23 or shift > 31 or (256 * largest * multiplier >> 32) + abs(summand) + 2 >= 1 << 31:
         raise NotHere

@@ -21,8 +21,10 @@ def add_dsp(b: LayerBuilder, op: Operator) -> None:
     x, other, y = b.input(0), b.input(1), b.output()
     (a_scale, a_zero), (b_scale, b_zero), (y_scale, y_zero) = (b.scale(t) for t in (x, other, y))
     least, most = activation_limits(b, y)
+    # LiteRT's common scale: twice the larger one, so that both factors are at most a half.
     whole = 2.0 * float(max(a_scale, b_scale))
     multiplier, left = quantized_multiplier(whole / ((1 << _SPARE_BITS) * float(y_scale)))
+    # Halves go up here, and gemmlowp's away from zero: the same only where nothing negative is left.
     if b.rounding != "litert" or b.shape(x) != b.shape(other) or least < y_zero or not 0 < -left < 22:
         raise NotHere
     layer = b.struct(
@@ -44,5 +46,7 @@ def add_dsp(b: LayerBuilder, op: Operator) -> None:
 def _values(factor: float, zero_point: int) -> Array:
     """int32 [256]: four times what the bytes from -128 are at the common scale."""
     real = (np.arange(-128, 128, dtype=np.int64) - zero_point) << _SPARE_BITS
+    # Times four, the upper word that `smmla` keeps is one bit finer than gemmlowp's doubled high half: that
+    # bit is what the first rounding is made with.
     values: Array = 4 * scaled(real, *quantized_multiplier(factor))
     return values.astype(np.int32)

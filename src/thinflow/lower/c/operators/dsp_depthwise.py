@@ -152,6 +152,7 @@ def _by_channels(b: LayerBuilder, y: Side, x: Side, taps: Array) -> bool:
         max=most,
     )
     b.macs(b.size(b.output()) * y.taps * x.taps)
+    # The kernel masks two of four bytes for each side: in this order every product has one of them times 256.
     fours = b.constant("filter", taps.reshape(channels // 4, 4, -1)[:, [1, 0, 3, 2]].swapaxes(1, 2))
     b.call("depthwise_channels_dsp", b.input(0), b.output(), fours, layer, halves=made.halves)
     # A window begins no earlier than its output, and is read by it for the last time.

@@ -116,6 +116,7 @@ def conv_2d(b: LayerBuilder, op: Operator) -> None:
         return
     at = window(b, (height, width))
     layer = b.struct("", window=at, filter_channels=depth, **float_limits(b))
+    # Two patches side by side: `product_float` reads each weight once for both.
     words = {"type": "float", "unrolled": _unrolled(b)}
     b.call("conv_2d_float", x, y, weights, bias, b.scratch(4 * 2 * patch), layer, **words)
 

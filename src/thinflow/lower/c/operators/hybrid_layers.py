@@ -34,6 +34,7 @@ def rows_times(b: LayerBuilder, w: Array, y: Argument) -> None:
     b.macs(rows * units * depth)
     is_symmetric = not b.operator.options.get("asymmetric_quantize_inputs")
     read = _rounded(b, b.input(0), rows, depth, is_symmetric)
+    # What a row's zero point adds to each product: known only while it runs, but for these factors of it.
     sums = b.constant("sums", w.astype(np.int32).sum(1).astype(np.int32))
     settings = b.struct("", rows=rows, depth=depth, filters=units, sums=sums, **_ends(b, units), **_limits(b))
     b.call("fully_connected_hybrid", *read, y, b.constant("weights", w), settings)

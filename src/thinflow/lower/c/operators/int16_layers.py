@@ -18,6 +18,7 @@ from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.tflite.model import Operator, Tensor
 from thinflow.typing import Array
 
+# What LiteRT's 64-bit requantization makes of multipliers that would round up to 2^15.
 _LARGEST = 0x7FFF
 _ADDED_BITS = 15
 """Behind the point of inputs while they are added."""
@@ -208,6 +209,7 @@ def curves(b: LayerBuilder, op: Operator) -> None:
         # Scales that are these powers of two need no rounding.
         multiplier, left = 3 << int(shift), 0
     else:
+        # As LiteRT's SigmoidPrepare and TanhPrepare: doubled until an int16 times it just fits into 31 bits.
         real, left = scale * 4096.0 * 3.0, 0
         while real <= 32767.0 / 2.0 and left <= 30:
             real, left = real * 2.0, left + 1

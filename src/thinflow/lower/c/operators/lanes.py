@@ -81,6 +81,7 @@ class Lanes:
         least, most = activation_limits(b, b.output())
         # What panels add to each byte comes off again.
         started = bias.astype(np.int64) - self.moved * w.astype(np.int64).sum(1)
+        # A tile may have registers of filters that there are not, and reads their numbers, too.
         fit = (0, -(len(w) * times) % self.lanes + 5 * self.lanes)
         members = {"bias": b.constant("bias", np.pad(np.tile(started, times), fit).astype(np.int32))}
         for word, data in zip(("first", "second", "third"), numbers, strict=False):
@@ -100,6 +101,8 @@ class Lanes:
             return (*_integers(b, w, rounding), zero_point)
 
 
+# vpdpbusd takes one side without a sign, so panels hold bytes plus 128. AVX2's product of bytes saturates at
+# 16 bits: its panels are of 16 bits, whose products by pairs do not.
 V4 = Lanes("v4", 16, 4, 1, 128, 24, 5)
 V3 = Lanes("v3", 8, 2, 2, 0, 12, 3)
 
@@ -203,6 +206,7 @@ def windows_times_filters(
     at = places(b, sides, channels, batches)
     layer = b.struct("", **at, window_bytes=packed.shape[1], product=product)
     b.macs(b.size(b.output()) * height * width * channels)
+    # A register more: the last window is read in whole ones.
     panel = b.scratch((sides[0].reach * pitch + 64) * isa.element)
     words = {"isa": isa.name, "halves": how, "step": str(sides[1].stride * channels)}
     words |= {"blocks": str(blocks), "rest": str(rest), **isa.words(blocks, rest)}

@@ -16,6 +16,7 @@ from thinflow.ops._fixed_point import scaled
 from thinflow.tflite.model import Operator
 from thinflow.typing import Array
 
+# Floats beside the exact slope, for both inputs: 49 pairs, each judged on all 65536 sums.
 _ULPS = (0, 1, -1, 2, -2, 3, -3)
 
 
@@ -85,6 +86,7 @@ def _plane(wanted: Array, slopes: Slopes, limits: tuple[int, int]) -> tuple[floa
             float(nudged(np.array([s], np.float32), n)[0]) for s, n in zip(slopes, ulps, strict=True)
         )
         real = first * every[:, None] + second * every
+        # At a limit the clamp stands behind: whatever lies beyond it will do as well.
         low = np.where(wanted > limits[0], wanted - 0.5 - real, -np.inf).max()
         high = np.where(wanted < limits[1], wanted + 0.5 - real, np.inf).min()
         if not -np.inf < low <= high < np.inf:

@@ -122,6 +122,7 @@ def depthwise_mve(b: LayerBuilder, op: Operator) -> None:
 
 def _fours(made: Factors) -> Array:
     """int32: of each four filters the biases, multipliers, summands and shifts, to the left."""
+    # Vector shifts by a register go to the left by what it holds, to the right where that is negative.
     numbers = np.column_stack([made.plain, made.triples]) * [1, 1, 1, -1]
     padded = np.pad(numbers, ((0, -len(numbers) % _FILTERS), (0, 0)))
     return np.swapaxes(padded.reshape(-1, _FILTERS, 4), 1, 2).astype(np.int32)

@@ -83,5 +83,6 @@ def _numbers(b: LayerBuilder, taps: Array) -> tuple[Array, str]:
     bias = np.where(is_flat, 0, bias)
     if ((largest * multiplier >> 31) + np.abs(summand) + 2).max() >= 1 << 31:
         raise NotHere
+    # Vector shifts by a register go to the left by what it holds, to the right where that is negative.
     numbers = np.column_stack([bias, multiplier, summand, -right])
     return np.swapaxes(numbers.reshape(-1, _FILTERS, 4), 1, 2).astype(np.int32), halves

@@ -31,6 +31,7 @@ from thinflow.typing import Array
 _QUARTER = 4
 """Filters that a register has sums of."""
 _MOST_BLOCKS = 8
+# 255 * 128 is the last multiple of 128 that 16 bits with a sign hold.
 _MOST_PAIR = 255
 """What two weights may come to whose products with bytes are summed in 16 bits."""
 

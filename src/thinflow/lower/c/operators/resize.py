@@ -82,6 +82,7 @@ def in_fixed_point(b: LayerBuilder, op: Operator) -> dict[str, Argument]:
         size, out = b.shape(b.input(0))[axis], b.shape(b.output())[axis]
         # Between the first and the last pixel, or from edge to edge.
         whole, parts = (size - 1, out - 1) if op.options.get("align_corners") and out > 1 else (size, out)
+        # height_scale_10 of LiteRT's reference kernel: the quotient to the nearest.
         step = (_ONE * whole + parts // 2) // parts
         places = np.arange(out, dtype=np.int64) * step
         if op.options.get("half_pixel_centers"):

@@ -20,6 +20,7 @@ _ONE = 1 << 30
 """1 in fixed point, of tables."""
 _WEIGHT_BITS, _LOG_BITS = 15, 24
 _TABLES = {"weights": "window", "cosines": "cosines", "sines": "sines"}
+# kFilterbankFloor of TensorFlow's mfcc.cc.
 _LEAST = 1e-12
 """What a filter lets through at least."""
 
