@@ -73,6 +73,7 @@ def _clamp_max(a: Arguments) -> Value:
 
 @aten("hardsigmoid")
 def _hardsigmoid(a: Arguments) -> Value:
+    # relu6(x + 3) / 6; ONNX's own default for the slope is 0.2.
     return a.onnx("HardSigmoid", a.x, alpha=1 / 6, beta=0.5)
 
 
@@ -101,6 +102,7 @@ def _elu(a: Arguments) -> Value:
         raise UnsupportedOp(f"it scales its input by {inner:g}")
     if scale == 1:
         return a.onnx("Elu", a.x, alpha=float(alpha))
+    # ONNX's Selu is an Elu times gamma.
     return a.onnx("Selu", a.x, alpha=float(alpha), gamma=float(scale))
 
 
@@ -136,6 +138,7 @@ def _softsign(a: Arguments) -> Value:
 def _log_sigmoid(a: Arguments) -> list[Value]:
     if len(a.call.node.outputs) > 1 and a.call.node.output(1).uses:
         raise UnsupportedOp("its buffer is read, which training needs")
+    # The logarithm of a sigmoid would be that of 0 far below zero.
     return [(-(-a.term()).apply("Softplus")).value]
 
 

@@ -134,6 +134,7 @@ aten("atan2")(_plain("Atan2"))
 @aten("fmod.Tensor", "fmod.Scalar")
 def _fmod(a: Arguments) -> Value:
     x, y = _pair(a)
+    # The sign of what is divided, as in C; FloorMod has that of the divisor.
     return a.onnx("Mod", x.value, y.value, fmod=1)
 
 
@@ -199,6 +200,7 @@ _unary("sgn", "Sign")
 def _stepped(name: str, op: str) -> None:
     @aten(name)
     def rule(a: Arguments) -> Value:
+        # PyTorch gives whole numbers back as they are; TensorFlow's Floor and Ceil take floats only.
         return a.emit(op, a.x) if a.dtype.is_floating else a.emit("Identity", a.x)
 
 
@@ -215,6 +217,7 @@ def _trunc(a: Arguments) -> Value:
 
 @aten("log2")
 def _log2(a: Arguments) -> Value:
+    # TensorFlow has the natural logarithm alone.
     return (a.body.term(a.cast(a.x, a.dtype)).log() * (1 / math.log(2.0))).value
 
 
@@ -230,6 +233,7 @@ def _comparison(name: str, op: str) -> None:
     @aten(f"{name}.Tensor", f"{name}.Scalar")
     def rule(a: Arguments) -> Value:
         kind = promoted(a)
+        # TensorFlow orders numbers only: 0 and 1, then, for false and true.
         if kind is BOOL and op not in ("Equal", "NotEqual"):
             kind = INT32
         x, y = _pair(a, kind)
@@ -264,6 +268,7 @@ def truth(a: Arguments, value: Value) -> Value:
 
 _logical("logical_and", "LogicalAnd", "bitwise_and.Tensor", "bitwise_and.Scalar", "__and__.Tensor")
 _logical("logical_or", "LogicalOr", "bitwise_or.Tensor", "bitwise_or.Scalar", "__or__.Tensor")
+# TensorFlow has no op for exclusive or; of truth values it is being different.
 _logical("logical_xor", "NotEqual", "bitwise_xor.Tensor", "bitwise_xor.Scalar", "__xor__.Tensor")
 
 

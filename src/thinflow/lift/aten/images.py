@@ -83,6 +83,8 @@ def _nearest(count: int) -> None:
     @aten(f"_upsample_nearest_exact{count}d.vec", f"_upsample_nearest_exact{count}d")
     def exact(a: Arguments) -> Value:
         return _resized(
+            # floor((i + 0.5) / factor) in ONNX's words: half_pixel takes a half off, and rounding adds it
+            # again.
             a, count, mode=b"nearest", nearest_mode=b"round_prefer_ceil",
             coordinate_transformation_mode=b"half_pixel",
         )  # fmt: skip
@@ -104,11 +106,13 @@ for _count in (1, 2, 3):
 _linear("linear1d", 1)
 _linear("bilinear2d", 2)
 _linear("trilinear3d", 3)
+# PyTorch's cubic has -0.75 for its coefficient, which is ONNX's default as well.
 _linear("bicubic2d", 2, b"cubic")
 
 
 @aten("grid_sampler", "grid_sampler_2d")
 def _grid_sample(a: Arguments) -> Value:
+    # In the order of GridSamplerInterpolation and GridSamplerPadding, whose numbers files hold.
     modes = (b"linear", b"nearest", b"cubic")
     borders = (b"zeros", b"border", b"reflection")
     mode, border = a.integer("interpolation_mode"), a.integer("padding_mode")

@@ -42,6 +42,7 @@ def _index(a: Arguments) -> Value:
     if any(map(is_mask, terms)):
         return chosen(a, x, one_mask(terms), axes[0]).value
     terms = [counted(t, x.shape[n]) for n, t in zip(axes, terms, strict=True)]
+    # As in numpy: where other axes stand between them, those of the places go to the front.
     if axes != list(range(axes[0], axes[0] + len(axes))):
         rest = [n for n in range(len(x.shape)) if n not in axes]
         x, axes = x.transpose([*axes, *rest]), list(range(len(axes)))
@@ -52,6 +53,7 @@ def _index(a: Arguments) -> Value:
 
 def is_mask(places: Term) -> bool:
     """True for places that are told by true and false."""
+    # uint8, too: PyTorch had masks of bytes before it had bool, and still takes them.
     return places.dtype is BOOL or places.dtype.numpy().itemsize == 1
 
 

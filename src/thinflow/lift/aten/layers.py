@@ -52,6 +52,7 @@ def _sum(a: Arguments, y: Value) -> Value:
     alpha, beta = a.number("alpha", 1), a.number("beta", 1)
     if alpha != 1:
         y = (a.body.term(y) * alpha).value
+    # Then PyTorch does not look at self at all: what is no number in it stays out of the result.
     if beta == 0:
         return y
     return _biased(a, y, a.x if beta == 1 else (a.term() * beta).value)
@@ -76,6 +77,7 @@ def _einsum(a: Arguments) -> Value:
 def _weight_norm(a: Arguments) -> Value:
     """Directions of the first axis or another, each with a length of its own."""
     v, g, axis = a.term("v"), a.term("g"), a.integer("dim", 0)
+    # -1 is no axis in PyTorch's norm_except_dim: one length for all, then.
     others = [n for n in range(len(v.shape)) if n != axis % len(v.shape) or axis == -1]
     return (v * (g / v.square().sum(*others, keep=True).sqrt())).value
 

@@ -98,6 +98,7 @@ def _biases(a: Arguments, own: Sequence[Value], per: int, order: Sequence[int]) 
 
 def _first(a: Arguments, states: Value, start: int, count: int, total: int) -> Value | None:
     """The states of one layer before the first step; None for zeros."""
+    # Zeros of an open batch are filled in while it runs; the number they are of tells the same.
     source = states.node.inputs[1] if states.node.op == "Fill" else states
     content = a.call.content(source)
     if content is not None and not content.any():
@@ -133,6 +134,7 @@ def _lstm_cell(a: Arguments) -> list[Value]:
 
 @aten("gru_cell")
 def _gru_cell(a: Arguments) -> list[Value]:
+    # PyTorch's reset gate stands behind the product of the state, bias included; ONNX's does if told so.
     return _cell(a, "GRU", (1, 0, 2), [a.tensor("hx")], linear_before_reset=1)
 
 
@@ -156,6 +158,7 @@ def _lstm(a: Arguments) -> list[Value]:
 @aten("gru.input")
 def _gru(a: Arguments) -> list[Value]:
     """Gates r, z, n; ONNX's are z, r, n."""
+    # As for the cell: the reset gate stands behind the product, which is not ONNX's default.
     return _layers(a, "GRU", (1, 0, 2), [a.tensor("hx")], linear_before_reset=1)
 
 

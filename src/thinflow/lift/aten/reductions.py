@@ -109,6 +109,7 @@ def _variance(a: Arguments) -> Term:
         raise UnsupportedOp(f"it divides by {count - correction:g}")
     mean = x.mean(*axes, keep=True)
     y = x.apply("SquaredDifference", mean).mean(*axes, keep=keep)
+    # Bessel's correction as a factor, as the mean has divided by the whole count.
     return y if not correction else y * (count / (count - correction))
 
 
@@ -172,6 +173,7 @@ def _topk(a: Arguments) -> list[Value]:
 def _sorted(a: Arguments) -> list[Value]:
     x, axis = a.term(), a.axis(default=-1)
     count = x.static_size(axis, "the size of what it sorts")
+    # Stable by itself: of equal elements TopK has the lower place first.
     largest = int(a.flag("descending"))
     return a.onnx_results("TopK", a.x, a.integers([count]), count=2, axis=axis, largest=largest, sorted=1)
 

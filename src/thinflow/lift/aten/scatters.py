@@ -88,8 +88,10 @@ _REDUCTIONS = {"sum": b"add", "prod": b"mul", "amax": b"max", "amin": b"min", ""
 def _scatter(a: Arguments) -> Value:
     """Elements put, added or otherwise combined, at places along an axis."""
     kind, index = a.call.node.op.removeprefix("aten."), a.term("index")
+    # scatter.reduce says add and multiply for what scatter_reduce calls sum and prod.
     name = {"add": "sum", "multiply": "prod"}.get(word := a.text("reduce"), word)
     how = b"add" if kind == "scatter_add" else _REDUCTIONS.get(name)
+    # Without include_self what was there does not count where something is put; ONNX has no word for that.
     if how is None or not a.flag("include_self", True):
         raise UnsupportedOp(f"it combines by '{name}' what it is given" + " alone" * (how is not None))
     if kind == "scatter.value":
@@ -102,6 +104,7 @@ def _scatter(a: Arguments) -> Value:
 
 def _covered(source: Term, index: Term) -> Term:
     """What of a source the places cover."""
+    # PyTorch reads as much of a source as there are places; ONNX has both of one shape.
     for axis, (taken, given) in enumerate(zip(index.shape, source.shape, strict=True)):
         if taken is None or given is None:
             raise UnsupportedOp("the sizes of its places are not known")

@@ -278,12 +278,14 @@ def _cut(a: Arguments, x: Term, axis: int, start: Size, stop: Size, step: int) -
             return x.slice({axis: (first, max(last, first), step)}).value
         if (start, step) == (0, 1) and stop == _LIMIT:
             return a.emit("Identity", x.value)
+        # Ends are written as int32, and PyTorch's for "to the end" are beyond that.
         return x.slice({axis: (start, None if stop > _LARGE else stop, step)}).value
     own = size(x, axis)
     ends = [own if n == _LIMIT else n for n in (start, stop)]
     rank = len(x.shape)
     begin: list[Size] = [ends[0] if n == axis else 0 for n in range(rank)]
     end: list[Size] = [ends[1] if n == axis else 0 for n in range(rank)]
+    # Other axes are whole by the masks: their sizes need not be known.
     mask = ((1 << rank) - 1) & ~(1 << axis)
     steps = [step if n == axis else 1 for n in range(rank)]
     operands = [vector(a.body, n).value for n in (begin, end, steps)]
@@ -306,6 +308,7 @@ def _select(a: Arguments) -> Value:
         return x.gather(place, axis).value
     count = x.shape[axis]
     if count is None and place < 0:
+        # Of the last element, -1, the end is no number: 0 would be the front.
         cut = x.slice({axis: (place, place + 1 or None, 1)})
         return a.emit("Squeeze", cut.value, squeeze_dims=(axis,))
     if count is not None and not -count <= place < count:

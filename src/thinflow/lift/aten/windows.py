@@ -152,6 +152,7 @@ def _average_pool(count: int) -> None:
     def rule(a: Arguments) -> Value:
         if a.has("divisor_override"):
             raise UnsupportedOp("it divides by a number of its own")
+        # On in PyTorch where nothing is said, off in ONNX.
         return _pool(a, count, "AveragePool", count_include_pad=int(a.flag("count_include_pad", True)))
 
 

@@ -191,11 +191,13 @@ def _matmul_by_blocks(c: Call) -> Value:
     stored = _unpacked(packed.reshape(units, -1), bits)
     codes = stored.reshape(units, blocks, block).astype(np.float32)
     scales = c.known(2).reshape(units, blocks, 1)
+    # Without zero points the middle of the codes stands for 0.
     zeros: np.ndarray = np.full((units, blocks), 1 << (bits - 1), np.float32)
     if c.has(3):
         given = c.known(3).reshape(units, -1)
         zeros = _unpacked(given, bits)[:, :blocks] if given.dtype == np.uint8 else given
     weights = (codes - zeros[..., None].astype(np.float32)) * scales.astype(np.float32)
+    # The last block of a row is filled up.
     matrix = weights.reshape(units, -1)[:, :width].T
     w = c.constant(np.ascontiguousarray(matrix.astype(scales.dtype)))
     return _biased(c, matmul(c, c[0], w, (rank(c), 2)), 5)

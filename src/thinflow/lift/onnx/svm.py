@@ -119,6 +119,8 @@ def _votes(won: Term, classes: int, pairs: list[tuple[int, int]]) -> Term:
     signs, starts = np.zeros((len(pairs), classes)), np.zeros(classes)
     for n, (i, j) in enumerate(pairs):
         signs[n, i], signs[n, j] = 1, -1
+        # The second of a pair wins where the first does not: it begins with that vote, and the sign takes it
+        # back.
         starts[j] += 1
     return (won.expand_dims(2) * signs).sum(1) + starts
 
@@ -159,6 +161,7 @@ def _probabilities(
     def turn(_: Term, p: Term, q: Term) -> tuple[list[Term], list[Term]]:
         qp, whole = products(p, q)
         is_done, new = error(p, q) < enough, p
+        # multiclass_probability of libsvm: both products are kept up with each step, none is made anew.
         for t in range(classes):
             row = q.at(1, t)
             own = row.cut(1, t, t + 1)
@@ -171,6 +174,7 @@ def _probabilities(
             new = (new + step * unit) / grown
         return [where(is_done, p, new)], []
 
+    # As many turns at most as libsvm takes, max(100, classes).
     (p,), _, _ = while_loop(
         100, turn, [start], [q], goes_on=lambda p, q: error(p, q).reduced("Max", 0, 1) >= enough
     )
