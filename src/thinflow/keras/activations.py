@@ -16,6 +16,7 @@ Function: TypeAlias = "Callable[..., Value]"
 
 _FUNCTIONS: dict[str, Function] = {}
 _FUNCTION_CLASSES = frozenset({"function", "builtin_function_or_method"})
+# Klambauer et al., Self-Normalizing Neural Networks (2017): the fixed point is mean 0 and variance 1.
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
 
@@ -136,6 +137,7 @@ def silu(c: Call, x: Value) -> Value:
 @activation("gelu")
 def gelu(c: Call, x: Value, approximate: bool = False) -> Value:
     if approximate:
+        # Hendrycks and Gimpel, Gaussian Error Linear Units (2016).
         cube = c.emit("Mul", c.emit("Pow", x, 3.0), 0.044715)
         inner = c.emit("Mul", c.emit("AddV2", x, cube), math.sqrt(2 / math.pi))
         gate = c.emit("AddV2", c.emit("Tanh", inner), 1.0)
@@ -162,6 +164,7 @@ def log_softmax(c: Call, x: Value, axis: int = -1) -> Value:
 
 @activation("log_sigmoid")
 def log_sigmoid(c: Call, x: Value) -> Value:
+    # The logarithm of a sigmoid would be that of 0 far below zero.
     return c.emit("Neg", c.emit("Softplus", c.emit("Neg", x)))
 
 

@@ -24,6 +24,7 @@ _ROOT = 64
 """Place of the root group's address in a superblock of version 0; version 1 has four bytes more before."""
 _END = 40
 """Place of the size of the whole file, in the same superblock."""
+# An attribute holds 64 kB: Keras cuts longer lists of names into name0, name1 and so on.
 _SPLIT_NAMES = 10_000
 
 
@@ -76,6 +77,8 @@ def open_hdf5(source: str | os.PathLike[str] | bytes, where: str, *, by_package:
         if by_package:
             raise NewerForm
         with _guarded(where):
+            # Version of the superblock, then how long offsets and lengths are: 8 bytes wherever HDF5 is of 64
+            # bits.
             if file.byte(8) > 1 or (file.byte(13), file.byte(14)) != (8, 8):
                 raise NewerForm
             shift = 4 if file.byte(8) else 0

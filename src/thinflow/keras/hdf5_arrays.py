@@ -79,6 +79,7 @@ def _chunked(
     import numpy as np
 
     rank = len(shape)
+    # The size of an element counts as one more axis.
     if layout.byte(2) != rank + 1:
         raise FormatError("its chunks have other axes than it has", where, DAMAGED)
     sizes = tuple(layout.number(11 + 4 * n, 4) for n in range(rank))
@@ -117,6 +118,8 @@ def _filters(message: Bytes | None, where: str) -> list[int]:
     found = []
     for _ in range(count):
         number = message.number(at, 2)
+        # Version 2 names only filters that are not HDF5's own, and pads nothing; version 1 pads names to 8
+        # bytes, and an odd number of values with one more.
         named = version == 1 or number >= 256
         length = message.number(at + 2, 2) if named else 0
         at += 2 if named else 0

@@ -17,6 +17,7 @@ _DATASPACE, _LINK_INFO, _DATATYPE, _EXTERNAL, _LINK, _LAYOUT, _FILTERS, _ATTRIBU
 _CONTINUATION, _SYMBOLS, _DENSE_ATTRIBUTES = 16, 17, 21
 _MAX_MESSAGES = 20_000
 _MAX_NODES = 100_000
+# H5S_MAX_RANK of the library.
 _MAX_RANK = 32
 _SHARED = 2
 """Flag of a message that lies elsewhere."""
@@ -93,6 +94,8 @@ class Datatype:
 def datatype(data: Bytes) -> Datatype:
     """The type that a message describes."""
     number, bits, size = data.byte(0) & 15, data.number(1, 3), data.number(4, 4)
+    # Bit 3 of a whole number's class is its sign, bit 0 of both kinds the order of bytes; at 13 stands the
+    # size of a float's exponent, which tells bfloat16 from half.
     if number == 0:
         return Datatype("i" if bits & 8 else "u", size, bool(bits & 1))
     if number == 1:
@@ -115,6 +118,7 @@ def dataspace(data: Bytes) -> tuple[int, ...] | None:
         raise FormatError(f"its shape has {rank} axes", data.where, DAMAGED)
     if version == 2 and data.byte(3) == 2:
         return None
+    # Version 1 has five bytes in reserve behind the flags; version 2 one, which tells scalars from nothing.
     start = 8 if version == 1 else 4
     return tuple(data.number(start + 8 * n, 8) for n in range(rank))
 
@@ -148,6 +152,8 @@ def _elsewhere(file: Bytes, cell: Bytes) -> bytes:
     file.expect(heap, b"GCOL")
     collection = file.below(heap, file.number(heap + 8, 8))
     at = 16
+    # An object: number, references, 4 bytes in reserve, size, then its bytes up to a multiple of 8. Number 0
+    # is the free space at the end.
     while at + 16 <= len(collection.view):
         index, length = collection.number(at, 2), collection.number(at + 8, 8)
         if index == wanted:
@@ -232,6 +238,7 @@ def read_header(file: Bytes, place: int) -> Header:
     if file.byte(place) != 1:
         raise FormatError(f"there is no object at {place}", file.where, DAMAGED)
     header = Header()
+    # The front has 12 bytes, and 4 more so that messages begin at a multiple of 8.
     blocks = [(place + 16, file.number(place + 8, 4))]
     count = 0
     seen: set[int] = set()
@@ -269,11 +276,13 @@ def children(file: Bytes, header: Header) -> dict[str, int]:
         return {}
     tree, heap = symbols.number(0, 8), symbols.number(8, 8)
     file.expect(heap, b"HEAP")
+    # A local heap: size of its data at 8, its free list at 16, and at 24 where the data are.
     names = file.below(file.number(heap + 24, 8), file.number(heap + 8, 8))
     found: dict[str, int] = {}
     for node in tree_leaves(file, tree, 0, 8):
         file.expect(node, b"SNOD")
         for number in range(file.number(node + 6, 2)):
+            # Where the name is in the heap, where the header is, how it is cached, and 20 bytes for that.
             entry = node + 8 + 40 * number
             name = names.name(file.number(entry, 8))
             if file.number(entry + 16, 4) == _SOFT_LINK:
@@ -303,6 +312,7 @@ def tree_leaves(file: Bytes, place: int, kind: int, key_size: int) -> list[int]:
         level, used = file.byte(node + 5), file.number(node + 6, 2)
         if file.byte(node + 4) != kind or level >= level_above:
             raise FormatError("a tree is not in order", file.where, DAMAGED)
+        # Behind the addresses of both neighbours, at 24: a key, a child, a key, a child... and one key more.
         entries = [node + 24 + n * (key_size + 8) for n in range(used)]
         if level:
             pending += [(file.number(at + key_size, 8), level) for at in reversed(entries)]

@@ -14,6 +14,7 @@ from thinflow.typing import Array
 
 _WINDOWS = {"hann": (0.5, 0.5), "hamming": (0.54, 0.46)}
 """Cosine windows by Keras's names: the mean, and the height of the cosine."""
+# Those of tf.signal, which Keras took over: 1127 ln is 2595 log10.
 _MEL_SCALE, _MEL_BREAK = 1127.0, 700.0
 """mel(f) = scale * ln(1 + f / break), f in hertz."""
 

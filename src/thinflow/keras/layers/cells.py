@@ -232,6 +232,7 @@ def _lstm(
     return h, [h, state]
 
 
+# Keras 1 stored the new content's gate second; it is computed third, as in Keras 2.
 @cell("LSTMCell", _gated_slots("icfo"))
 def lstm_cell(c: Call, path: str) -> Cell:
     units = c.integer("units")
@@ -322,6 +323,7 @@ def cudnn_gru_cell(c: Call, path: str) -> Cell:
     def step(x: Value, states: Sequence[Value]) -> tuple[Value, list[Value]]:
         kernel = _of_cudnn(c.array(f"{path}kernel", (None, 3 * units)), 3, False)
         recurrent = _of_cudnn(c.array(f"{path}recurrent_kernel", (units, 3 * units)), 3, True)
+        # Two rows, which say that the reset gate stands behind the second product, as cuDNN has it.
         bias = c.array(f"{path}bias", (6 * units,)).reshape(2, -1)
         return _gru(c, kernel, recurrent, bias, x, states[0])
 

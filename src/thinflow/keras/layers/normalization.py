@@ -39,6 +39,7 @@ def batch_normalization(c: Call) -> Result:
     beta = c.array("beta", (size,)) if c.flag("center", True) else np.zeros_like(mean)
     epsilon = c.number("epsilon", 1e-3)
     rank = c.rank(c[0])
+    # The fused op takes pictures alone; a factor and an offset do the same along any axis.
     if rank == 4 and axis == 3 and c.type_of(c[0]) is FLOAT:
         parts = zip((gamma, beta, mean, variance), ("gamma", "beta", *names), strict=True)
         return c.emit(
@@ -136,6 +137,7 @@ def unit_normalization(c: Call) -> Result:
     """x / sqrt(max(sum(x^2), 1e-12)) over axes."""
     axes = [c.axis(n, c.rank(c[0])) for n in c.ints("axis", default=-1)]
     total = c.reduce("Sum", c.emit("Square", c[0]), axes, True)
+    # The epsilon of tf.math.l2_normalize, which the layer was made of.
     return c.emit("Mul", c[0], c.emit("Rsqrt", c.emit("Maximum", total, 1e-12)))
 
 

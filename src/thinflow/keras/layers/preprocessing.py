@@ -140,6 +140,7 @@ def _returned(c: Call, y: Value, has_batch: bool) -> Value:
 def _in_proportion(c: Call, x: Value, size: Sequence[int]) -> Value:
     """The largest middle part of the proportions of a size."""
     height, width = (c.size(x, n, "the size of its pictures") for n in (1, 2))
+    # Cut off behind a division of floats, as Keras does it: rounding otherwise would move the cut by a pixel.
     rows = min(height, int(float(width * size[0]) / size[1]))
     columns = min(width, int(float(height * size[1]) / size[0]))
     return _cut(c, x, (int(float(height - rows) / 2), int(float(width - columns) / 2)), (rows, columns))
@@ -313,6 +314,7 @@ def hashing(c: Call) -> Result:
         texts = c.cast(x, dtype("int64"))
     if c.type_of(texts) is not dtype("string"):
         texts = c.emit("AsString", texts)
+    # Bin 0 is kept for what is masked.
     numbers = _hashed(c, texts, bins - 1 if keeps_zero else bins)
     if keeps_zero:
         is_hidden = c.emit("Equal", x, c.literal(hidden, x))

@@ -110,6 +110,7 @@ def logical_not(c: Call) -> Result:
 
 @operation("Log2")
 def log2(c: Call) -> Result:
+    # By ln 2: TensorFlow has the natural logarithm alone.
     return c.emit("RealDiv", c.emit("Log", floats(c, first(c))), 0.6931471805599453)
 
 
@@ -228,6 +229,7 @@ def logical_xor(c: Call) -> Result:
 def clip(c: Call) -> Result:
     low = _bound(c, "x_min", "clip_value_min", 1)
     high = _bound(c, "x_max", "clip_value_max", 2)
+    # In tf.clip_by_value's order: where the limits are crossed the lower one wins.
     return c.emit("Maximum", c.emit("Minimum", first(c), high), low)
 
 
@@ -309,6 +311,7 @@ for _op, _names in {
 
 @operation("LeakyRelu", "nn.leaky_relu")
 def leaky_relu(c: Call) -> Result:
+    # The default of functions, tf.nn's and keras.ops's; that of the layer is 0.3.
     slope = c.argument("alpha", 1, c.get("negative_slope", 0.2))
     if not isinstance(slope, int | float):
         raise c.refuse("its slope is a tensor")
@@ -317,5 +320,6 @@ def leaky_relu(c: Call) -> Result:
 
 @operation("Gelu", "nn.gelu")
 def gelu(c: Call) -> Result:
+    # keras.ops approximates unless told otherwise, tf.nn does not.
     default = c.generation >= 3
     return activations.gelu(c, first(c), bool(c.argument("approximate", 1, c.get("approximate", default))))

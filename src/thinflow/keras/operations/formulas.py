@@ -101,6 +101,7 @@ def nan_to_num(c: Call) -> Result:
     x, (nan, high, low) = first(c), (c.get(key) for key in ("nan", "posinf", "neginf"))
     if not c.type_of(x).is_floating:
         return x
+    # The largest finite numbers, which numpy and Keras put for infinity unless told otherwise.
     most = {"float": 3.4028234663852886e38, "double": 1.7976931348623157e308, "half": 65504.0}
     largest = most.get(c.type_of(x).name)
     if largest is None:

@@ -83,6 +83,7 @@ def grayscale(c: Call) -> Result:
     c.read.add("images")
     if c.is_channels_first:
         raise c.refuse("its channels are first")
+    # tf.image's weights, those of ITU-R BT.601 to four places: together they are 0.9999.
     return c.reduce("Sum", c.emit("Mul", c[0], np.array([0.2989, 0.587, 0.114], np.float32)), [-1], True)
 
 
@@ -234,6 +235,8 @@ def _bell(size: int, sigma: float) -> Array:
 @operation("SSIM")
 def structural_similarity(c: Call) -> Result:
     """How alike two pictures are, from the means, variances and covariances in windows.   -> [b]"""
+    # Wang et al., Image quality assessment (2004): 11 by 11, sigma 1.5, k1 and k2 to keep flat windows from 0
+    # / 0.
     size, sigma, most = c.integer("filter_size", 11), c.number("filter_sigma", 1.5), c.number("max_val", 1.0)
     least, less = ((c.number(key, n) * most) ** 2 for key, n in (("k1", 0.01), ("k2", 0.03)))
     kind = c.type_of(tensor(c, "image1", 0))

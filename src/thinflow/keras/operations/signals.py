@@ -134,6 +134,7 @@ def stft(c: Call) -> Result:
     rows = c.shaped(x, [None, c.dim(x, -1)])
     y = transformed(c, rows, size, c.integer("sequence_stride"), c.flag("center", True))
     cosines, sines = halves(c, c.shaped(y, [*lead, c.dim(y, 1), c.dim(y, 2)]))
+    # The transform is by exp(-i w t), whose imaginary part is minus the sine.
     return [cosines, c.emit("Neg", sines)]
 
 

@@ -101,6 +101,7 @@ def _method(c: Call) -> str:
 
 
 def _ascending(c: Call, row: Value, count: int) -> Value:
+    # TopK is what TensorFlow sorts with, and goes downwards.
     node = c.node("TopKV2", c.emit("Neg", row), c.const(count, "k"), name="TopKV2", sorted=True)
     return c.emit("Neg", node.output(0))
 
