@@ -283,6 +283,7 @@ def _successive(w: Array, step: Array, grid: Grid, factors: Array) -> Array:
     Args:
         step: [groups, inputs, outputs], or [groups, 1, outputs] for all inputs.
     """
+    # With a zero point it is the file's own grid of 256 steps; without, kernels rely on -128 not being used.
     low, high = (-128, 127) if grid.zero_point else (-grid.limit, grid.limit)
     error, codes = np.zeros_like(w), np.zeros(w.shape, np.int8)
     for end in range(w.shape[1], 0, -_BLOCK):
@@ -294,6 +295,7 @@ def _successive(w: Array, step: Array, grid: Grid, factors: Array) -> Array:
             one = step[:, n if step.shape[1] > 1 else 0]
             code = np.clip(np.rint(wanted[:, n - start] / one) + grid.zero_point, low, high)
             codes[:, n] = code
+            # Of the weight itself, not of what was wanted in its place: the factors take whole errors.
             error[:, n] = w[:, n] - (code - grid.zero_point) * one
             wanted[:, : n - start] += factors[:, n, start:n, None] * error[:, n, None]
     return codes

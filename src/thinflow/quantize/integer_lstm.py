@@ -127,6 +127,7 @@ def integer_lstm(
     def put(number: int, scale: float, largest: int, element: Any, reason: str) -> None:
         tensor = operator.inputs[number]
         assert tensor is not None, "what is missing stays float"
+        # Codes of a bias may have 31 bits, of which float32 would hold 24.
         data = np.asarray(tensor.array(), np.float64)
         codes = np.clip(np.rint(data / scale), -largest, largest).astype(element.numpy())
         grid = _grid(scale, 0)
@@ -146,6 +147,7 @@ def integer_lstm(
     # the output before a projection.
     inside = [Tensor(f"{y.name}/{gate}_sums", (0,), FLOAT) for gate in "ifgo"]
     inside.append(Tensor(f"{y.name}/hidden", (0,), INT8, quantization=y.quantization))
+    # By 20 operands, not 24, LiteRT's kernel knows that there are no norms.
     return replace(operator, inputs=inputs[:20], outputs=[y], intermediates=inside), decisions
 
 

@@ -94,6 +94,7 @@ def weak_channels(program: Program, level_db: float, feeds: Sequence[Feed], *, t
         told = [float(share[k]) for (_, g), share in shares.items() for n, k in family.channels if n == g]
         is_known = told and not any(n in unknown for n, _ in family.channels)
         family.share = max(told) if is_known else np.inf
+    # Shares are of squares, of which ten decibels are a factor of ten.
     _choose(found, families, shares, 10 ** (-level_db / 10))
     return found
 
@@ -198,6 +199,7 @@ class _Moments(Watcher):
 
     def spread(self) -> Spread:
         mean = self.sums / max(self.count, 1)
+        # The difference of two sums: rounding may leave a channel that is constant a little below 0.
         return Spread(mean, np.maximum(self.squares / max(self.count, 1) - mean**2, 0.0))
 
 

@@ -33,6 +33,7 @@ from thinflow.typing import Progress
 
 _FORMAT = 1
 _LENGTH = struct.Struct("<Q")
+# What observers keep: no other type that a part names is handed to numpy.
 _TYPES = {"<f8", "<i8"}
 
 

@@ -136,6 +136,7 @@ def changed_input(array: Array, change: Change) -> Array:
 def probabilities(outputs: Sequence[Array]) -> Array:
     """float64 [samples, classes] of scores: as they are if they add up to 1, else their softmax."""
     rows = np.stack([np.ravel(y) for y in outputs]).astype(np.float64)
+    # Two infinities have no difference; 1e30 is as sure an answer, and sums of it stay finite.
     rows = np.nan_to_num(rows, posinf=1e30, neginf=-1e30)
     if (rows >= 0).all() and np.allclose(rows.sum(1), 1, atol=0.02):
         return rows
@@ -153,6 +154,7 @@ def information(scores: Array) -> float:
 
 
 def _entropy(row: Array) -> float:
+    # 0 log 0 is 0: whatever stands for the logarithm there is multiplied by 0.
     return float(-(row * np.log(np.maximum(row, 1e-300))).sum())
 
 

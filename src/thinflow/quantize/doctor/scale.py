@@ -122,6 +122,7 @@ def _by_span(spans: tuple[float, float]) -> tuple[Rescaling, str] | None:
 def _by_answers(exam: Exam, name: str) -> tuple[Rescaling, str] | None:
     """The scaling with which answers tell samples apart where they should not, and the evidence."""
     given = information(exam.scores)
+    # Answers cannot tell apart more than there are samples, nor more than there are classes.
     most = np.log(min(exam.scores.shape))
     if max(map(abs, exam.spans(name))) >= _MAY_BE_LARGE:
         told, right = _best(exam, LARGE)

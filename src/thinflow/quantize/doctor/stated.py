@@ -32,6 +32,7 @@ def stated_scaling(exam: Exam) -> Iterator[Finding]:
             f"'{name}' spans {low:.4g} to {high:.4g}, and the model's file says {limits[0]:.4g} to"
             f" {limits[1]:.4g}",
             "scale samples as the file says; --mean and --std do that with pictures",
+            # 20 and not 10: a factor of sizes, not of powers.
             abs(20 * np.log10(max(times, 1e-6))),
         )
 
