@@ -15,6 +15,7 @@ from thinflow.errors import FormatError
 _ALIGNMENT = 64
 _HEADER = struct.Struct("<II")
 _RECORD = struct.Struct("<IIQQ")
+# The sentinel and the version of MILBlob's StorageFormat.hpp in coremltools.
 _MARK, _VERSION = 0xDEADBEEF, 2
 BLOB_TYPES = {
     1: "half", 2: "float", 3: "uint8", 4: "int8", 5: "bfloat16", 6: "int16", 7: "uint16", 8: "int4",

@@ -68,6 +68,7 @@ ELEMENT_TYPES = {
     23: "int32", 24: "int64", 25: "int4", 31: "uint8", 32: "uint16", 33: "uint32", 34: "uint64", 35: "uint4",
 }  # fmt: skip
 """DataType of MIL -> TensorFlow's type name."""
+# 40 is GRAYSCALE_FLOAT16.
 COLOURS = {10: "grey", 20: "RGB", 30: "BGR", 40: "grey"}
 """ImageFeatureType.ColorSpace -> how a picture's colours are called here."""
 

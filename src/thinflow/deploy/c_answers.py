@@ -77,6 +77,7 @@ def _unused(used: Iterable[str], ports: Ports) -> str:
 def _classification_values(contract: Contract, ports: Ports) -> dict[str, str]:
     place = next(n for n, one in enumerate(contract.outputs) if one.kind == SCORES)
     one, name = contract.outputs[place], ports.outputs[place]
+    # Less the largest score, so that no exponential overflows.
     softmax = (
         "    float largest = real_of(" + name + "[0]), sum = 0.0f;\n"
         "    for (int32_t i = 1; i < CLASSES; i++) {\n"

@@ -393,6 +393,7 @@ def _ends_in_probabilities(value: Value, reals: Array) -> bool:
     node = _source(value).node
     if has(node.op, Trait.SOFTMAX) or node.op == "Sigmoid":
         return True
+    # A softmax of eight bits has steps of 1/256, and hardly ever adds up to 1 exactly.
     return bool(reals.min() >= 0 and abs(float(reals.sum()) - 1) < 0.02)
 
 

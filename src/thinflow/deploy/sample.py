@@ -193,12 +193,14 @@ def png_bytes(picture: Array) -> bytes:
     # 0 before each row: it is stored as it is.
     rows = np.zeros((height, 1 + width * channels), np.uint8)
     rows[:, 1:] = picture.reshape(height, -1)
+    # 8 bits, then PNG's kinds of colour: 0 grey, 2 RGB, 6 RGB with opacity.
     head = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
     parts = [(b"IHDR", head), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b"")]
     found = io.BytesIO()
     found.write(b"\x89PNG\r\n\x1a\n")
     for kind, content in parts:
         found.write(struct.pack(">I", len(content)) + kind + content)
+        # Over kind and content; the length is not in it.
         found.write(struct.pack(">I", zlib.crc32(kind + content)))
     return found.getvalue()
 
@@ -213,6 +215,7 @@ def wav_bytes(samples: Array, rate: int) -> bytes:
     """Samples [n] of 16 bits as a WAV file of one channel."""
     data = samples.astype("<i2").tobytes()
     form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, rate, 2 * rate, 2, 16)
+    # RIFF counts all behind its size: "WAVE" and the form are 28 bytes, what stands before the samples 8.
     return b"RIFF" + struct.pack("<I", 28 + len(data) + 8) + b"WAVE" + form + struct.pack(
         "<4sI", b"data", len(data)
     ) + data  # fmt: skip

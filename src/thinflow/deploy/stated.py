@@ -73,6 +73,8 @@ def _files_of(content: bytes) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return {name: archive.read(name) for name in archive.namelist()}
+    # A model without files is no ZIP; RuntimeError: they are encrypted, NotImplementedError: packed in a way
+    # that Python does not know.
     except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, ValueError):
         return {}
 

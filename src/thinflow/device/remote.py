@@ -95,6 +95,7 @@ class Talk:
                 self.name,
                 hint=f"see what keeps it busy, or wait longer: {WAIT_LONGER}",
             )
+        # read1 leaves nothing in a buffer of Python's, which select would not see.
         found = self._from.read1(_CHUNK)  # type: ignore[attr-defined]
         if not found:
             raise self._lost()
@@ -386,5 +387,6 @@ def unpacked(kinds: Sequence[Any], payload: bytes) -> Iterator[Array]:
         count = int(np.prod(shape, dtype=np.int64))
         if kind.hasobject or count < 0 or place + count * kind.itemsize > len(payload):
             raise DeviceLost("its answer holds less than it says", hint="check what runs there")
+        # A copy: views of bytes cannot be written, and may begin at any of them.
         yield np.frombuffer(payload, kind, count, place).reshape(shape).copy()
         place += count * kind.itemsize

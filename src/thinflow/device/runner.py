@@ -177,6 +177,7 @@ class Model:
             raise Refused(f"{len(arrays)} arrays are fed to {len(self.inputs)} inputs", "feed")
         shapes = [a.shape for a in arrays]
         if shapes != self._shapes:
+            # Counted above: `strict` came to zip with Python 3.10.
             for detail, array in zip(self.inputs, arrays):
                 if tuple(detail["shape"]) != array.shape or self._shapes is not None:
                     # What has the file's own size is left alone: kernels may have been packed for it.
@@ -253,6 +254,7 @@ class Worker:
         clock, used = time.perf_counter_ns, time.process_time
         limit = clock() + int(request["seconds"] * 1e9)
         for done in range(wanted):
+            # One round in any case: an answer without times would tell nothing.
             if done and clock() >= limit:
                 break
             if len(order) > 1:
@@ -361,6 +363,7 @@ class Child:
             return self._socket
         # Forked and not started: the interpreter is there already, and nothing of LiteRT is.
         ours, theirs = socket.socketpair()
+        # What is still unwritten would be written by both.
         sys.stderr.flush()
         pid = os.fork()
         if pid:
@@ -372,6 +375,7 @@ class Child:
             ours.close()
             # Libraries print to stdout, which belongs to the answers.
             os.dup2(2, 1)
+            # And what reads stdin would take requests, which are the parent's.
             null = os.open(os.devnull, os.O_RDONLY)
             os.dup2(null, 0)
             for number in self._closing:

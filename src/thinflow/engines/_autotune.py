@@ -123,6 +123,7 @@ def why_unmeasurable(graph: Graph, outputs: Sequence[Value]) -> str:
 
 # --- what this process knows already ----------------------------------------------------------------------
 
+# Weak: a graph that nobody has any more takes what is known of it along.
 _BY_GRAPH: WeakKeyDictionary[Graph, dict[str, EngineChoice]] = WeakKeyDictionary()
 _BY_FILE: dict[tuple[str, int, int, str], EngineChoice] = {}
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from thinflow.typing import Array
 
 COMPILERS = ("cc", "gcc", "clang")
+# No product and sum may become one by the compiler's will: that rounds once where LiteRT rounds twice.
 FLAGS = ("-std=c99", "-O3", "-fPIC", "-shared", "-ffp-contract=off")
 _MOST_TOLD = 400
 """Characters of what a compiler says."""
@@ -31,6 +32,7 @@ _MOST_TOLD = 400
 
 def compiler() -> str | None:
     """The command of a C compiler: what CC says, else the first that is there; None if there is none."""
+    # CC may have flags behind the command; these libraries have their own.
     asked = os.environ.get("CC", "").split()
     return next((c for c in (*asked[:1], *COMPILERS) if shutil.which(c)), None)
 

@@ -33,6 +33,7 @@ _HOPELESS = 3.0
 """An engine that takes so many times the fastest one's time gets no further turns."""
 TOLERANCE = 1e-3
 """How far answers may be from the interpreter's, of the largest value: sums in another order."""
+# In place of the largest value where all answers are nothing, or next to it.
 _LEAST = 1e-6
 
 
@@ -237,6 +238,7 @@ def apart(wanted: Sequence[Array], found: Sequence[Array]) -> float:
         if a.dtype.kind not in "fc" or a.dtype.itemsize < 2:
             worst = max(worst, 0.0 if bool((a == b).all()) else _apart_in_steps(a, b))
             continue
+        # In double: differences of large halves or floats overflow in their own type.
         real = np.complex128 if a.dtype.kind == "c" else np.float64
         x, y = a.astype(real), b.astype(real)
         same = (x == y) | (np.isnan(x) & np.isnan(y))

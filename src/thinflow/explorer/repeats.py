@@ -55,6 +55,7 @@ def find_repeats(kinds: Sequence[Hashable], widths: Sequence[int], most: int) ->
         best = _longest(row[begin:end])
         if best is not None:
             best = _shifted(best, begin, widths)
+            # Parts of the row have no place in common: starts differ, and repetitions are never compared.
             heapq.heappush(waiting, (-best.saved, best.start, best, begin, end))
 
     look(0, length)
@@ -72,12 +73,14 @@ def _longest(row: Array) -> Repeat | None:
     best: Repeat | None = None
     longest = len(row) // 2 if len(row) <= LONG_ROW else LONGEST
     for period in range(1, longest + 1):
+        # All copies but one are saved: of longer periods ever less can be.
         if best is not None and len(row) - period <= best.saved:
             break
         run = _longest_run(row[:-period] == row[period:])
         if run is None:
             continue
         start, length = run
+        # A run of things that are alike to those a period on covers a period more than its own length.
         found = Repeat(start, period, (length + period) // period)
         if found.copies < (_MANY_SINGLES if period == 1 else 2) or found.saved < _LEAST_SAVED:
             continue

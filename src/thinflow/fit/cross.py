@@ -25,6 +25,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
 }
 """The compiler of each processor, and what it is told."""
 _LEVEL = "-O2"
+# .ARM.exidx has tables for unwinding; in .s* is what RISC-V reaches by its global pointer.
 _SECTIONS = (".text", ".rodata", ".data", ".ARM.exidx", ".srodata", ".sdata")
 _TIMEOUT = 120
 _NODE = re.compile(r'node: \{ title: "(?P<name>[^"]+)" label: "(?P<label>[^"]*)"')
@@ -67,6 +68,7 @@ def compiled(files: Mapping[str, str], name: str, cpu: str) -> Compiled | None:
         sources = [file for file in files if file.endswith(".c")]
         # Linked as a firmware would, so that of the C library only what is called counts.
         made = [*FLAGS[cpu], _LEVEL, "-std=c99", "-ffunction-sections", "-fdata-sections", "-I."]
+        # Start-up code is the firmware's; nosys stands in for an operating system's calls.
         made += ["-fcallgraph-info=su", "-nostartfiles", "--specs=nosys.specs", f"-Wl,-e,{name}_run"]
         made += ["-Wl,--gc-sections,--no-warn-mismatch", "-o", "network.elf", *sources, "-lm"]
         if not _ran(made, folder):

@@ -132,6 +132,7 @@ def _layers(network: Network) -> Iterator[LayerFit]:
             parts.setdefault(layer.whole, []).append(_layer(network, number, layer))
     for found in parts.values():
         counts = [one.instructions for one in found]
+        # Parts read the same constants, and run one after the other: the most of memory, the sum of work.
         yield replace(
             found[0],
             macs=sum(one.macs for one in found),
@@ -149,6 +150,7 @@ def _layer(network: Network, number: int, layer: Layer) -> LayerFit:
     cost = estimated(work_of(layer), cpu)
     arrays = [a for a in layer.arguments() if isinstance(a, Tensor) and a.is_constant]
     weights = sum(c.data.nbytes for c in layer.constants()) + sum(t.size_bytes or 0 for t in arrays)
+    # By identity: values that lie on one another share a buffer, which counts once.
     buffers = {id(b): b for b in network.plan.buffers.values() if _is_alive(b, number)}
     alive = sum(b.size_bytes for b in buffers.values()) + sum(s.size_bytes for s in layer.scratches())
     return LayerFit(

@@ -37,6 +37,8 @@ _MOST_DENSE = 32
 """Bytes that a compressed entry unpacks to, in all or for each of its own: weights are not that dense."""
 _MOST_COPIED = 1 << 28
 """Bytes of tensors that do not lie in a row, which are copied, beside four times those of the file."""
+# A zip's local header, of which the two lengths at its end are looked at: what follows the name may have
+# another length there than in the list at the end of the file.
 _HEADER = struct.Struct("<4s22xHH")
 
 # Numbers of `ScalarType` in PyTorch's torch/_export/serde/schema.py.
@@ -190,6 +192,7 @@ class Archive:
         magic, name_size, extra_size = _HEADER.unpack(header)
         start = end + name_size + extra_size
         stored = self._buffer[start : start + entry.compress_size]
+        # Bit 0 of the flags: it is encrypted.
         if magic != b"PK\x03\x04" or len(stored) != entry.compress_size or entry.flag_bits & 1:
             raise FormatError(f"its entry '{name[:200]}' is damaged", hint="fetch or export it again")
         if entry.compress_type == zipfile.ZIP_STORED:
@@ -208,8 +211,10 @@ def _inflated(stored: memoryview, entry: zipfile.ZipInfo) -> memoryview:
     most = max(_MOST_UNPACKED, _MOST_DENSE * entry.compress_size)
     if entry.compress_type != zipfile.ZIP_DEFLATED or entry.file_size > most:
         raise FormatError(f"its entry '{name}' is compressed in a way that is not known here")
+    # Below 0: without the header of zlib's own, which zips leave out.
     stream = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
+        # A byte more than stated tells what unpacks to more, and unpacks no more of it.
         data = stream.decompress(stored, entry.file_size + 1)
     except zlib.error as error:
         raise FormatError(f"its entry '{name}' is damaged: {error}") from error
@@ -292,8 +297,10 @@ def _strided(stored: memoryview, meta: Object, most: int) -> Tensor:
         raise FormatError(f"it repeats its storage to {count} elements")
     import numpy as np
 
+    # numpy refuses bytes that are no whole number of elements.
     flat = np.frombuffer(stored[: len(stored) // element.itemsize * element.itemsize], element.numpy())
     steps = [s * element.itemsize for s in strides]
+    # It looks at no bounds itself: `reach` was compared above, and strides are not negative.
     view = np.lib.stride_tricks.as_strided(flat[offset:], sizes, steps, writeable=False)
     return Tensor.from_array(np.ascontiguousarray(view), element)
 

@@ -27,6 +27,7 @@ _TYPES = {
 }
 """TensorFlow.js's element types -> ours; it has no others."""
 _STEPS, _HALF = ("uint8", "uint16"), "float16"
+# NPY_MAXDIMS of numpy 1, and 4 TB of floats.
 _MOST_RANK, _MOST_ELEMENTS = 32, 2**40
 _LENGTH_BYTES = 4
 """In front of each text, as an unsigned number."""
