@@ -37,6 +37,7 @@ def statistics(tensor: Tensor) -> Statistics | None:
     if tensor.dtype.kind not in _NUMBERS or not tensor.size or not tensor.dtype.numpy_name:
         return None
     if tensor.is_splat:
+        # One number stands for all: it is looked at once, and counts as often as it stands there.
         array, repeats = tensor.numpy().flat[:1], tensor.size
     else:
         array, repeats = tensor.numpy().reshape(-1), 1
@@ -60,6 +61,7 @@ def statistics(tensor: Tensor) -> Statistics | None:
 
 
 def _histogram(array: Array, low: float, high: float) -> tuple[int, ...]:
+    # Where the width overflows there are no equal bins of it.
     if high <= low or not np.isfinite(high - low):
         return ()
     counts = np.zeros(BINS, np.int64)
@@ -121,6 +123,7 @@ def numbers(tensor: Tensor, allowance: Allowance) -> Numbers | None:
     array = tensor.numpy()
     if array.dtype.kind not in "fiub" or (array.dtype.itemsize == 1 and array.dtype.kind == "f"):
         array = array.astype(np.float32)
+    # Browsers read them as typed arrays, which have the machine's order of bytes: little-endian, by now.
     array = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     if array.nbytes > allowance.each or array.nbytes > allowance.left:
         return None

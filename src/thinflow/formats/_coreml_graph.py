@@ -255,6 +255,7 @@ def _immediate(message: Any, element: DType, shape: tuple[int, ...]) -> Tensor:
         raise FormatError("it has a constant without elements")
     values = getattr(message, kind).values
     count = math.prod(shape)
+    # Types for which MIL has no field of their own: halves, and integers of 8 and 16 bits or fewer.
     if kind == "bytes":
         bits = _BITS.get(element.name)
         expected = count * element.itemsize if bits is None else -(-count * bits // 8)
@@ -279,6 +280,7 @@ def _immediate(message: Any, element: DType, shape: tuple[int, ...]) -> Tensor:
 def _strings(texts: list[str], shape: tuple[int, ...] | None = None) -> Tensor:
     import numpy as np
 
+    # Put in one by one: of a list of bytes numpy makes rows of one width, without their zeros at the end.
     items = np.empty(len(texts), object)
     items[:] = [text.encode() for text in texts]
     return Tensor.from_array(items.reshape((len(texts),) if shape is None else shape), STRING)

@@ -206,6 +206,8 @@ class AndroidConnection:
         Raises:
             EngineUnavailable: it did not run the model; DeviceLost: the device is gone.
         """
+        # The clock comes last, and the tool's status counts: a subshell gives it back without ending this
+        # one.
         script = f'{self._command(job, flags)}\nstatus=$?\necho "{_CLOCK}$(cat /proc/uptime)"\n(exit $status)'
         done = self._bridge.shell(script, seconds * 2 + _STARTING_SECONDS)
         text, _, clock = done.text.rpartition(_CLOCK)
@@ -283,6 +285,7 @@ def _loop(runs: int, seconds: float) -> list[str]:
 
 
 def _warmup(runs: int) -> list[str]:
+    # benchmark_model warms up for half a second by itself, however few runs are asked for.
     return [f"--warmup_runs={runs}", "--warmup_min_secs=0"]
 
 

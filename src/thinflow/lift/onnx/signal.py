@@ -60,6 +60,7 @@ def _transformed(c: Call, x: Value, given: int | None, inverse: bool, onesided: 
     if onesided and (width == _COMPLEX) != inverse:
         raise UnsupportedOp("it takes one side of the frequencies of complex numbers, which have two")
     kind = x.dtype
+    # TensorFlow transforms floats and doubles alone: halves go by way of float32.
     wide = kind if kind is DOUBLE else FLOAT
     own = size(c, x, count - 2)
     if onesided and inverse:
@@ -84,6 +85,7 @@ def _fitted(c: Call, x: Value, axis: int, own: Size, wanted: Size) -> Value:
     if own is wanted or (isinstance(own, int) and own == wanted):
         return x
     count = len(x.spec.shape or ())
+    # Where sizes are open as many zeros as could be needed: what is too much is cut off behind.
     more = wanted if not isinstance(own, int) or not isinstance(wanted, int) else max(wanted - own, 0)
     if more != 0:
         ends: list[Size] = [0] * (2 * count)

@@ -157,6 +157,7 @@ class _Writer:
             self._copy(
                 number, self._view(self.kept[number], 0, window.kept), self._view(rows, 0, window.kept)
             )
+        # Rows that were kept and go on being kept, with none made behind them, stay where they are.
         if window.left and (window.made or window.left != window.kept):
             last = self._view(rows, window.rows - window.left, window.left)
             self._copy(number, last, self._view(self.kept[number], 0, window.left))

@@ -157,6 +157,7 @@ def _lstm(b: LayerBuilder, op: Operator, way: _Way, norms: int | None) -> None:
     h = kept(b, way.state, "h", "float", batches * outputs)
     cell = kept(b, way.state + 1, "cell", "float", batches * units)
     words = activated(op, "total")
+    # Scratch for floats: sums of four gates, and what a step makes.
     b.call("lstm_cells_float", way.x, way.y, h, cell, b.scratch(4 * 5 * units), settings, **words)
 
 

@@ -96,6 +96,7 @@ def _parts(b: LayerBuilder, bins: int) -> tuple[Scratch, Scratch]:
 def _frame(b: LayerBuilder, op: Operator, *, is_fixed: bool = False) -> Struct:
     """The struct of the spectrum of one frame; in fixed point with 30 bits behind the point."""
     window = int(options_of(op)["window_size"])
+    # The transform is one of complex numbers of half the length, two samples in each.
     half = 1 << max((window - 1).bit_length() - 1, 0)
     # As TensorFlow's: the window divides by its length. A power of two more changes no digit of it.
     hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window) / window)
