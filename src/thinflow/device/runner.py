@@ -506,6 +506,7 @@ def _numbers(folder: str, name: str) -> list[tuple[str, int]]:
 
 _CPU = "/sys/devices/system/cpu"
 _THERMAL = "/sys/class/thermal"
+# Bits of `vcgencmd get_throttled`; 16 further up each says the same of all the time since the start.
 _PI_FLAGS = {0: "under-voltage", 1: "frequency capped", 2: "throttled", 3: "soft temperature limit"}
 _HOTTEST = 200_000
 
@@ -623,6 +624,7 @@ class Folder:
                     found.update(chunk)
                     file.write(chunk)
                 file.flush()
+                # In front of the renaming: after a loss of power no name stands for a part of a file.
                 os.fsync(file.fileno())
             # Written and read back by name later: what is there under a hash has that hash.
             if found.hexdigest() == digest:

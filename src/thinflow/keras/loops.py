@@ -77,6 +77,7 @@ def repeated(
     specs = [v.spec for v in carried]
     named = {key: _function(c, key, inner, specs) for key, inner in (("cond", condition), ("body", body))}
     kinds = tuple(element_type(v) for v in carried)
+    # 32 as Keras's own `rnn` writes it.
     node = c.node("StatelessWhile", *carried, name="while", T=kinds, parallel_iterations=32, **named)
     results = [node.output(port) for port in range(len(carried))]
     # Shapes of a loop's variables may change in general; here they stay.

@@ -221,6 +221,7 @@ def bidirectional(c: Call) -> Result:
     options = c.layer.inner("layer").options
     if options.get("return_sequences"):
         is_time_major = bool(options.get("time_major"))
+        # The way back gives its steps in the order in which it read them.
         ways[1][0] = _backwards(c, ways[1][0], 0 if is_time_major else 1)
         c.mask_out = mask
     c.read |= {"return_sequences", "return_state"}
