@@ -64,6 +64,7 @@ _of_two("FloorMod", "remainder.Scalar_Tensor")
 @aten("exp2", "special_exp2")
 def _exp2(a: Arguments) -> Value:
     x = _x(a)
+    # TensorFlow has no power of two of its own.
     return x.of(2).apply("Pow", x).value
 
 

@@ -262,6 +262,7 @@ def _pdist(a: Arguments) -> Value:
 def _pairwise(a: Arguments) -> Value:
     x, y = a.term("x1"), a.term("x2")
     rank = max(len(x.shape), len(y.shape))
+    # To each difference, not to the norm, as PyTorch has it: equal rows are apart by more than eps.
     found = _norm(x - y + a.number("eps", 1e-6), a.number("p", 2.0), rank - 1)
     return (found.expand_dims(rank - 1) if a.flag("keepdim") else found).value
 
@@ -306,6 +307,7 @@ def _embedding_bag(a: Arguments) -> list[Value]:
     shares = belongs.cast(rows.dtype)
     total = shares.apply("BatchMatMulV2", rows, adj_x=True, adj_y=False)
     if mode == 1:
+        # A bag without places gives zeros, not 0 / 0.
         total = total / shares.sum(0).maximum(1.0).expand_dims(1)
     return [total.value]
 
@@ -369,6 +371,8 @@ def _kron(a: Arguments) -> Value:
     rank = max(len(x.shape), len(y.shape))
     x, y = (reshaped(t, [*(1,) * (rank - len(t.shape)), *sizes_of(t)]) for t in (x, y))
     sizes = [[t.static_size(n, "a size of its operands") for n in range(rank)] for t in (x, y)]
+    # Ones between the sizes, behind those of one and in front of the other's: broadcasting makes all
+    # products.
     x = x.reshape([n for size in sizes[0] for n in (size, 1)])
     y = y.reshape([n for size in sizes[1] for n in (1, size)])
     return (x * y).reshape([n * m for n, m in zip(*sizes, strict=True)]).value
