@@ -77,8 +77,7 @@ def open_hdf5(source: str | os.PathLike[str] | bytes, where: str, *, by_package:
         if by_package:
             raise NewerForm
         with _guarded(where):
-            # Version of the superblock, then how long offsets and lengths are: 8 bytes wherever HDF5 is of 64
-            # bits.
+            # Version of the superblock, then sizes of offsets and lengths: 8 bytes in all HDF5 of 64 bits.
             if file.byte(8) > 1 or (file.byte(13), file.byte(14)) != (8, 8):
                 raise NewerForm
             shift = 4 if file.byte(8) else 0

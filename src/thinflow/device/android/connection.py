@@ -206,8 +206,7 @@ class AndroidConnection:
         Raises:
             EngineUnavailable: it did not run the model; DeviceLost: the device is gone.
         """
-        # The clock comes last, and the tool's status counts: a subshell gives it back without ending this
-        # one.
+        # The clock comes last, but the tool's status counts: a subshell gives it back, and ends nothing else.
         script = f'{self._command(job, flags)}\nstatus=$?\necho "{_CLOCK}$(cat /proc/uptime)"\n(exit $status)'
         done = self._bridge.shell(script, seconds * 2 + _STARTING_SECONDS)
         text, _, clock = done.text.rpartition(_CLOCK)

@@ -235,8 +235,7 @@ def _bell(size: int, sigma: float) -> Array:
 @operation("SSIM")
 def structural_similarity(c: Call) -> Result:
     """How alike two pictures are, from the means, variances and covariances in windows.   -> [b]"""
-    # Wang et al., Image quality assessment (2004): 11 by 11, sigma 1.5, k1 and k2 to keep flat windows from 0
-    # / 0.
+    # Wang et al., Image quality assessment (2004): the window, and k1 and k2 against 0 / 0 where all is flat.
     size, sigma, most = c.integer("filter_size", 11), c.number("filter_sigma", 1.5), c.number("max_val", 1.0)
     least, less = ((c.number(key, n) * most) ** 2 for key, n in (("k1", 0.01), ("k2", 0.03)))
     kind = c.type_of(tensor(c, "image1", 0))

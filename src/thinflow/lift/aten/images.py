@@ -83,8 +83,7 @@ def _nearest(count: int) -> None:
     @aten(f"_upsample_nearest_exact{count}d.vec", f"_upsample_nearest_exact{count}d")
     def exact(a: Arguments) -> Value:
         return _resized(
-            # floor((i + 0.5) / factor) in ONNX's words: half_pixel takes a half off, and rounding adds it
-            # again.
+            # floor((i + 0.5) / factor) in ONNX's words: half_pixel takes a half off, rounding adds one.
             a, count, mode=b"nearest", nearest_mode=b"round_prefer_ceil",
             coordinate_transformation_mode=b"half_pixel",
         )  # fmt: skip

@@ -371,8 +371,7 @@ def _kron(a: Arguments) -> Value:
     rank = max(len(x.shape), len(y.shape))
     x, y = (reshaped(t, [*(1,) * (rank - len(t.shape)), *sizes_of(t)]) for t in (x, y))
     sizes = [[t.static_size(n, "a size of its operands") for n in range(rank)] for t in (x, y)]
-    # Ones between the sizes, behind those of one and in front of the other's: broadcasting makes all
-    # products.
+    # Ones behind the sizes of one, and in front of the other's: broadcasting makes all products.
     x = x.reshape([n for size in sizes[0] for n in (size, 1)])
     y = y.reshape([n for size in sizes[1] for n in (1, size)])
     return (x * y).reshape([n * m for n, m in zip(*sizes, strict=True)]).value

@@ -119,8 +119,7 @@ def _votes(won: Term, classes: int, pairs: list[tuple[int, int]]) -> Term:
     signs, starts = np.zeros((len(pairs), classes)), np.zeros(classes)
     for n, (i, j) in enumerate(pairs):
         signs[n, i], signs[n, j] = 1, -1
-        # The second of a pair wins where the first does not: it begins with that vote, and the sign takes it
-        # back.
+        # The second of a pair wins unless the first does: it begins with that vote, and the sign takes it.
         starts[j] += 1
     return (won.expand_dims(2) * signs).sum(1) + starts
 

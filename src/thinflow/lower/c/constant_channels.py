@@ -125,8 +125,7 @@ def _ends(b: LayerBuilder, is_nothing: Array | None) -> tuple[Array, Array]:
     if is_nothing is not None:
         if len(is_nothing) != len(rows):
             raise UnsupportedOp("it has several filters for a channel")
-        # An input that is always its zero point adds nothing: weights of 0 say so, and leave the bias as it
-        # was.
+        # An input that is always its zero point adds nothing, not to the folded bias either: as weights of 0.
         rows = np.where(is_nothing[:, None], 0, rows).astype(np.int8)
     wide = rows.astype(np.int64)
     bias = folded_bias(b, 2, rows, b.scale(x)[1], 0).astype(np.int64)

@@ -77,8 +77,7 @@ def conv_2d_dsp(b: LayerBuilder, op: Operator) -> None:
         layer,
         halves=made.halves,
     )
-    # Four pixels are widened into columns before their outputs are written, which reach no further than
-    # these.
+    # Four pixels are widened before their outputs are written, which reach no further than these.
     if height == width == 1 and b.shape(x)[:3] == b.shape(y)[:3] and filters <= channels:
         b.in_place(0)
 
