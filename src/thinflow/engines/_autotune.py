@@ -63,8 +63,10 @@ def measures_ranges(graph: Graph) -> bool:
     return sum(tensor.size or 0 for tensor in factors if tensor is not None) > _MANY_WEIGHTS
 
 
-_CODES_TOLERANCE = 0.25
-"""How far answers in codes of eight bits may be off: their roundings add up."""
+# Engines differ by at most 4 codes of 255, 1.6 %, on twelve published networks of eight bits fed with noise
+# (the deepest, MobileNet v1); deeper ones have room for six times that.
+_CODES_TOLERANCE = 0.1
+"""How far answers in codes of eight bits may be off, of the largest: their roundings add up."""
 
 
 def _expected(name: str) -> tuple[int, str]:
