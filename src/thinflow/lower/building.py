@@ -17,6 +17,9 @@ from thinflow.program import model
 from thinflow.program.model import Dims, O, T
 from thinflow.typing import Array
 
+MISFIT = "sizes do not fit"
+"""How a refusal begins whose cause is a model that contradicts itself."""
+
 B = TypeVar("B", bound="Building[Any, Any]")
 
 REFUSED = "REFUSED"
@@ -229,7 +232,7 @@ class Building(Generic[T, O]):
             infer_node(node, [self.spec(v) for v in node.inputs])
         except ShapeError as error:
             place = "" if node is value.node else f" at {node.where}"
-            return UnsupportedOp(f"sizes do not fit{place}: {error.problem}", hint="give others with --shape")
+            return UnsupportedOp(f"{MISFIT}{place}: {error.problem}", hint="give others with --shape")
         return UnsupportedOp(f"the type of '{value.name}' is not known", hint="give the types of the inputs")
 
     def constant(self, value: Value, array: Array, element: DType) -> T:

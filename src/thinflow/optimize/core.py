@@ -26,6 +26,7 @@ from thinflow.ir.function import mentioned
 from thinflow.ir.graph import Graph, Node, Value, library_of
 from thinflow.ir.interface import State, states_of, without_states
 from thinflow.ir.types import BFLOAT16, HALF, STRING, TensorSpec
+from thinflow.lower.building import MISFIT
 from thinflow.lower.operands import WIDENING
 from thinflow.lower.tflite.convert import unsupported, unsupported_unit
 from thinflow.lower.tflite.quantized_context import inner_values
@@ -33,6 +34,7 @@ from thinflow.ops.traits import Trait, has
 from thinflow.synthetic import concrete_shape
 from thinflow.typing import Array
 
+_CONTRADICTION = "its sizes contradict each other: give others with --shape, or export it again"
 # Nobody knows before the run how often a loop turns. Any number above a few makes the body of a loop heavier
 # than the nodes around it, which is all that weighing regions needs.
 _ITERATIONS = 10
@@ -220,6 +222,7 @@ def _heaviest_region(graph: Graph, division: Division, refused: dict[Node, str],
             f"no part of the graph can become a model for {runtime}: {why}",
             node.where if node is not None else "",
             hint=narrow_advice(refused)
+            or (_CONTRADICTION if why.startswith(MISFIT) else "")
             or "`thinflow inspect MODEL` shows its ops; the reference engine still runs it",
         )
     # Nodes count as well, so that regions without any known work do not tie at 0.
