@@ -23,9 +23,11 @@ import { type Difference, Twins } from "./twins.ts";
 export class App {
   readonly models: Model[];
   readonly twins: Twins | undefined;
-  readonly switches: Switches = { control: false, constants: false };
+  readonly switches: Switches = { control: false, constants: false, across: false, attributes: "" };
   active = 0;
   overlay: string | null = null;
+  /** What leads to the selected item, and follows from it, stands out. */
+  tracing = false;
   readonly past: Past;
   /** Found by a search; drawn with a mark. */
   hits = new Set<Item>();
@@ -134,11 +136,15 @@ export class App {
       const model = this.models[graph]!;
       const { expanded, left } = withinGuard(model, level);
       this.places[graph] = { ...this.places[graph]!, expanded };
-      if (left > 0) this.say(`${count(left, "scope")} stayed closed: open at once, they would be more boxes than one can read.`);
+      if (left > 0) this.sayClosed(left);
       await this.update(graph, true, { fit: true });
     }
     this.remember();
     this.refresh();
+  }
+
+  private sayClosed(scopes: number): void {
+    this.say(`${count(scopes, "scope")} stayed closed: open at once, they would be more boxes than one can read.`);
   }
 
   async openGraph(graph: number): Promise<void> {
@@ -157,10 +163,30 @@ export class App {
     this.remember();
   }
 
-  async setSwitch(name: keyof Switches, on: boolean): Promise<void> {
-    this.switches[name] = on;
+  async setSwitch<Name extends keyof Switches>(name: Name, value: Switches[Name]): Promise<void> {
+    this.switches[name] = value;
     for (const pane of this.panes) pane?.switch(this.switches);
-    await this.draw({ fit: true });
+    const { selected } = this.place;
+    await this.draw(selected === null || selected === this.model?.root ? { fit: true } : { item: selected });
+    this.refresh();
+  }
+
+  /** Shows all that leads to what is selected and follows from it, or its neighbours only. */
+  toggleTrace(): void {
+    this.tracing = !this.tracing;
+    if (this.tracing && this.place.selected === null) this.say("Select a box: all that leads to it, and all that follows from it, will stand out.");
+    this.recolour();
+  }
+
+  /** Opens a scope with all scopes in it. */
+  async expandIn(scope: Item, graph = this.active): Promise<void> {
+    this.active = graph;
+    const { expanded, left } = withinGuard(this.models[graph]!, Infinity, scope);
+    const place = this.place;
+    this.places[graph] = { expanded: new Set([...place.expanded, ...this.model!.around(scope), scope, ...expanded]), selected: scope };
+    if (left > 0) this.sayClosed(left);
+    await this.update(graph, true, { keep: scope });
+    this.remember();
     this.refresh();
   }
 
@@ -251,6 +277,9 @@ export class App {
       expanded: this.places[graph]!.expanded,
       jump: (item, other = graph) => void this.select(item, other),
       toggle: (scope) => void this.toggle(scope, graph),
+      expandIn: (scope) => void this.expandIn(scope, graph),
+      traced: this.tracing ? this.panes[graph]?.traced() : undefined,
+      trace: () => this.toggleTrace(),
       difference: (step) => void this.nextDifference(step),
       showDifference: (difference) => void this.showDifference(difference),
     };
@@ -325,10 +354,12 @@ export class App {
     });
     const colours = () => this.paintedOf(graph).find(({ overlay }) => overlay.id === this.overlay);
     pane.beforeDrawing = ({ places }) => colours()?.rescale(places.flatMap(({ item, expanded }) => (expanded ? [] : [item])));
+    pane.isTracing = () => this.tracing;
     pane.look = (item) => {
       const painted = colours();
       const found = painted?.look(item) ?? {};
       if (this.comparing(graph) && painted === undefined) found.mark = this.twins!.mark(graph, item);
+      if (this.tracing && pane.isAside(item)) found.mark = `${found.mark ?? ""} aside`;
       if (graph === this.active && this.hits.has(item)) found.mark = `${found.mark ?? ""} hit`;
       return found;
     };

@@ -15,6 +15,9 @@ const LEAST = 78;
 const MOST = 224;
 const SIDES = 24;
 const ROWS = 3;
+/** Attributes that are written out, and the room for the value of one. */
+const ATTRIBUTES = 8;
+const MOST_OF_VALUE = 130;
 /** Height of what is fused into a node. */
 export const FUSED = 18;
 /** Letters of a constant that is written out. */
@@ -52,8 +55,10 @@ export function boxOf(visible: Visible, item: Item): Box {
   return box;
 }
 
-export function boxSize(visible: Visible, item: Item): { width: number; height: number } {
-  return boxOf(visible, item);
+/** As it is placed: always as if values went down, so that a box of a graph drawn from left to right lies on its side. */
+export function laidSize(visible: Visible, item: Item): { width: number; height: number } {
+  const { width, height } = boxOf(visible, item);
+  return visible.across ? { width: height, height: width } : { width, height };
 }
 
 function scopeBox(model: Model, scope: Item): Box {
@@ -112,7 +117,14 @@ function rowsOf(visible: Visible, node: number): { name: string; shape: string }
     rows.push({ name: clean(name), shape: numbers === "" ? shapeText(clean(shape)) : `= ${numbers}` });
   }
   const more = rows.length - ROWS;
-  return more > 1 ? [...rows.slice(0, ROWS), { name: `and ${more} more`, shape: "" }] : rows;
+  const shown = more > 1 ? [...rows.slice(0, ROWS), { name: `and ${more} more`, shape: "" }] : rows;
+  return [...shown, ...attributeRows(visible, node)];
+}
+
+function attributeRows({ model, attributes }: Visible, node: number): Box["rows"] {
+  if (attributes === undefined) return [];
+  const found = model.attributes(node).filter(([name]) => attributes.test(name));
+  return found.slice(0, ATTRIBUTES).map(([name, value]) => ({ name: clean(name), shape: fitted(clean(value), SMALL, MOST_OF_VALUE) }));
 }
 
 /** A few numbers as they are: axes, sizes, a factor; "" of more, which only their shape stands for. */

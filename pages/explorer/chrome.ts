@@ -8,6 +8,7 @@ import { help } from "./help.ts";
 import { listenToKeys } from "./keyboard.ts";
 import { isDark } from "./overlays.ts";
 import type { Pane } from "./pane.ts";
+import { problemOf } from "./query.ts";
 import { SearchBar } from "./searchbar.ts";
 import { clean } from "./text.ts";
 
@@ -27,6 +28,7 @@ export class Chrome {
   private readonly message = h("div", { class: "message", role: "status", "aria-live": "polite" });
   private readonly back = this.button("\u2190", "Back (Alt+Left)", () => this.app.past.back());
   private readonly forward = this.button("\u2192", "Forward (Alt+Right)", () => this.app.past.forward());
+  private readonly boxes = new Map<"control" | "constants" | "across", HTMLInputElement>();
   private readonly drawer = this.button("\u2630", "Panel", () => this.toggleDrawer());
   private readonly help = help();
   /** For screen readers: what is selected now. */
@@ -94,6 +96,7 @@ export class Chrome {
     this.back.disabled = !app.past.canBack;
     this.forward.disabled = !app.past.canForward;
     this.levels.replaceChildren(...levelButtons(app));
+    this.boxes.forEach((input, name) => (input.checked = app.switches[name]));
     this.fillOverlays();
     this.fillTabs();
   }
@@ -196,14 +199,15 @@ export class Chrome {
   }
 
   private options(): HTMLElement {
-    const box = (name: "control" | "constants", said: string) => {
+    const box = (name: "control" | "constants" | "across", said: string) => {
       const input = h("input", { type: "checkbox" });
       input.addEventListener("change", () => void this.app.setSwitch(name, input.checked));
+      this.boxes.set(name, input);
       return h("label", {}, input, said);
     };
     const picture = (kind: "svg" | "png") =>
       h("button", { class: "quiet", onclick: () => void this.savePicture(kind).then(() => (found.open = false)) }, `Save as ${kind.toUpperCase()}`);
-    const menu = h("div", { class: "menu" }, box("control", "Control edges"), box("constants", "Constants as boxes"), this.dataButton(), this.bookmarks.element, picture("svg"), picture("png"));
+    const menu = h("div", { class: "menu" }, box("control", "Control edges"), box("constants", "Constants as boxes"), box("across", "From left to right (d)"), this.attributeField(), this.dataButton(), this.bookmarks.element, picture("svg"), picture("png"));
     const found = h("details", { class: "options" }, h("summary", { title: "What is drawn, and the drawing as a file" }, "Show"), menu);
     document.addEventListener("pointerdown", (event) => {
       if (!found.contains(event.target as Node)) found.open = false;
@@ -225,6 +229,18 @@ export class Chrome {
       read(event.dataTransfer?.files[0]);
     });
     return h("span", {}, h("button", { class: "quiet", title: "Colour nodes by numbers from a JSON file", onclick: () => input.click() }, "Open data of nodes"), input);
+  }
+
+  /** Which attributes stand on the boxes, as a pattern of their names. */
+  private attributeField(): HTMLElement {
+    const input = h("input", { type: "text", placeholder: "strides|padding", autocomplete: "off", spellcheck: "false" });
+    input.addEventListener("change", () => {
+      const problem = problemOf(input.value);
+      input.setCustomValidity(problem);
+      if (problem === "") void this.app.setSwitch("attributes", input.value);
+      else input.reportValidity();
+    });
+    return h("label", { title: "Attributes whose names match, as a regular expression" }, "Attributes on boxes", input);
   }
 
   private async savePicture(kind: "svg" | "png"): Promise<void> {

@@ -2,8 +2,10 @@
 
 import type { Boxes, Piece } from "./layers.ts";
 
-/** Pixels that a window shows at full size, about; nothing lower is wrapped. */
+/** Nothing shorter is wrapped: pixels that a window shows at full size, about. */
 const TALL = 1000;
+/** Of what is drawn on its side: boxes and the room for shapes between them are longer that way. */
+const LONG = 1600;
 /** A cut has to make the picture that much smaller. */
 const GAIN = 0.72;
 const MOST_COLUMNS = 48;
@@ -43,8 +45,8 @@ interface Column {
  *
  * `shape` is the width of the window by its height; 0 never wraps.
  */
-export function wrapped(piece: Piece, boxes: Boxes, shape: number): Piece {
-  if (shape <= 0 || piece.height < TALL || piece.height * shape < 2 * piece.width) return piece;
+export function wrapped(piece: Piece, boxes: Boxes, shape: number, across: boolean): Piece {
+  if (shape <= 0 || piece.height < (across ? LONG : TALL) || piece.height * shape < 2 * piece.width) return piece;
   const lines = boxes.edges.map((_, edge) => lineOf(piece, boxes, edge));
   const gaps = gapsOf(piece, boxes, lines);
   const bands = bandsOf(piece, boxes, lines, gaps);

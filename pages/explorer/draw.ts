@@ -7,7 +7,7 @@
 import { s } from "../common/dom.ts";
 import { isFlat } from "./columns.ts";
 import type { Item } from "./model.ts";
-import type { Link, Placing, Scene } from "./scene.ts";
+import { type Link, type Placing, type Scene, turned } from "./scene.ts";
 import { FUSED, SMALL, TITLE } from "./boxes.ts";
 import { cutOff, fitted, textWidth } from "./text.ts";
 
@@ -59,7 +59,7 @@ export function drawn(scene: Scene, view: Window, scale: number, look: (item: It
   const frames = places.filter((place) => place.expanded);
   // Lines over the ground of scopes, but below their titles.
   root.append(...frames.map(ground));
-  root.append(far ? merged(links, emphasis, scale) : lines(links, emphasis, scale));
+  root.append(far ? merged(links, scene.across, emphasis, scale) : lines(links, scene.across, emphasis, scale));
   root.append(...frames.map((place) => scopeFrame(place, look(place.item), emphasis, scale)));
   const leaves = places.filter((place) => !place.expanded);
   if (far) root.append(areas(leaves, look, emphasis));
@@ -77,25 +77,29 @@ function crosses(link: Link, view: Window): boolean {
   return bottom >= view.top && top <= view.bottom && right >= view.left - 20 && left <= view.right + 20;
 }
 
-/** A curve through the points that leaves and reaches each one upright. */
-export function pathOf(points: number[], shorter = 0): string {
-  let path = `M${round(points[0]!)} ${round(points[1]!)}`;
-  const end = points.length - 2;
+/** A curve through the points that leaves and reaches each one upright; level, where values go from left to right. */
+export function pathOf(points: number[], across = false, shorter = 0): string {
+  const at = across ? turned(points) : points;
+  const to = (x: number, y: number) => (across ? `${round(y)} ${round(x)}` : `${round(x)} ${round(y)}`);
+  const [down, over] = across ? ["H", "V"] : ["V", "H"];
+  let path = `M${to(at[0]!, at[1]!)}`;
+  const end = at.length - 2;
   for (let i = 2; i <= end; i += 2) {
-    const [x0, y0, x1] = [points[i - 2]!, points[i - 1]!, points[i]!];
-    const y1 = points[i + 1]! - (i === end ? shorter * Math.sign(points[i + 1]! - y0 || 1) : 0);
+    const [x0, y0, x1] = [at[i - 2]!, at[i - 1]!, at[i]!];
+    const y1 = at[i + 1]! - (i === end ? shorter * Math.sign(at[i + 1]! - y0 || 1) : 0);
     const middle = (y0 + y1) / 2;
+    const straight = Math.abs(x1 - x0) < 0.5;
     // Before and after a level stretch, which goes to another column, the corners are round.
-    if (i < end && isFlat(points, i)) {
-      const [y, radius] = [y1 - RADIUS * Math.sign(y1 - y0 || 1), Math.min(RADIUS, Math.abs(points[i + 2]! - x1) / 2)];
-      path += Math.abs(x1 - x0) < 0.5 ? `V${round(y)}` : `C${round(x0)} ${round(middle)} ${round(x1)} ${round(middle)} ${round(x1)} ${round(y)}`;
-      path += `Q${round(x1)} ${round(y1)} ${round(x1 + radius * Math.sign(points[i + 2]! - x1))} ${round(y1)}`;
-    } else if (isFlat(points, i - 2)) {
-      const next = points[i + 3] ?? y1;
+    if (i < end && isFlat(at, i)) {
+      const [y, radius] = [y1 - RADIUS * Math.sign(y1 - y0 || 1), Math.min(RADIUS, Math.abs(at[i + 2]! - x1) / 2)];
+      path += straight ? `${down}${round(y)}` : `C${to(x0, middle)} ${to(x1, middle)} ${to(x1, y)}`;
+      path += `Q${to(x1, y1)} ${to(x1 + radius * Math.sign(at[i + 2]! - x1), y1)}`;
+    } else if (isFlat(at, i - 2)) {
+      const next = at[i + 3] ?? y1;
       const radius = Math.min(RADIUS, Math.abs(x1 - x0) / 2);
-      path += `H${round(x1 - radius * Math.sign(x1 - x0))}Q${round(x1)} ${round(y1)} ${round(x1)} ${round(y1 + RADIUS * Math.sign(next - y1 || 1))}`;
-    } else if (Math.abs(x1 - x0) < 0.5) path += `V${round(y1)}`;
-    else path += `C${round(x0)} ${round(middle)} ${round(x1)} ${round(middle)} ${round(x1)} ${round(y1)}`;
+      path += `${over}${round(x1 - radius * Math.sign(x1 - x0))}Q${to(x1, y1)} ${to(x1, y1 + RADIUS * Math.sign(next - y1 || 1))}`;
+    } else if (straight) path += `${down}${round(y1)}`;
+    else path += `C${to(x0, middle)} ${to(x1, middle)} ${to(x1, y1)}`;
   }
   return path;
 }
@@ -104,9 +108,10 @@ function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-function headOf(points: number[]): string {
+function headOf(points: number[], across: boolean): string {
   const [x, y] = [points[points.length - 2]!, points[points.length - 1]!];
-  const back = y >= points[points.length - 3]! ? -7 : 7;
+  const back = points[points.length - (across ? 2 : 1)]! >= points[points.length - (across ? 4 : 3)]! ? -7 : 7;
+  if (across) return `M${round(x + back)} ${round(y - 4)}V${round(y + 4)}L${round(x)} ${round(y)}Z`;
   return `M${round(x - 4)} ${round(y + back)}H${round(x + 4)}L${round(x)} ${round(y)}Z`;
 }
 
@@ -120,29 +125,33 @@ function linkGroup(scale: number): SVGGElement {
   return s("g", { class: "links", style: `--width:${round(Math.max(1.2, 0.75 / scale))}px` });
 }
 
-function lines(links: Link[], emphasis: Emphasis, scale: number): SVGGElement {
+function lines(links: Link[], across: boolean, emphasis: Emphasis, scale: number): SVGGElement {
   const root = linkGroup(scale);
   for (const link of links) {
     const group = s("g", { class: linkClass(link, emphasis) });
-    group.append(s("path", { d: pathOf(link.points, link.arrow ? 6 : 0) }));
-    if (link.arrow) group.append(s("path", { class: "head", d: headOf(link.points) }));
+    group.append(s("path", { d: pathOf(link.points, across, link.arrow ? 6 : 0) }));
+    if (link.arrow) group.append(s("path", { class: "head", d: headOf(link.points, across) }));
     root.append(group);
   }
   if (scale < SMALLEST_TEXT) return root;
   for (const { points, label, row } of links) {
     if (label === "") continue;
+    if (across) {
+      root.append(s("text", { class: "shape", x: round(Math.min(points[0]!, points[2]!) + 6), y: round(points[1]! - 4) }, label));
+      continue;
+    }
     const down = points[3]! >= points[1]!;
     root.append(s("text", { class: "shape", x: round(points[0]! + 6), y: round(points[1]! + (down ? 15 + 11 * row : -8 - 11 * row)) }, label));
   }
   return root;
 }
 
-function merged(links: Link[], emphasis: Emphasis, scale: number): SVGGElement {
+function merged(links: Link[], across: boolean, emphasis: Emphasis, scale: number): SVGGElement {
   const byClass = new Map<string, string[]>();
   for (const link of links) {
     const name = linkClass(link, emphasis);
     const { points } = link;
-    const path = points.length > 4 ? pathOf(points) : `M${round(points[0]!)} ${round(points[1]!)}L${round(points[2]!)} ${round(points[3]!)}`;
+    const path = points.length > 4 ? pathOf(points, across) : `M${round(points[0]!)} ${round(points[1]!)}L${round(points[2]!)} ${round(points[3]!)}`;
     byClass.set(name, [...(byClass.get(name) ?? []), path]);
   }
   const root = linkGroup(scale);

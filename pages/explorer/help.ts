@@ -3,9 +3,11 @@
 import { h } from "../common/dom.ts";
 
 const KEYS: [string, string][] = [
-  ["double-click, Enter", "open or close a scope"],
+  ["double-click, Enter", "open or close a scope; Shift Enter opens all in it"],
   ["\u2191 \u2193", "along edges: to where values come from, and go"],
-  ["\u2190 \u2192", "to the boxes beside"],
+  ["\u2190 \u2192", "to the boxes beside; from left to right, these are along edges"],
+  ["d", "from left to right, or down"],
+  ["t", "trace: all that leads to what is selected, and all that follows from it"],
   ["click on a line", "what it carries, from where and to whom"],
   ["Esc", "out of a box to its scope, then to nothing"],
   ["Alt \u2190, Alt \u2192", "back and forward"],

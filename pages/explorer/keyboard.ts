@@ -3,7 +3,7 @@
 import type { App } from "./app.ts";
 import type { Chrome } from "./chrome.ts";
 import type { Item } from "./model.ts";
-import type { Placing } from "./scene.ts";
+import { onItsSide, type Placing } from "./scene.ts";
 
 export function listenToKeys(app: App, chrome: Chrome): void {
   document.addEventListener("keydown", (event) => {
@@ -13,7 +13,7 @@ export function listenToKeys(app: App, chrome: Chrome): void {
     if (target.closest("input, select, textarea") !== null) return;
     const pressable = target.closest("button, a, summary, [role=treeitem]") !== null;
     if (pressable && (event.key === "Enter" || event.key === " ")) return;
-    if (act(app, chrome, event.key)) event.preventDefault();
+    if (act(app, chrome, event.shiftKey && event.key === "Enter" ? "ShiftEnter" : event.key)) event.preventDefault();
   });
 }
 
@@ -34,8 +34,11 @@ function act(app: App, chrome: Chrome, key: string): boolean {
   else if (key === "+" || key === "=") pane.viewport.zoomIn();
   else if (key === "-" || key === "_") pane.viewport.zoomOut();
   else if (key === "Escape") escape(app, chrome);
+  else if (key === "t") app.toggleTrace();
+  else if (key === "ShiftEnter") openAll(app);
   else if (key === "Enter" || key === " ") open(app);
   else if (key === "n" || key === "p") void app.nextDifference(key === "n" ? 1 : -1);
+  else if (key === "d") void app.setSwitch("across", !app.switches.across);
   else if (key.startsWith("Arrow")) move(app, key.slice(5));
   else return false;
   return true;
@@ -51,13 +54,26 @@ function open(app: App): void {
   if (selected !== null && app.model!.isScope(selected)) void app.toggle(selected);
 }
 
+function openAll(app: App): void {
+  const { selected } = app.place;
+  if (selected !== null && app.model!.isScope(selected)) void app.expandIn(selected);
+}
+
 function move(app: App, way: string): void {
   const scene = app.pane?.scene;
   if (scene === undefined) return;
   const { selected } = app.place;
   const from = selected === null ? undefined : scene.byItem.get(selected);
-  const next = from === undefined ? scene.places[0] : way === "Up" || way === "Down" ? along(app, from, way) : beside(app, from, way);
+  const turn = scene.across ? ON_ITS_SIDE[way]! : way;
+  const next = from === undefined ? scene.places[0] : turn === "Up" || turn === "Down" ? along(app, from, turn) : beside(app, from, turn);
   if (next !== undefined) void app.select(next.item);
+}
+
+/** What a key means, in a drawing whose values go down, where they go to the right. */
+const ON_ITS_SIDE: Record<string, string> = { Right: "Down", Left: "Up", Down: "Right", Up: "Left" };
+
+function upright(app: App, place: Placing): Placing {
+  return app.pane!.scene!.across ? onItsSide(place) : place;
 }
 
 /** Over an edge: the nearest box that a value goes to, or comes from. An open scope is entered. */
@@ -77,8 +93,11 @@ function along(app: App, from: Placing, way: "Up" | "Down"): Placing | undefined
   }
   seen.delete(from.item);
   if (from.expanded && down && seen.size === 0) return childOf(app, from);
-  const middle = from.x + from.width / 2;
-  const distance = (place: Placing) => Math.abs(place.y - from.y) + Math.abs(place.x + place.width / 2 - middle);
+  const here = upright(app, from);
+  const distance = (place: Placing) => {
+    const { x, y, width } = upright(app, place);
+    return Math.abs(y - here.y) + Math.abs(x + width / 2 - here.x - here.width / 2);
+  };
   return [...seen.values()].sort((a, b) => distance(a) - distance(b))[0];
 }
 
@@ -102,8 +121,10 @@ function beside(app: App, from: Placing, way: string): Placing | undefined {
   const parent = app.model!.parent(from.item);
   const sign = way === "Right" ? 1 : -1;
   const siblings = scene.places.filter((place) => app.model!.parent(place.item) === parent);
+  const here = upright(app, from);
   const near = siblings
-    .filter((place) => sign * (place.x - from.x) > 0 && place.y < from.y + from.height && place.y + place.height > from.y)
+    .map((place) => ({ place, ...upright(app, place) }))
+    .filter(({ x, y, height }) => sign * (x - here.x) > 0 && y < here.y + here.height && y + height > here.y)
     .sort((a, b) => sign * (a.x - b.x));
-  return near[0] ?? siblings[siblings.indexOf(from) + sign];
+  return near[0]?.place ?? siblings[siblings.indexOf(from) + sign];
 }

@@ -23,10 +23,15 @@ export interface Problem {
   outs: number;
   /** Pairs of vertices, flat. */
   edges: number[];
+  /** Room for its title. */
   header: number;
   padding: number;
   /** Width that its own title needs. */
   least: number;
+  /** It is drawn on its side: the title stands beside the layers, not before them. */
+  across: boolean;
+  /** From one layer to the next. */
+  gap: number;
   /** Width of the window by its height: what is far taller is wrapped into columns; 0 for never. */
   shape: number;
 }
@@ -61,10 +66,11 @@ export interface Boxes {
   /** Vertices shared with the piece above and the piece below: nothing may lie beyond them. */
   head?: number | undefined;
   tail?: number | undefined;
+  /** From one layer to the next. */
+  gap: number;
 }
 
 export const GAP = 26;
-export const RANK_GAP = 46;
 /** Beyond this a piece is placed by simpler rules: dagre would take seconds, or end its stack. */
 const LIMIT = 260;
 
@@ -91,12 +97,14 @@ function place(problem: Problem): Placed {
   const groups = components(total, edges).sort((one, other) => other.vertices.length - one.vertices.length);
   const parts = groups.map((group) => component(problem, group, edges));
   const corners = packed(parts, problem.ins + problem.outs > 0);
-  let [width, height] = [0, problem.header];
+  const { across, padding, least } = problem;
+  const begin = across ? padding : problem.header;
+  let [width, height] = [0, begin];
   const wide = Math.max(0, ...corners.map(({ left }, i) => left + parts[i]!.width));
-  const indent = Math.max(problem.padding, (problem.least - wide) / 2);
+  const indent = across ? problem.header : Math.max(padding, (least - wide) / 2);
   groups.forEach((group, number) => {
     const part = parts[number]!;
-    const [left, top] = [corners[number]!.left + indent, corners[number]!.top + problem.header];
+    const [left, top] = [corners[number]!.left + indent, corners[number]!.top + begin];
     group.vertices.forEach((vertex, i) => {
       x[vertex] = part.x[i]! + left;
       y[vertex] = part.y[i]! + top;
@@ -105,7 +113,10 @@ function place(problem: Problem): Placed {
     width = Math.max(width, left + part.width);
     height = Math.max(height, top + part.height);
   });
-  return { id: problem.id, width: Math.max(width + indent, problem.least), height: height + problem.padding, x, y, bends };
+  const size = across
+    ? { width: width + padding, height: Math.max(height + padding, least) }
+    : { width: Math.max(width + indent, least), height: height + padding };
+  return { id: problem.id, ...size, x, y, bends };
 }
 
 function shifted(points: number[], left: number, top: number): number[] {
@@ -123,8 +134,9 @@ function component(problem: Problem, group: { vertices: number[]; edges: number[
     edges,
     top: new Set(group.vertices.flatMap((vertex, i) => (vertex < problem.ins ? [i] : []))),
     bottom: new Set(group.vertices.flatMap((vertex, i) => (vertex >= total - problem.outs ? [i] : []))),
+    gap: problem.gap,
   };
-  return wrapped(forward(boxes), boxes, problem.shape);
+  return wrapped(forward(boxes), boxes, problem.shape, problem.across);
 }
 
 /** Lays a graph as if the edges that close a cycle led down: no piece then reaches above the box it begins with. */
@@ -158,6 +170,7 @@ function series(boxes: Boxes): Piece {
       bottom: new Set(piece.vertices.flatMap((vertex, i) => (boxes.bottom.has(vertex) ? [i] : []))),
       head: join === undefined ? undefined : local.get(join),
       tail: piece === last ? undefined : local.get(piece.join),
+      gap: boxes.gap,
     });
     const at = join === undefined ? -1 : local.get(join)!;
     const left = join === undefined ? 0 : x[join]! - placed.x[at]!;
@@ -194,7 +207,7 @@ const CACHE = new Map<string, Piece>();
 
 function cached(boxes: Boxes): Piece {
   if (boxes.widths.length === 2 && boxes.edges.length === 1) return pair(boxes);
-  const key = JSON.stringify([boxes.widths, boxes.heights, boxes.edges, [...boxes.top], [...boxes.bottom], boxes.head, boxes.tail]);
+  const key = JSON.stringify([boxes.widths, boxes.heights, boxes.edges, [...boxes.top], [...boxes.bottom], boxes.head, boxes.tail, boxes.gap]);
   let piece = CACHE.get(key);
   if (piece === undefined) {
     if (CACHE.size > 4000) CACHE.clear();
@@ -213,7 +226,7 @@ function pair(boxes: Boxes): Piece {
 
 /** Where an edge crosses the border no room is needed for an arrow and a shape: both stand outside. */
 function gap(boxes: Boxes, a: number, b: number): number {
-  return boxes.top.has(a) || boxes.bottom.has(b) ? RANK_GAP / 2 : RANK_GAP;
+  return boxes.top.has(a) || boxes.bottom.has(b) ? boxes.gap / 2 : boxes.gap;
 }
 
 function layered(boxes: Boxes): Piece {
@@ -227,7 +240,7 @@ function layered(boxes: Boxes): Piece {
 
 function byDagre(boxes: Boxes): Piece {
   const graph = new Graph({ multigraph: true });
-  graph.setGraph({ rankdir: "TB", nodesep: GAP, edgesep: 14, ranksep: RANK_GAP });
+  graph.setGraph({ rankdir: "TB", nodesep: GAP, edgesep: 14, ranksep: boxes.gap });
   boxes.widths.forEach((width, i) => graph.setNode(String(i), { width, height: boxes.heights[i]! }));
   boxes.edges.forEach(([a, b], i) => graph.setEdge(String(a), String(b), { weight: 1, minlen: 1 }, String(i)));
   pin(graph, boxes);

@@ -1,7 +1,7 @@
 /** Asks the worker to place what is visible: each expanded scope by itself, from the inside out, and remembers it. */
 
 import { pageWorker } from "../common/data.ts";
-import { boxSize, HEADER, PADDING, scopeHeader } from "./boxes.ts";
+import { HEADER, laidSize, PADDING, scopeHeader } from "./boxes.ts";
 import type { Placed, Problem } from "./layers.ts";
 import type { Item } from "./model.ts";
 import type { ScopeGraph, Visible } from "./visible.ts";
@@ -119,10 +119,12 @@ export class Layouts {
   private problem(id: number, scope: Item, graph: ScopeGraph, inner: Map<number, Plan>): Problem {
     const sizes = [
       ...graph.ins.map(() => PORT),
-      ...graph.items.map((item) => boxSize(this.visible, item)),
+      ...graph.items.map((item) => laidSize(this.visible, item)),
       ...graph.outs.map(() => PORT),
     ];
     const isRoot = scope === this.visible.model.root;
+    const { across } = this.visible;
+    const shape = (this.window ??= this.shape());
     return {
       id,
       widths: sizes.map(({ width }) => width),
@@ -131,10 +133,12 @@ export class Layouts {
       ins: graph.ins.length,
       outs: graph.outs.length,
       edges: graph.edges.flatMap(({ a, b }) => [a, b]),
-      header: isRoot ? PADDING : HEADER,
+      header: isRoot ? PADDING : HEADER + (across ? BELOW : 0),
       padding: PADDING,
       least: isRoot ? 0 : scopeHeader(this.visible.model, scope),
-      shape: (this.window ??= this.shape()),
+      across,
+      gap: across ? SIDE_GAP : GAP,
+      shape: across && shape > 0 ? 1 / shape : shape,
     };
   }
 
@@ -145,6 +149,11 @@ export class Layouts {
 }
 
 const NONE: ReadonlySet<Item> = new Set();
+/** Between layers, for an arrow and a shape; wider where these stand side by side. */
+const GAP = 46;
+const SIDE_GAP = 108;
+/** Below a title beside layers; before layers the lines that enter a scope make that room. */
+const BELOW = 14;
 const PORT = { width: 8, height: 1 };
 
 interface Plan {

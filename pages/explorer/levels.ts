@@ -12,11 +12,11 @@ export function levels(model: Model): number {
   return deepest;
 }
 
-/** Scopes down to a level, the outer ones first, as long as the boxes do not become too many. */
-export function withinGuard(model: Model, level: number): { expanded: Set<Item>; left: number } {
+/** Scopes in one of them down to a level, the outer ones first, as long as the boxes do not become too many. */
+export function withinGuard(model: Model, level: number, first = model.root): { expanded: Set<Item>; left: number } {
   const expanded = new Set<Item>();
-  let [left, boxes] = [0, model.scopes === 0 ? 0 : model.childrenOf(model.root).length];
-  let scopes = model.scopes === 0 ? [] : [model.root];
+  let [left, boxes] = [0, model.scopes === 0 ? 0 : model.childrenOf(first).length];
+  let scopes = model.scopes === 0 ? [] : [first];
   for (let depth = 1; depth <= level && scopes.length > 0; depth++) {
     scopes = scopes.flatMap((scope) => model.childrenOf(scope).filter((child) => model.isScope(child)));
     scopes = scopes.filter((scope) => {

@@ -10,6 +10,7 @@ import { boxAt, type Link, linkAt, type Placing, type Scene, sceneOf } from "./s
 import { NodeKind } from "./schema.ts";
 import type { Place, Switches } from "./state.ts";
 import { count } from "./text.ts";
+import { carries, type Trace, traced } from "./trace.ts";
 import { Viewport } from "./viewport.ts";
 import { source, Visible } from "./visible.ts";
 
@@ -47,6 +48,8 @@ export class Pane {
   visible: Visible;
   scene: Scene | undefined;
   look: (item: Item) => Look = () => ({});
+  /** Whether all that leads to the selected item and follows from it is to stand out. */
+  isTracing: () => boolean = () => false;
   /** Told what will be drawn. */
   beforeDrawing: (scene: Scene) => void = () => undefined;
   readonly viewport: Viewport;
@@ -55,6 +58,8 @@ export class Pane {
   private readonly minimap: Minimap;
   private readonly notice: HTMLElement;
   private selected: Item | null = null;
+  private tracedItem: Item | undefined;
+  private trace: Trace | undefined;
   private line: Link | undefined;
   private latest = 0;
   private frame = 0;
@@ -65,7 +70,7 @@ export class Pane {
 
   constructor(
     readonly model: Model,
-    switches: Switches,
+    private switches: Switches,
     private readonly asked: Asked,
   ) {
     this.visible = new Visible(model, switches);
@@ -91,6 +96,8 @@ export class Pane {
   switch(switches: Switches): void {
     this.visible = new Visible(this.model, switches);
     this.layouts = this.newLayouts();
+    this.switches = switches;
+    this.tracedItem = undefined;
   }
 
   private newLayouts(): Layouts {
@@ -238,16 +245,25 @@ export class Pane {
     const scale = Math.min(READABLE, Math.max(0.5, (width - 48) / scene.width));
     const first = this.beginning(scene);
     if (first === undefined) return;
+    if (scene.across) return this.startAcross(scene, first);
     const top = this.notice.hidden ? 16 : 76;
     const x = scene.width * scale <= width ? (width - scene.width * scale) / 2 : width / 2 - (first.x + first.width / 2) * scale;
     this.viewport.set({ scale, x, y: top - Math.max(0, first.y - 24) * scale });
   }
 
-  /** The uppermost input, or where there is none, the uppermost box. */
+  private startAcross({ height: all }: Scene, first: Placing): void {
+    const { height } = this.viewport.size();
+    const scale = Math.min(READABLE, Math.max(0.5, (height - 48) / all));
+    const middle = all * scale <= height ? all / 2 : first.y + first.height / 2;
+    this.viewport.set({ scale, x: 16 - Math.max(0, first.x - 24) * scale, y: height / 2 - middle * scale });
+  }
+
+  /** The first input, or where there is none, the first box. */
   private beginning(scene: Scene): Placing | undefined {
     const leaves = scene.places.filter((place) => !place.expanded);
     const inputs = leaves.filter(({ item }) => !this.model.isScope(item) && this.model.kind(item) === NodeKind.Input);
-    return (inputs.length > 0 ? inputs : leaves).reduce<Placing | undefined>((best, place) => (best === undefined || place.y < best.y ? place : best), undefined);
+    const along = scene.across ? "x" : "y";
+    return (inputs.length > 0 ? inputs : leaves).reduce<Placing | undefined>((best, place) => (best === undefined || place[along] < best[along] ? place : best), undefined);
   }
 
   private reveal(item: Item): void {
@@ -300,6 +316,7 @@ export class Pane {
     const item = this.selected;
     const { line } = this;
     if (item === null || item === this.model.root) return { selected: item, into, outOf, line };
+    if (this.isTracing()) return { ...this.tracedLinks(scene, item, this.traced()!), line };
     const nodes = this.model.nodesOf(item);
     const [comes, goes] = [new Set<number>(), new Set<number>()];
     const within = new Set<number>(nodes);
@@ -318,6 +335,29 @@ export class Pane {
       if (outside && sources.some((node) => goes.has(node))) outOf.add(link);
     }
     return { selected: item, into, outOf, line };
+  }
+
+  private tracedLinks({ links }: Scene, item: Item, { before, after }: Trace): Omit<Emphasis, "line"> {
+    const { model } = this;
+    const own = new Set<number>(model.nodesOf(item));
+    const outside = links.filter(({ from, to }) => !(model.holds(item, from) && model.holds(item, to)));
+    const along = (sources: Set<number>, readers: Set<number>) => new Set(outside.filter((link) => carries(model, link, sources, readers)));
+    return { selected: item, into: along(before, new Set([...before, ...own])), outOf: along(new Set([...after, ...own]), after) };
+  }
+
+  /** What leads to the selected item and follows from it. */
+  traced(): Trace | undefined {
+    const item = this.selected;
+    if (item === null || item === this.model.root) return undefined;
+    if (this.tracedItem !== item) [this.tracedItem, this.trace] = [item, traced(this.model, item, this.switches.control)];
+    return this.trace;
+  }
+
+  /** Whether an item has no part in what is traced. */
+  isAside(item: Item): boolean {
+    const trace = this.traced();
+    if (trace === undefined || this.model.holds(item, this.selected!) || this.model.holds(this.selected!, item)) return false;
+    return !this.model.nodesOf(item).some((node) => trace.before.has(node) || trace.after.has(node));
   }
 
   private hit(event: MouseEvent): Placing | undefined {

@@ -2,12 +2,14 @@
 
 import { h } from "../common/dom.ts";
 import { constantView } from "./constants.ts";
+import { alike } from "./alike.ts";
 import type { Item, Model } from "./model.ts";
 import { categoryOf } from "./categories.ts";
 import { copyText } from "../common/copy.ts";
 import { overlayList, overlayOfItem } from "./legend.ts";
 import type { Painted } from "./overlays.ts";
 import { NodeKind } from "./schema.ts";
+import { counted, type Trace } from "./trace.ts";
 import { clean, count, lastPart, shapeText, short, sizesOf } from "./text.ts";
 import type { Difference, Twins } from "./twins.ts";
 
@@ -20,6 +22,11 @@ export interface Context {
   expanded: ReadonlySet<Item>;
   jump(item: Item, graph?: number): void;
   toggle(scope: Item): void;
+  /** Opens a scope and all in it. */
+  expandIn(scope: Item): void;
+  /** What leads to the selected item and follows from it, while that is shown. */
+  traced: Trace | undefined;
+  trace(): void;
   difference(step: number): void;
   showDifference(difference: Difference): void;
 }
@@ -110,7 +117,8 @@ function node(context: Context, item: Item): HTMLElement[] {
   if (link !== undefined && /^https?:/.test(link)) {
     title.append(h("a", { class: "docs", href: link, target: "_blank", rel: "noopener noreferrer" }, `What ${clean(op)} does \u2197`));
   }
-  const parts = [title, comparison(context, item)];
+  title.append(traceButton(context));
+  const parts = [title, traceOf(context), comparison(context, item)];
   const remarks = (model.graph.nodes.remarks?.[item] ?? []).map((text) => clean(model.text(text)));
   if (remarks.length > 0) parts.push(section("Remarks", ...remarks.map((text) => h("p", { class: "remark" }, text))));
   parts.push(overlayOfItem(context, item));
@@ -178,20 +186,44 @@ function scope(context: Context, item: Item): HTMLElement[] {
   const index = item - model.size;
   const title = head(context, item, model.label(item), kinds[model.graph.scopes.kind[index]!] ?? "scope");
   const open = context.expanded.has(item);
-  title.append(h("button", { class: "main", onclick: () => context.toggle(item) }, open ? "Collapse" : "Expand"));
+  const inner = model.childrenOf(item).filter((child) => model.isScope(child));
+  const all = h("button", { title: "Open it and all scopes in it (Shift+Enter)", onclick: () => context.expandIn(item) }, "Expand all in it");
+  title.append(
+    h("button", { class: "main", onclick: () => context.toggle(item) }, open ? "Collapse" : "Expand"),
+    ...(inner.some((child) => !context.expanded.has(child)) ? [" ", all] : []),
+    " ",
+    traceButton(context),
+  );
   const repeats = model.graph.scopes.repeats[index]!;
   if (repeats > 1) title.append(h("p", { class: "muted" }, `${repeats} times the same structure in a row`));
   const caption = clean(model.text(model.graph.scopes.caption[index]));
   if (caption !== "") title.append(h("p", {}, caption));
   const nodes = model.nodesOf(item);
+  const twins = alike(model, item);
   return [
     title,
+    traceOf(context),
     comparison(context, item),
     overlayOfItem(context, item),
     section("Holds", table(sums(model, nodes))),
     opsOf(model, nodes),
     section("Inside", listed(model.childrenOf(item).map((child) => jump(context, child)))),
+    twins.length === 0 ? null : section(`${count(twins.length, "other scope")} with the same ops`, listed(twins.map((other) => jump(context, other, clean(model.name(other)))))),
   ].filter((part) => part !== null);
+}
+
+function traceButton(context: Context): HTMLElement {
+  const title = "All that leads to it, and all that follows from it (t)";
+  return h("button", { title, "aria-pressed": String(context.traced !== undefined), onclick: () => context.trace() }, "Trace");
+}
+
+function traceOf({ model, traced }: Context): HTMLElement | null {
+  if (traced === undefined) return null;
+  const rows: [string, string][] = [
+    ["lead to it", count(counted(model, traced.before), "node")],
+    ["follow from it", count(counted(model, traced.after), "node")],
+  ];
+  return section("Traced", table(rows));
 }
 
 function sums(model: Model, nodes: Int32Array): [string, string][] {

@@ -5,6 +5,8 @@ import { shapeText } from "./text.ts";
 
 export interface Query {
   matches(model: Model, item: Item): boolean;
+  /** What else than its name and its op matched: a shape, a dtype, an attribute. */
+  reasons(model: Model, item: Item): string[];
 }
 
 const FIELDS = ["op", "name", "shape", "dtype", "attr"] as const;
@@ -17,10 +19,27 @@ type Field = (typeof FIELDS)[number];
 export function parsed(text: string): Query | undefined {
   const terms = words(text).map(term);
   if (terms.length === 0) return undefined;
-  return { matches: (model, item) => terms.every((matches) => matches(model, item)) };
+  return {
+    matches: (model, item) => terms.every((term) => term(model, item) !== undefined),
+    reasons: (model, item) => {
+      const plain = model.isScope(item) ? [model.name(item)] : [model.name(item), model.op(item)];
+      return [...new Set(terms.flatMap((term) => term(model, item) ?? []))].filter((text) => !plain.includes(text));
+    },
+  };
 }
 
-type Term = (model: Model, item: Item) => boolean;
+/** Why a pattern is none; "" if it is one. */
+export function problemOf(pattern: string): string {
+  try {
+    new RegExp(pattern, "iu");
+    return "";
+  } catch (problem) {
+    return (problem as Error).message;
+  }
+}
+
+/** The text of an item that matches. */
+type Term = (model: Model, item: Item) => string | undefined;
 
 /** Words between spaces, where /a pattern/ and "quoted text" hold spaces, after a prefix too. */
 function words(text: string): string[] {
@@ -33,7 +52,7 @@ function term(word: string): Term {
   const field = FIELDS.find((name) => name === prefix);
   const test = tester(field === undefined ? word : word.slice(colon + 1), field);
   if (field === "attr") return attributes(word.slice(colon + 1));
-  return (model, item) => texts(model, item, field).some(test);
+  return (model, item) => texts(model, item, field).find(test);
 }
 
 function tester(text: string, field?: Field): (text: string) => boolean {
@@ -56,9 +75,10 @@ function attributes(text: string): Term {
   const name = tester(equals < 0 ? text : text.slice(0, equals));
   const value = equals < 0 ? undefined : tester(text.slice(equals + 1));
   return (model, item) => {
-    if (model.isScope(item)) return false;
-    if (value === undefined) return model.attributes(item).some(([key, said]) => name(key) || name(`${key}=${said}`));
-    return model.attributes(item).some(([key, said]) => name(key) && value(said));
+    if (model.isScope(item)) return undefined;
+    const is = (key: string, said: string) => (value === undefined ? name(key) || name(`${key}=${said}`) : name(key) && value(said));
+    const found = model.attributes(item).find(([key, said]) => is(key, said));
+    return found === undefined ? undefined : `${found[0]}=${found[1]}`;
   };
 }
 

@@ -1,6 +1,6 @@
 /** Layers by simple rules, for what is too large for the library: linear in time, any depth, cycles too. */
 
-import { type Boxes, GAP, type Piece, RANK_GAP } from "./layers.ts";
+import { type Boxes, GAP, type Piece } from "./layers.ts";
 
 const SWEEPS = 4;
 
@@ -27,7 +27,7 @@ export function quick(boxes: Boxes): Piece {
   for (const layer of layers) {
     const height = Math.max(0, ...(layer ?? []).map((vertex) => boxes.heights[vertex]!));
     for (const vertex of layer ?? []) y[vertex] = top + height / 2;
-    top += height + RANK_GAP;
+    top += height + boxes.gap;
   }
   return { width: 0, height: 0, x, y, bends: boxes.edges.map(() => []) };
 }

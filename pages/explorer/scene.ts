@@ -1,7 +1,7 @@
 /** Everything visible at its place on one plane: boxes and the lines between them. */
 
 import { turns } from "./columns.ts";
-import { type Box, boxOf, boxSize, SMALL } from "./boxes.ts";
+import { type Box, boxOf, laidSize, SMALL } from "./boxes.ts";
 import type { Laid } from "./layout.ts";
 import type { Item, Model } from "./model.ts";
 import { clean, count, shapeText, textWidth } from "./text.ts";
@@ -40,6 +40,8 @@ export interface Scene {
   links: Link[];
   width: number;
   height: number;
+  /** Values go from left to right. */
+  across: boolean;
 }
 
 export function sceneOf(visible: Visible, root: Laid): Scene {
@@ -68,7 +70,14 @@ class Flat {
     this.scope(root, 0, 0, 0);
     this.spread();
     const byItem = new Map(this.places.map((place) => [place.item, place]));
-    return { places: this.places, byItem, links: this.links, width: root.placed.width, height: root.placed.height };
+    const { across } = this.visible;
+    let { width, height } = root.placed;
+    if (across) {
+      [width, height] = [height, width];
+      for (const place of this.places) Object.assign(place, onItsSide(place));
+      for (const link of this.links) link.points = turned(link.points);
+    }
+    return { places: this.places, byItem, links: this.links, width, height, across };
   }
 
   private scope(laid: Laid, left: number, top: number, depth: number): void {
@@ -76,7 +85,7 @@ class Flat {
     graph.items.forEach((item, i) => {
       const vertex = graph.ins.length + i;
       const child = inner.get(vertex);
-      const { width, height } = child?.placed ?? boxSize(this.visible, item);
+      const { width, height } = child?.placed ?? laidSize(this.visible, item);
       const [x, y] = [left + placed.x[vertex]! - width / 2, top + placed.y[vertex]! - height / 2];
       const box = boxOf(this.visible, item);
       this.places.push({ item, x, y, width, height, depth, expanded: child !== undefined, left: child?.graph.left ?? 0, box });
@@ -124,7 +133,7 @@ class Flat {
   }
 
   private sizeOf({ graph, inner }: Laid, vertex: number): { width: number; height: number } {
-    return inner.get(vertex)?.placed ?? boxSize(this.visible, graph.items[vertex - graph.ins.length]!);
+    return inner.get(vertex)?.placed ?? laidSize(this.visible, graph.items[vertex - graph.ins.length]!);
   }
 
   /** Where a tensor's line touches a vertex: at the crossing of an expanded scope, else in the middle of its side. */
@@ -166,7 +175,9 @@ class Flat {
       ends.forEach(({ link, first }, i) => {
         link.points[first ? 0 : link.points.length - 2]! += (i - (ends.length - 1) / 2) * step;
       });
-      stagger(ends.flatMap(({ link, first }) => (first && link.label !== "" ? [link] : [])));
+      const labelled = ends.flatMap(({ link, first }) => (first && link.label !== "" ? [link] : []));
+      if (this.visible.across) thin(labelled);
+      else stagger(labelled);
     }
   }
 
@@ -184,6 +195,10 @@ class Flat {
 }
 
 const ROWS = 2;
+/** Height of a label, and its distance from a box that it stands beside. */
+const LINE = 12;
+const BESIDE = 6;
+const PAST_TURN = 96;
 /** From a box to a line that goes around it. */
 const ROUND = 12;
 
@@ -199,6 +214,27 @@ function stagger(links: Link[]): void {
   }
 }
 
+/** Along lines that run side by side: what would lie on another, or has no room up to the next box, is left out. */
+function thin(links: Link[]): void {
+  let taken = -Infinity;
+  for (const link of links) {
+    const [at, begin, , end] = link.points as [number, number, number, number];
+    // Where a line turns into the next row, nothing stands beyond the turn.
+    const room = Math.max(Math.abs(end - begin), turns(link.points.slice(2, -2)) ? PAST_TURN : 0);
+    if (at - taken < LINE || textWidth(link.label, SMALL) + BESIDE > room) link.label = "";
+    else taken = at;
+  }
+}
+
+/** Points with left and top for each other. */
+export function turned(points: number[]): number[] {
+  return points.map((_, i) => points[i ^ 1]!);
+}
+
+export function onItsSide<Area extends { x: number; y: number; width: number; height: number }>(area: Area): Area {
+  return { ...area, x: area.y, y: area.x, width: area.height, height: area.width };
+}
+
 function itemAt(laid: Laid, vertex: number): Item {
   const { graph } = laid;
   return graph.items[vertex - graph.ins.length] ?? laid.scope;
@@ -208,8 +244,10 @@ function itemAt(laid: Laid, vertex: number): Item {
 export function linkAt(scene: Scene, x: number, y: number, reach: number): Link | undefined {
   let best: Link | undefined;
   let least = reach;
+  const { across } = scene;
+  if (across) [x, y] = [y, x];
   for (const link of scene.links) {
-    const { points } = link;
+    const points = across ? turned(link.points) : link.points;
     for (let i = 2; i < points.length; i += 2) {
       const [x0, y0, x1, y1] = [points[i - 2]!, points[i - 1]!, points[i]!, points[i + 1]!];
       if (x < Math.min(x0, x1) - reach || x > Math.max(x0, x1) + reach || y < Math.min(y0, y1) - reach || y > Math.max(y0, y1) + reach) continue;

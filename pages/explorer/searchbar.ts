@@ -4,11 +4,17 @@ import { h } from "../common/dom.ts";
 import type { App } from "./app.ts";
 import { categoryOf } from "./categories.ts";
 import type { Item } from "./model.ts";
-import { parsed, search } from "./query.ts";
+import { parsed, type Query, search } from "./query.ts";
 import { clean } from "./text.ts";
 
 const LISTED = 100;
+const LONGEST = 40;
 const PAUSE = 120;
+
+function cut(text: string): string {
+  const said = clean(text);
+  return said.length > LONGEST ? `${said.slice(0, LONGEST)}\u2026` : said;
+}
 
 export class SearchBar {
   readonly element: HTMLElement;
@@ -23,6 +29,7 @@ export class SearchBar {
   private readonly count = h("output", { class: "count", "aria-live": "polite" });
   private readonly list = h("div", { class: "hits", id: "hits", hidden: true });
   private hits: Item[] = [];
+  private query: Query | undefined;
   private at = -1;
   private timer = 0;
   private asked = "";
@@ -71,8 +78,8 @@ export class SearchBar {
     this.at = -1;
     const { model } = this.app;
     try {
-      const query = parsed(this.asked);
-      this.hits = query === undefined || model === undefined ? [] : search(model, query);
+      this.query = parsed(this.asked);
+      this.hits = this.query === undefined || model === undefined ? [] : search(model, this.query);
       this.input.setCustomValidity("");
     } catch (problem) {
       this.hits = [];
@@ -117,7 +124,7 @@ export class SearchBar {
       { class: "hit-row", "aria-current": place === this.at ? "true" : undefined, onclick: () => this.open(place) },
       h("i", { class: `dot cat-${categoryOf(model, item)}` }),
       h("bdi", {}, clean(model.name(item))),
-      h("small", {}, kind),
+      h("small", {}, [...(this.query?.reasons(model, item) ?? []).map(cut), kind].join(" \u00b7 ")),
     );
   }
 }

@@ -7,6 +7,10 @@ export interface Switches {
   control: boolean;
   /** Draw constants as boxes of their own. */
   constants: boolean;
+  /** Draw from left to right, not from top to bottom. */
+  across: boolean;
+  /** Attributes whose names match this stand on the boxes; "" for none. */
+  attributes: string;
 }
 
 /** Of one graph. */

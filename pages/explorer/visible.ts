@@ -42,6 +42,8 @@ export const AT_ONCE = 600;
 export class Visible {
   private readonly cache = new Map<Item, ScopeGraph>();
   private readonly hidden: Uint8Array;
+  /** Names of attributes that stand on boxes. */
+  readonly attributes: RegExp | undefined;
   private readonly limits = new Map<Item, number>();
 
   constructor(
@@ -49,6 +51,12 @@ export class Visible {
     private readonly switches: Switches,
   ) {
     this.hidden = this.findHidden();
+    this.attributes = switches.attributes === "" ? undefined : new RegExp(switches.attributes, "iu");
+  }
+
+  /** Whether it is drawn from left to right. */
+  get across(): boolean {
+    return this.switches.across;
   }
 
   /** Whether a switch hides the item: a folded constant, a scope with nothing else. */

@@ -25,7 +25,7 @@ function numbers(seed: number): (below: number) => number {
 function problem(total: number, edges: [number, number][], seed: number, more: Partial<Problem> = {}): Problem {
   const next = numbers(seed);
   const sizes = (least: number, span: number) => Array.from({ length: total }, () => least + next(span));
-  return { id: seed, widths: sizes(60, 160), heights: sizes(30, 60), inner: Array(total).fill(-1), ins: 0, outs: 0, edges: edges.flat(), header: 46, padding: 20, least: 0, shape: 0, ...more };
+  return { id: seed, widths: sizes(60, 160), heights: sizes(30, 60), inner: Array(total).fill(-1), ins: 0, outs: 0, edges: edges.flat(), header: 46, padding: 20, least: 0, across: false, gap: 46, shape: 0, ...more };
 }
 
 function randomEdges(total: number, next: (below: number) => number): [number, number][] {
@@ -126,6 +126,16 @@ test("what is far taller than the window is wrapped, in the order of reading", (
   }
 });
 
+test("what is drawn on its side has room for its title beside the layers", () => {
+  const chain = Array.from({ length: 5 }, (_, i): [number, number] => [i, i + 1]);
+  const made = problem(6, chain, 4, { across: true, gap: 92, least: 2000 });
+  const placed = solve([made], new Map())[0]!;
+  noOverlap(made, placed);
+  assert.ok(Math.min(...placed.x.map((x, i) => x - made.widths[i]! / 2)) >= made.header);
+  assert.ok(placed.height >= 2000, "as long as its title");
+  for (let i = 1; i < 6; i++) assert.ok(placed.y[i]! - placed.y[i - 1]! >= 92 + (made.heights[i]! + made.heights[i - 1]!) / 2 - 0.01);
+});
+
 test("a graph that goes round in circles is not cut where lines lead up", () => {
   const total = 40;
   const edges = Array.from({ length: total - 1 }, (_, i): [number, number] => [i, i + 1]);
@@ -156,7 +166,7 @@ test("pieces hold every edge once and share one vertex", () => {
     const total = 2 + next(60);
     const edges = randomEdges(total, next);
     assert.equal(components(total, edges).length, 1);
-    const boxes: Boxes = { widths: Array(total).fill(1), heights: Array(total).fill(1), edges, top: new Set(), bottom: new Set() };
+    const boxes: Boxes = { widths: Array(total).fill(1), heights: Array(total).fill(1), edges, top: new Set(), bottom: new Set(), gap: 46 };
     const found = pieces(boxes);
     assert.deepEqual(found.flatMap((piece) => piece.edges).sort((a, b) => a - b), edges.map((_, i) => i));
     for (const piece of found) for (const edge of piece.edges) for (const end of edges[edge]!) assert.ok(piece.vertices.includes(end));

@@ -43,3 +43,12 @@ def test_a_state_of_litert_stands_in_its_reader() -> None:
     shown = Shown(graph)
     assert shown.names(NodeKind.VARIABLE) == ["state"]
     assert {box.name for box in shown.built.fixed} == {"state"}
+
+
+def test_weights_stay_in_their_layer_though_a_loss_reads_them_too() -> None:
+    layer = [X, node("m/w", "VariableV2", dtype=FLOAT), node("m/w/read", "Identity", "m/w", T=FLOAT)]
+    layer += [node("m/mul", "Mul", "x", "m/w/read", T=FLOAT), unary("m/relu", "m/mul")]
+    graph = graph_of([*layer, node("loss/l2", "Mul", "m/w/read", "m/w/read", T=FLOAT)])
+    graph.outputs = [graph.node("m/relu").output()]
+    assert {scope_of(graph, name) for name in ("m/w", "m/w/read")} == {"m"}
+    assert scope_of(graph, "loss/l2") == "not needed for the outputs"

@@ -21,4 +21,4 @@ def test_units(tmp_path: Path) -> None:
     subprocess.run([str(BUNDLER), str(PAGES / "tests" / "explorer.test.ts"), *flags], check=True, timeout=60)
     done = subprocess.run([node, "--test", str(bundle)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-6000:]
-    assert "# pass 16" in done.stdout
+    assert "# pass 17" in done.stdout

@@ -9,7 +9,7 @@ from itertools import pairwise
 from thinflow.explorer.document import NodeKind, ScopeKind
 from thinflow.explorer.flattening import Box
 from thinflow.explorer.repeats import find_repeats
-from thinflow.explorer.tree import Group, Neighbours
+from thinflow.explorer.tree import Group, Neighbours, is_unneeded
 
 MOST_MEMBERS = 30
 """Boxes that can be taken in at once."""
@@ -165,6 +165,8 @@ def place_fixed(
     # Readers first: what hands a constant on is a reader, too.
     for box in reversed(fixed):
         homes = list(dict.fromkeys(home[r] for r in neighbours.readers.get(box, ()) if r in home))
+        # A loss, or a saver, that also reads a layer's weights does not draw them out of the layer.
+        homes = [group for group in homes if not is_unneeded(above[group])] or homes
         group = _common(homes, above) if homes else named(box)
         home[box] = group
     for box in fixed:

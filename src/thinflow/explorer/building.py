@@ -89,6 +89,7 @@ def build(
     built = Built(GraphView(label), boxes, flat, neighbours, fixed)
     _fill_scopes(built, root, fixed, texts, variables or {})
     _fill_nodes(built, texts)
+    built.view.stored = frozenset(place for place, box in enumerate(boxes) if box in fixed)
     _fill_edges(built)
     _fill_constants(built, texts, weights, values, variables or {}, progress)
     built.view.facts = _facts(graph, built, variables or {})

@@ -259,6 +259,7 @@ class GraphView:
         label: of its tab.
         facts: rows of the panel while nothing is selected.
         start: scopes that are open in the first picture.
+        stored: constants, variables and what only hands one of them on; the page finds them by itself.
     """
 
     label: str
@@ -269,6 +270,7 @@ class GraphView:
     constants: list[Constant] = field(default_factory=list)
     overlays: list[Overlay] = field(default_factory=list)
     start: list[int] = field(default_factory=list)
+    stored: frozenset[int] = frozenset()
 
     def data(self) -> dict[str, Any]:
         return {

@@ -160,6 +160,15 @@ def _unneeded(boxes: Sequence[Box]) -> set[Box]:
     return {box for box in boxes if ends and box.outer is not None and box.outer not in needed}
 
 
+def is_unneeded(way: Sequence[Group]) -> bool:
+    """Whether a scope lies in the one of what no output needs.
+
+    Args:
+        way: from the root to the scope.
+    """
+    return any(group.name == UNNEEDED for group in way[1:2])
+
+
 def _path(box: Box) -> Path:
     path: list[Level] = []
     for name, kind in box.prefix:

@@ -52,7 +52,7 @@ def _graph(view: GraphView, strings: Sequence[str], number: int) -> Json:
     incoming: dict[int, list[Json]] = {}
     edges = view.edges
     names = [strings[name] for name in view.nodes.name]
-    hidden = _hidden_labels(view, strings)
+    labels, hidden = _labels(view, strings)
     for source, port, target, place in zip(edges.source, edges.port, edges.target, edges.input, strict=True):
         # Control edges pass nothing on; Model Explorer has no such kind.
         if port >= 0:
@@ -61,7 +61,7 @@ def _graph(view: GraphView, strings: Sequence[str], number: int) -> Json:
     nodes = [
         {
             "id": names[at],
-            "label": strings[view.nodes.op[at]] if hidden else names[at].rpartition("/")[2] or names[at],
+            "label": labels[at],
             "namespace": spaces[view.nodes.scope[at]],
             "subgraphIds": [],
             "attrs": _attributes(view, strings, at, constants.get(at)),
@@ -77,19 +77,26 @@ def _graph(view: GraphView, strings: Sequence[str], number: int) -> Json:
     return found | {"nodeLabelsToHide": hidden}
 
 
-def _hidden_labels(view: GraphView, strings: Sequence[str]) -> list[str]:
-    """Labels of what Model Explorer folds into its readers: constants, variables, and their reads.
+def _labels(view: GraphView, strings: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What stands on each node, and which of that Model Explorer folds into its readers.
 
-    By itself it hides constants and reads: of a SavedModel a row of variables stays, of weights alone none.
-    Where there is nothing else, nodes have names for labels and all are shown.
+    By itself it hides constants and reads of variables: of a SavedModel a row of variables stays, of a graph
+    of TensorFlow 1 a row of identities, of weights alone nothing. Where there is nothing else, nodes have
+    names for labels and all are shown.
     """
-    kinds: dict[str, set[NodeKind]] = {}
-    for op, kind in zip(view.nodes.op, view.nodes.kind, strict=True):
-        kinds.setdefault(strings[op], set()).add(kind)
-    if set(kinds) <= {"Const"}:
-        return []
-    stored = (NodeKind.CONSTANT, NodeKind.VARIABLE)
-    return sorted({op for op, found in kinds.items() if found.issubset(stored)} | {"Const", "ReadVariableOp"})
+    nodes = view.nodes
+    ops, names = ([strings[text] for text in column] for column in (nodes.op, nodes.name))
+    short = [name.rpartition("/")[2] or name for name in names]
+    if set(ops) <= {"Const"}:
+        return short, []
+    stored = view.stored
+    seen = {op for at, op in enumerate(ops) if at not in stored}
+    labels = [
+        # Outputs have no op that says anything; one that computes elsewhere may not be hidden by its name.
+        short[at] if kind is NodeKind.OUTPUT else f"{op} of a constant" if at in stored and op in seen else op
+        for at, (op, kind) in enumerate(zip(ops, nodes.kind, strict=True))
+    ]
+    return labels, sorted({labels[at] for at in stored} | {"Const", "ReadVariableOp"})
 
 
 def _namespaces(view: GraphView, strings: Sequence[str]) -> list[str]:
