@@ -32,6 +32,7 @@ export interface Context {
 }
 
 const LISTED = 200;
+const COPIES = 12;
 
 /** What the panel holds for the item. */
 export function details(context: Context, item: Item | null): HTMLElement[] {
@@ -199,7 +200,6 @@ function scope(context: Context, item: Item): HTMLElement[] {
   const caption = clean(model.text(model.graph.scopes.caption[index]));
   if (caption !== "") title.append(h("p", {}, caption));
   const nodes = model.nodesOf(item);
-  const twins = alike(model, item);
   return [
     title,
     traceOf(context),
@@ -208,8 +208,18 @@ function scope(context: Context, item: Item): HTMLElement[] {
     section("Holds", table(sums(model, nodes))),
     opsOf(model, nodes),
     section("Inside", listed(model.childrenOf(item).map((child) => jump(context, child)))),
-    twins.length === 0 ? null : section(`${count(twins.length, "other scope")} with the same ops`, listed(twins.map((other) => jump(context, other, clean(model.name(other)))))),
+    copies(context, item),
   ].filter((part) => part !== null);
+}
+
+/** Scopes with the same ops; few of them, since a long list makes opening a scope slow. */
+function copies(context: Context, item: Item): HTMLElement | null {
+  const { model } = context;
+  const others = alike(model, item);
+  if (others.length === 0) return null;
+  const rows = others.slice(0, COPIES).map((other) => jump(context, other, clean(model.name(other))));
+  const left = others.length - rows.length;
+  return section(`${count(others.length, "other scope")} with the same ops`, listed(rows), left > 0 && h("p", { class: "muted" }, `and ${left.toLocaleString("en")} more`));
 }
 
 function traceButton(context: Context): HTMLElement {
