@@ -75,6 +75,8 @@ def test_help_for_programs(capsys: Captured) -> None:
             "--seeds 1 --count 3",
             "did you mean --seed or --feed?",
         ),
+        # Another word for it is meant, not what is spelt nearly so.
+        (["quantize", "m", "o", "--report", "x"], "--report x", "did you mean --html?"),
         # What the slip makes missing is not what is wrong.
         (["diff", "a", "--al"], "--al", "did you mean --all"),
         (["benchmark", "m", "-z"], "-z", "'thinflow benchmark --help' lists the options"),

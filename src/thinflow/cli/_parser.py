@@ -14,6 +14,9 @@ from thinflow.errors import ThinflowError, closest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_MEANT = {"report": ("html",), "page": ("html",)}
+"""Other words for flags, which are spelt quite unlike them."""
+
 
 class _Layout(argparse.RawDescriptionHelpFormatter):
     """argparse's own, which would import shutil and all compressors with it to ask for the width."""
@@ -161,7 +164,9 @@ class Parser(argparse.ArgumentParser):
 
         # The dashes are no likeness.
         listed = [s[2:] for action in self._actions for s in action.option_strings if s.startswith("--")]
-        near = difflib.get_close_matches(unknown.lstrip("-"), listed, n=2, cutoff=0.65)
+        word = unknown.lstrip("-")
+        near = [name for name in _MEANT.get(word, ()) if name in listed]
+        near = near or difflib.get_close_matches(word, listed, n=2, cutoff=0.65)
         return f"did you mean {' or '.join(f'--{name}' for name in near)}?" if near else ""
 
     def _lists_all(self) -> str:
