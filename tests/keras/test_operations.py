@@ -344,6 +344,16 @@ def test_attention_in_a_window(tmp_path: Path) -> None:
     assert np.allclose(got[0, :, 0], [1, 2, 5, 6.5])
 
 
+def test_masked_scores_of_two_bytes_are_numbers(tmp_path: Path) -> None:
+    """Nothing comes of a place that is masked, and no infinity of one that is not."""
+    one, zero = np.ones((1, 1, 1), np.float16), np.zeros((1, 1, 1), np.float16)
+    got = attention(
+        tmp_path, f([[0], [2], [4], [9]]), [zero, one, one, one], sliding_window=2, dtype="float16"
+    )
+    assert got.dtype == np.float16
+    assert np.allclose(got[0, :, 0], [1, 2, 5, 6.5])
+
+
 def test_small_factors_are_in_the_kernel_of_an_archive_only(tmp_path: Path) -> None:
     dense = layer("Dense", "y", units=1, activation="linear", lora_rank=1, lora_alpha=2)
     kernel, bias = np.array([[2], [3]], np.float32), np.array([1], np.float32)

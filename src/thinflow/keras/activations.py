@@ -157,6 +157,14 @@ def softmax(c: Call, x: Value, axis: int = -1, op: str = "Softmax") -> Value:
     return c.transpose(c.emit(op, c.transpose(x, [*perm, place])), back, "transpose_1")
 
 
+def hidden(c: Call, scores: Value, mask: Value) -> Value:
+    """Scores with a number where they are masked that is so low that a softmax leaves nothing of it."""
+    # As Keras adds it: -1e9 would be infinite in two bytes, and 0 times that is no number.
+    low = -3e4 if c.type_of(scores).itemsize == 2 else -1e9
+    masked = c.emit("Sub", c.const(1.0, like=scores), c.cast(mask, c.type_of(scores)))
+    return c.emit("AddV2", scores, c.emit("Mul", masked, low))
+
+
 @activation("log_softmax")
 def log_softmax(c: Call, x: Value, axis: int = -1) -> Value:
     return softmax(c, x, axis, "LogSoftmax")

@@ -100,6 +100,7 @@ CASES: list[Case] = [
     ("diag_embed.default", [f(1, 2)], {**ONE, "offset": -1}, [[0, 0, 0], [1, 0, 0], [0, 2, 0]]),
     ("diag_embed.default", [f([1, 2])], {**ONE, "offset": 1, "dim1": 0, "dim2": 2},
      np.diag(f(1, 2), 1)[:, None]),
+    ("diag_embed.default", [f(1, np.inf)], ONE, [[1, 0], [0, np.inf]]),
     ("trace.default", [X], ONE, 15),
     ("eye.m", [f(1)], {"n": 2, "m": 3}, np.eye(2, 3)),
     ("tril_indices.default", [f(1)], {"row": 2, "col": 2}, i([0, 1, 1], [0, 0, 1])),

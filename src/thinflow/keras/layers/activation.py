@@ -56,10 +56,7 @@ def softmax(c: Call) -> Result:
     x = c[0]
     mask = c.argument("mask", 1)
     if isinstance(mask, Value):
-        # A number so low that nothing is left of it, as Keras adds it.
-        low = -3e4 if c.type_of(x).itemsize == 2 else -1e9
-        away = c.emit("Sub", c.const(1.0, like=x), c.cast(mask, c.type_of(x)))
-        x = c.emit("AddV2", x, c.emit("Mul", away, low))
+        x = activations.hidden(c, x, mask)
     axes = c.ints("axis", default=-1)
     if len(axes) == 1:
         return activations.softmax(c, x, axes[0])

@@ -9,12 +9,11 @@ import numpy as np
 
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, INT32
+from thinflow.keras.activations import hidden
 from thinflow.keras.call import Call
 from thinflow.keras.config import LayerConfig
 from thinflow.keras.registry import Inside, Result, Slot, layer
 
-_MASKED = -1e9
-"""What Keras adds to scores that are masked."""
 _TRAINING_ONLY = ("dropout", "seed", "flash_attention", "training")
 _SHAPES = ("query_shape", "key_shape", "value_shape")
 """What Keras 2 notes of the inputs."""
@@ -179,12 +178,6 @@ def causal(c: Call, query: Value, value: Value, window: int | None = None) -> Va
     else:
         near = c.emit("Less", c.emit("Abs", c.emit("Sub", numbers[0], numbers[1])), window)
     return c.expand(c.expand(near, 0), 0)
-
-
-def hidden(c: Call, scores: Value, mask: Value) -> Value:
-    """Scores with a large negative number where they are masked."""
-    masked = c.emit("Sub", c.const(1.0, like=scores), c.cast(mask, c.type_of(scores)))
-    return c.emit("AddV2", scores, c.emit("Mul", masked, _MASKED))
 
 
 # --- attention without heads --------------------------------------------------------------------------------

@@ -6,8 +6,9 @@ import math
 
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, FLOAT
+from thinflow.keras.activations import hidden
 from thinflow.keras.call import Call
-from thinflow.keras.layers.attention import all_of, causal, hidden, repeated
+from thinflow.keras.layers.attention import all_of, causal, repeated
 from thinflow.keras.layers.normalization import centred, moments
 from thinflow.keras.operations.arrays import numbers
 from thinflow.keras.operations.elementwise import common, first, tensor

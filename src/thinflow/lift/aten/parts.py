@@ -9,7 +9,7 @@ import numpy as np
 from thinflow.decompose.terms import Term, concat, stack, where
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import INT32
+from thinflow.ir.types import BOOL, INT32
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.aten.indexing import counted
 from thinflow.lift.aten.shapes import cut_into
@@ -75,9 +75,11 @@ def _diag_embed(a: Arguments) -> Value:
     side = bounded(count + abs(offset))
     pads = [(0, 0)] * (a.rank - 1)
     line = x.pad([*pads, (max(-offset, 0), max(offset, 0))])
-    mask = a.body.constant(np.eye(side, k=offset), x.dtype)
+    is_on = a.body.constant(np.eye(side, k=offset, dtype=bool), BOOL)
     # Row by row: the element of the row, where the diagonal crosses it.
-    wide = line.expand_dims(rank - 1) * mask
+    wide = line.expand_dims(rank - 1)
+    # Chosen and not multiplied: 0 times an infinity would be no number.
+    wide = where(is_on, wide, wide.of(0))
     rest = [n for n in range(rank) if n not in (first, second)]
     order = [0] * rank
     for place, axis in enumerate([*rest, first, second]):
