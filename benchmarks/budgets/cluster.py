@@ -26,6 +26,8 @@ TITLE = "Workers of a cluster"
 IN_QUICK = False
 SAMPLES, CLIPS, RATE = 100_000, 10_000, 16_000
 SHARD, SMALL = 1024, 64
+_TURNS = 3
+"""Calibrations on one worker and on two, the middle one of which is told."""
 MANY = 100
 """Workers that are predicted."""
 STORE_MB = 100.0
@@ -149,20 +151,26 @@ def _calibrations(bench: Bench) -> Iterator[Line]:
     def job(client: Any, samples: Path = clips) -> Any:
         return quantize(model, samples, recipe=recipe, effort="none", cluster=client)
 
-    contents, spent, peaks = [], [], []
-    for workers in (1, 2):
-        with cluster_of(workers) as client, memory() as peak:
-            # As above: workers of a cluster live longer than one job, and import once.
-            job(client, few)
-            made, took = spending(client, lambda: job(client))
-        contents.append(made.content)
-        spent.append(took)
-        peaks.append(peak())
-    one, two = spent
+    contents, peaks, runs = set[bytes](), list[int](), list[tuple[Spent, Spent]]()
+    # By turns: a processor alone is up to a sixth faster at times, and then two seem to gain less.
+    for _ in range(1 if bench.quick else _TURNS):
+        spent = []
+        for workers in (1, 2):
+            with cluster_of(workers) as client, memory() as peak:
+                # As above: workers of a cluster live longer than one job, and import once.
+                job(client, few)
+                made, took = spending(client, lambda: job(client))
+            contents.add(made.content)
+            spent.append(took)
+            peaks.append(peak())
+        runs.append((spent[0], spent[1]))
+    runs.sort(key=lambda pair: pair[0].seconds / pair[1].seconds)
+    one, two = runs[len(runs) // 2]
+    ratios = [a.seconds / b.seconds for a, b in runs]
     gain = one.seconds / two.seconds
-    told = f"{gain:.2f}x ({one.seconds:.0f} s, {two.seconds:.0f} s)"
+    told = f"{gain:.2f}x ({one.seconds:.0f} s, {two.seconds:.0f} s; {ratios[0]:.2f} to {ratios[-1]:.2f})"
     yield judged(f"int8 calibration on {count:,} clips: two workers beside one", "≥ 1.7x", told, gain >= 1.7)
-    for workers, each in zip(("one worker", "two"), spent, strict=True):
+    for workers, each in zip(("one worker", "two"), (one, two), strict=True):
         yield figure(f"the same, {workers}", each.told())
     # A machine with other work to do shows this all the same.
     best = (one.here + sum(one.workers)) / (two.here + max(two.workers))
@@ -172,7 +180,7 @@ def _calibrations(bench: Bench) -> Iterator[Line]:
     yield judged(
         "memory of all processes together", "≤ 1.3 GB", f"{max(peaks) / 1e9:.2f} GB", max(peaks) <= 1.3e9
     )
-    alike = contents[0] == contents[1]
+    alike = len(contents) == 1
     yield judged("the same file from one worker and two", "yes", f"{alike}", alike)
 
 

@@ -133,6 +133,8 @@ class TaskRun:
     job: Job
     store: Store
     _seconds: list[float] = field(default_factory=list)
+    _looked: float = 0.0
+    _known_threads: int = 0
 
     def results(self, tasks: Iterable[Task]) -> Iterator[tuple[int, bytes]]:
         """Number and result of each of these tasks, in the order in which they are done.
@@ -173,7 +175,11 @@ class TaskRun:
             self.client.cancel([future for one in handed.values() for future in one.futures])
 
     def _threads(self) -> int:
-        return sum(self.client.nthreads().values())
+        """Of all workers, as they were less than a second ago: they come and go, and each look is a call."""
+        now = time.monotonic()
+        if now - self._looked >= _POLL_SECONDS or not self._known_threads:
+            self._looked, self._known_threads = now, sum(self.client.nthreads().values())
+        return self._known_threads
 
     def _sent(self) -> Any:
         """The job, as a task: a worker that takes over makes it anew."""
@@ -216,7 +222,9 @@ class TaskRun:
         except dask().KilledWorker as e:
             content = self.job.lost(one.task.place, str(e))
             self.store.put(one.task.key, content)
-        self.client.cancel([other for other in one.futures if other is not future])
+        # Each call asks the scheduler, also for nothing, while its workers wait for this process.
+        if others := [other for other in one.futures if other is not future]:
+            self.client.cancel(others)
         if content:
             if not self.store.is_lasting:
                 self.store.put(one.task.key, content)
