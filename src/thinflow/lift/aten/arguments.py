@@ -96,8 +96,8 @@ class Arguments:
 
     @property
     def x(self) -> Value:
-        """The operand that ATen calls self or input."""
-        return self.tensor("self" if "self" in self._places else "input")
+        """The operand that ATen calls self or input, or A if it is of matrices."""
+        return self.tensor(next((n for n in ("self", "A") if n in self._places), "input"))
 
     @property
     def rank(self) -> int:

@@ -20,7 +20,12 @@ def operand(a: Arguments, name: str, kind: DType) -> Term:
     """A tensor or a number as a term of a type."""
     if a.call.get(name) is None:
         return a.body.term(a.cast(a.tensor(name), kind))
-    return a.body.constant(a.number(name), kind)
+    return _number(a, name, kind)
+
+
+def _number(a: Arguments, name: str, kind: DType) -> Term:
+    """A number in a type; what goes beyond it wraps around, as in PyTorch: -1 is the largest of uint8."""
+    return a.body.constant(np.array(a.number(name)).astype(kind.numpy()), kind)
 
 
 def promoted(a: Arguments, first: str = "self", second: str = "other") -> DType:
@@ -65,8 +70,7 @@ def _pair(a: Arguments, kind: DType | None = None) -> tuple[Term, Term]:
 
 def _scaled(a: Arguments, y: Term) -> Term:
     """An operand times the argument alpha."""
-    alpha = a.number("alpha", 1)
-    return y if alpha == 1 else y * alpha
+    return y if a.number("alpha", 1) == 1 else y * _number(a, "alpha", y.dtype)
 
 
 def _plain(op: str) -> Callable[[Arguments], Value]:
@@ -248,17 +252,18 @@ _comparison("gt", "Greater")
 _comparison("ge", "GreaterEqual")
 
 
-def _logical(name: str, op: str, *bitwise: str) -> None:
-    @aten(name)
+def _logical(kind: str, op: str, of_bits: str) -> None:
+    @aten(f"logical_{kind}")
     def rule(a: Arguments) -> Value:
         return a.emit(op, *(truth(a, a.tensor(n)) for n in _NAMES))
 
-    @aten(*bitwise)
-    def of_truths(a: Arguments) -> Value:
-        if a.dtype is not BOOL:
-            raise UnsupportedOp("it works on the bits of whole numbers")
+    @aten(
+        *(f"bitwise_{kind}.{form}" for form in ("Tensor", "Scalar", "Scalar_Tensor")),
+        *(f"__{kind}__.{form}" for form in ("Tensor", "Scalar")),
+    )
+    def bitwise(a: Arguments) -> Value:
         x, y = _pair(a)
-        return a.emit(op, x.value, y.value)
+        return a.emit(op if a.dtype is BOOL else of_bits, x.value, y.value)
 
 
 def truth(a: Arguments, value: Value) -> Value:
@@ -266,16 +271,16 @@ def truth(a: Arguments, value: Value) -> Value:
     return value if value.dtype is BOOL else a.emit("NotEqual", value, a.like(0, value))
 
 
-_logical("logical_and", "LogicalAnd", "bitwise_and.Tensor", "bitwise_and.Scalar", "__and__.Tensor")
-_logical("logical_or", "LogicalOr", "bitwise_or.Tensor", "bitwise_or.Scalar", "__or__.Tensor")
-# TensorFlow has no op for exclusive or; of truth values it is being different.
-_logical("logical_xor", "NotEqual", "bitwise_xor.Tensor", "bitwise_xor.Scalar", "__xor__.Tensor")
+_logical("and", "LogicalAnd", "BitwiseAnd")
+_logical("or", "LogicalOr", "BitwiseOr")
+# TensorFlow has no op for exclusive or of truth values; it is being different.
+_logical("xor", "NotEqual", "BitwiseXor")
 
 
 @aten("logical_not", "bitwise_not")
 def _not(a: Arguments) -> Value:
     if a.call.node.op == "aten.bitwise_not" and a.dtype is not BOOL:
-        raise UnsupportedOp("it works on the bits of whole numbers")
+        return a.emit("Invert", a.x)
     return a.emit("LogicalNot", truth(a, a.x))
 
 
@@ -372,7 +377,7 @@ _of_numbers("mod", "FloorMod")
 _of_numbers("truediv", "RealDiv")
 
 
-@aten("scalar_tensor")
+@aten("scalar_tensor", "prims.scalar_tensor")
 def _scalar_tensor(a: Arguments) -> Value:
-    a.ignore("dtype", "layout")
+    a.ignore("dtype", "layout", "device")
     return operand(a, "s", a.dtype).value

@@ -9,7 +9,7 @@ import numpy as np
 from thinflow.decompose.terms import Term, where
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import BOOL
+from thinflow.ir.types import BOOL, FLOAT
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.aten.arithmetic import operand
 
@@ -30,7 +30,6 @@ def _same(op: str, *names: str) -> None:
     aten(*names)(lambda a: _x(a).apply(op).value)
 
 
-_same("Digamma", "digamma", "special_digamma", "special_psi")
 _same("Lgamma", "lgamma", "special_gammaln")
 _same("Erfinv", "erfinv", "special_erfinv")
 _same("BesselI0", "i0", "special_i0")
@@ -49,13 +48,59 @@ def _of_two(op: str, *names: str) -> None:
         return x.apply(op, y).value
 
 
-_of_two("Xlogy", "xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self", "special_xlogy")
-_of_two("Igamma", "igamma", "special_gammainc")
-_of_two("Igammac", "igammac", "special_gammaincc")
 _of_two("NextAfter", "nextafter")
-_of_two("LeftShift", "bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar")
-_of_two("RightShift", "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar")
 _of_two("FloorMod", "remainder.Scalar_Tensor")
+
+
+@aten("digamma", "special_digamma", "special_psi")
+def _digamma(a: Arguments) -> Value:
+    """At the poles below zero it is no number, at zero infinite on the side that the zero's sign says."""
+    x = _x(a)
+    at_zero = x.equal(0.0)
+    return where(at_zero, x.of(-1) / where(at_zero, x, x.of(1)), x.apply("Digamma")).value
+
+
+@aten("xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self", "special_xlogy")
+def _xlogy(a: Arguments) -> Value:
+    x, y = _pair(a)
+    # TensorFlow has 0 beside whatever is no number.
+    return where(y.apply("IsNan"), y, x.apply("Xlogy", y)).value
+
+
+def _gamma_part(op: str, at_zero: float, *names: str) -> None:
+    @aten(*names)
+    def rule(a: Arguments) -> Value:
+        """TensorFlow has no answer for the shape 0, whose whole part lies at 0."""
+        x, y = _pair(a)
+        limit = where(y > 0.0, y.of(at_zero), y.of(np.nan))
+        return where(x.equal(0.0), limit, x.apply(op, y)).value
+
+
+_gamma_part("Igamma", 1, "igamma", "special_gammainc")
+_gamma_part("Igammac", 0, "igammac", "special_gammaincc")
+
+
+def _shift(kind: str, op: str, is_filled: bool) -> None:
+    forms = (f"bitwise_{kind}_shift.Tensor", f"bitwise_{kind}_shift.Tensor_Scalar")
+
+    @aten(*forms, f"__{kind[0]}shift__.Tensor", f"__{kind[0]}shift__.Scalar")
+    def rule(a: Arguments) -> Value:
+        """By as many bits as there are, by more, or by fewer than none: none are left, or those of the sign.
+
+        TensorFlow takes the nearest number of bits that leaves one.
+        """
+        x, count = _pair(a)
+        bits = 8 * x.dtype.itemsize
+        if count.known is not None and ((count.known >= 0) & (count.known < bits)).all():
+            return x.apply(op, count).value
+        is_inside = (count >= 0) & (count < bits)
+        if is_filled and x.dtype.numpy().kind == "i":
+            return x.apply(op, where(is_inside, count, bits - 1)).value
+        return where(is_inside, x.apply(op, count), 0).value
+
+
+_shift("left", "LeftShift", is_filled=False)
+_shift("right", "RightShift", is_filled=True)
 
 
 # --- formulas of one operand --------------------------------------------------------------------------------
@@ -241,6 +286,9 @@ def _compared(a: Arguments) -> Value:
     if name == "isin.Tensor_Tensor":
         return _isin(a)
     x, y = a.term(), a.term("other")
+    if not x.dtype.is_floating:
+        # As PyTorch: differences of whole numbers might wrap, and there are none of truths.
+        x, y = x.cast(FLOAT), y.cast(FLOAT)
     gap = (x - y).abs()
     near = gap <= y.abs() * a.number("rtol", 1e-5) + a.number("atol", 1e-8)
     # Infinities are near to themselves alone.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from thinflow.decompose.terms import Term, where
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import BOOL, INT32
+from thinflow.ir.types import BOOL, INT32, UINT8
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.onnx.formulas import product, reshaped, sizes_of, vector
 
@@ -54,7 +54,7 @@ def _index(a: Arguments) -> Value:
 def is_mask(places: Term) -> bool:
     """True for places that are told by true and false."""
     # uint8, too: PyTorch had masks of bytes before it had bool, and still takes them.
-    return places.dtype is BOOL or places.dtype.numpy().itemsize == 1
+    return places.dtype in (BOOL, UINT8)
 
 
 def one_mask(terms: list[Term]) -> Term:

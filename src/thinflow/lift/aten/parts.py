@@ -6,6 +6,15 @@ import math
 
 import numpy as np
 
+from thinflow.decompose.index_ops import (
+    arange,
+    as_index,
+    bincount,
+    index_constant,
+    index_vector,
+    segment_sum,
+    size_of,
+)
 from thinflow.decompose.terms import Term, concat, stack, where
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
@@ -13,7 +22,7 @@ from thinflow.ir.types import BOOL, INT32
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.aten.indexing import counted
 from thinflow.lift.aten.shapes import cut_into
-from thinflow.lift.onnx.formulas import product, reshaped, sizes_of
+from thinflow.lift.onnx.formulas import product, reshaped, sizes_of, vector
 from thinflow.lift.onnx.values import bounded
 
 # --- elements by their places in memory ---------------------------------------------------------------------
@@ -50,7 +59,7 @@ def _diagonal(a: Arguments) -> Value:
     first, second = (
         a.axis(n, d) for n, d in (("dim1", -2 if is_last else 0), ("dim2", -1 if is_last else 1))
     )
-    x = a.term()
+    x = a.body.term(a.x)
     rest = [n for n in range(a.rank) if n not in (first, second)]
     return _diagonal_of(a, x.transpose([*rest, first, second]), a.integer("offset", 0)).value
 
@@ -129,11 +138,12 @@ def _unfold(a: Arguments) -> Value:
 
 @aten("im2col")
 def _im2col(a: Arguments) -> Value:
-    """Windows as columns, by channel.   [n, c, h, w] -> [n, c * window, windows]"""
-    x = a.term()
+    """Windows as columns, by channel.   [n, c, h, w] -> [n, c * window, windows], n perhaps absent"""
+    x, is_one = a.term(), a.rank == 3
     size, rate, around, step = (a.ints(n) for n in ("kernel_size", "dilation", "padding", "stride"))
-    if a.rank != 4:
+    if a.rank not in (3, 4):
         raise UnsupportedOp(f"its operand has {a.rank} axes")
+    x = x.expand_dims(0) if is_one else x
     x = x.pad([(0, 0), (0, 0), *((n, n) for n in around)])
     channels, *sides = (x.static_size(n, "a size of its picture") for n in (1, 2, 3))
     lines = []
@@ -146,17 +156,19 @@ def _im2col(a: Arguments) -> Value:
     flat = reshaped(x, [sizes_of(x)[0], channels, sides[0] * sides[1]])
     y = flat.gather(a.body.constant(places, INT32), 2)
     shape = [sizes_of(x)[0], channels * math.prod(size), rows.shape[1] * columns.shape[1]]
-    return reshaped(y, shape).value
+    return reshaped(y, shape[is_one:]).value
 
 
 @aten("col2im")
 def _col2im(a: Arguments) -> Value:
     sizes, size = a.ints("output_size"), a.ints("kernel_size")
-    around = a.ints("padding")
-    return a.onnx(
-        "Col2Im", a.x, a.integers(sizes), a.integers(size),
+    around, x = a.ints("padding"), a.term()
+    is_one = a.rank == 2
+    y = a.onnx(
+        "Col2Im", (x.expand_dims(0) if is_one else x).value, a.integers(sizes), a.integers(size),
         dilations=tuple(a.ints("dilation")), pads=(*around, *around), strides=tuple(a.ints("stride")),
     )  # fmt: skip
+    return a.emit("Squeeze", y, squeeze_dims=(0,)) if is_one else y
 
 
 # --- turned, joined and cut ---------------------------------------------------------------------------------
@@ -207,8 +219,11 @@ def _tensor_split(a: Arguments) -> list[Value]:
     total = x.static_size(axis, "the size of what it splits")
     if op.endswith("indices"):
         ends = [*(slice(0, n).indices(total)[1] for n in a.ints("indices")), total]
-        starts = [0, *ends[:-1]]
-        return cut_into(a, x, axis, [max(end - start, 0) for start, end in zip(starts, ends, strict=True)])
+        parts = list(zip([0, *ends[:-1]], ends, strict=True))
+        if ends != sorted(ends):
+            # Parts may overlap: each goes from the place before its own, wherever that is.
+            return [x.cut(axis, start, max(start, end)).value for start, end in parts]
+        return cut_into(a, x, axis, [end - start for start, end in parts])
     count = bounded(a.integer("sections"))
     return cut_into(a, x, axis, [total // count + (n < total % count) for n in range(count)])
 
@@ -217,11 +232,24 @@ def _tensor_split(a: Arguments) -> list[Value]:
 def _take(a: Arguments) -> Value:
     """Elements of all axes as one, or along one of them."""
     if a.call.node.op == "aten.take_along_dim" and a.has("dim"):
-        return a.onnx("GatherElements", a.x, a.tensor("indices"), axis=a.axis())
+        x, places, axis = a.term(), a.term("indices"), a.axis()
+        return a.onnx("GatherElements", _fitting(x, places, axis), _fitting(places, x, axis), axis=axis)
     name = "index" if a.call.node.op == "aten.take" else "indices"
     x, places = a.term(), a.term(name)
     total = product(sizes_of(x))
     return x.reshape([-1]).gather(counted(places, total if isinstance(total, int) else None)).value
+
+
+def _fitting(x: Term, other: Term, axis: int) -> Value:
+    """A tensor broadcast to the sizes of another, but for one axis."""
+    if len(x.shape) != len(other.shape):
+        raise UnsupportedOp("its places have another number of axes")
+    pairs = enumerate(zip(sizes_of(x), sizes_of(other), strict=True))
+    wanted = [theirs if n != axis and ours == 1 else ours for n, (ours, theirs) in pairs]
+    if all(size == 1 or x.shape[n] != 1 for n, size in enumerate(wanted)):
+        return x.value
+    sizes = vector(x.body, wanted)
+    return x.body.add("BroadcastTo", [x.value, sizes.value], T=x.dtype, Tidx=INT32)[0].value
 
 
 # --- distances ----------------------------------------------------------------------------------------------
@@ -232,7 +260,7 @@ def _norm(gap: Term, order: float, axis: int) -> Term:
     gap = gap.abs()
     if order == 0:
         return (~gap.equal(0.0)).cast(gap.dtype).sum(axis)
-    if order == 1:
+    if order == 1 or gap.shape[axis] == 0:
         return gap.sum(axis)
     if order == 2:
         return gap.square().sum(axis).sqrt()
@@ -296,26 +324,19 @@ def _embedding_bag(a: Arguments) -> list[Value]:
         rows = rows * a.term("per_sample_weights").expand_dims(1)
     count = starts.static_size(0, "the number of its bags")
     # Each place belongs to the last bag that has begun.
-    numbers = a.body.term(a.call.emit("Range", *(
-        v.value for v in (a.body.constant(0, INT32), _count(places), a.body.constant(1, INT32))
-    )))  # fmt: skip
-    begun = (starts.cast(INT32) <= numbers.expand_dims(1)).cast(INT32).sum(1)
-    belongs = begun.expand_dims(1).equal(a.body.constant(np.arange(1, count + 1), INT32))
-    if mode == 2:
-        wide = rows.expand_dims(1)
-        kept = where(belongs.expand_dims(2), wide, wide.of(-np.inf)).reduced("Max", 0)
-        empty = ~belongs.reduced("Any", 0)
-        return [where(empty.expand_dims(1), kept.of(0), kept).value]
-    shares = belongs.cast(rows.dtype)
-    total = shares.apply("BatchMatMulV2", rows, adj_x=True, adj_y=False)
+    numbers = arange(size_of(places))
+    begun = as_index(as_index(starts) <= numbers.expand_dims(1)).sum(1)
+    bags, every = (begun - 1).maximum(0), index_constant(a.body, count)
+    if mode == 0:
+        return [segment_sum(rows, bags, every).value]
+    members = bincount(bags, every).expand_dims(1)
     if mode == 1:
-        # A bag without places gives zeros, not 0 / 0.
-        total = total / shares.sum(0).maximum(1.0).expand_dims(1)
-    return [total.value]
-
-
-def _count(x: Term) -> Term:
-    return x.sizes().at(0, 0).cast(INT32)
+        return [(segment_sum(rows, bags, every) / members.maximum(1).cast(rows.dtype)).value]
+    belongs = bags.expand_dims(1).equal(index_vector(a.body, range(count)))
+    wide = rows.expand_dims(1)
+    # Not by UnsortedSegmentMax, whose largest of nothing but minus infinities is the lowest finite number.
+    largest = where(belongs.expand_dims(2), wide, wide.of(-np.inf)).reduced("Max", 0)
+    return [where(members.equal(0), largest.of(0), largest).value]
 
 
 # --- with matrices ------------------------------------------------------------------------------------------
@@ -329,26 +350,27 @@ def _with_info(a: Arguments, y: Value) -> list[Value]:
 
 @aten("linalg_inv", "inverse", "linalg_inv_ex", ignores=("check_errors",))
 def _inverse(a: Arguments) -> list[Value]:
-    _two_dimensional(a, "A" if a.has("A") else "self")
-    return _with_info(a, a.emit("MatrixInverse", a.tensor("A" if a.has("A") else "self"), adjoint=False))
+    _two_dimensional(a)
+    return _with_info(a, a.emit("MatrixInverse", a.x, adjoint=False))
 
 
 @aten("linalg_cholesky", "cholesky", "linalg_cholesky_ex", ignores=("check_errors",))
 def _cholesky(a: Arguments) -> list[Value]:
-    _two_dimensional(a, "self")
+    _two_dimensional(a)
     y = a.body.term(a.emit("Cholesky", a.x))
     return _with_info(a, (y.matrix_transpose() if a.flag("upper") else y).value)
 
 
-def _two_dimensional(a: Arguments, name: str) -> None:
+def _two_dimensional(a: Arguments) -> None:
     """Several numbers of errors would have the shape of the batch."""
-    if len(a.specs) > 1 and len(a.term(name).shape) != 2:
+    if len(a.specs) > 1 and a.rank != 2:
         raise UnsupportedOp("it works on several matrices at once")
 
 
-@aten("linalg_det", "det")
-def _det(a: Arguments) -> Value:
-    return a.emit("MatrixDeterminant", a.tensor("A" if a.has("A") else "self"))
+@aten("linalg_det", "det", "_linalg_det")
+def _det(a: Arguments) -> list[Value]:
+    """What training needs besides is not there."""
+    return [a.emit("MatrixDeterminant", a.x)]
 
 
 @aten("linalg_solve")
