@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import random
 from pathlib import Path
@@ -13,10 +14,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import thinflow  # noqa: E402
+from tests.oracle._torch_more_ops import MORE  # noqa: E402
 from tests.oracle._torch_networks import NETWORKS  # noqa: E402
 from tests.oracle._torch_ops import OPS, Case, Of  # noqa: E402
 
 importlib.import_module("torch.ao.quantization.fx._decomposed")  # registers its ops
+with contextlib.suppress(ImportError):
+    # PyTorch's progress bars would start a thread that outlives the tests.
+    importlib.import_module("tqdm").tqdm.monitor_interval = 0
 DECOMPOSED = torch.ops.quantized_decomposed
 BATCH_SECOND = {"gru", "rnn"}
 """Recurrent layers that read [steps, batch, inputs]."""
@@ -57,20 +62,34 @@ def test_networks(name: str, form: str, tmp_path: Path) -> None:
             assert np.abs(y - wanted).max() <= 1e-5 * np.abs(wanted).max()
 
 
+def compared(case: Case, folder: Path, core: bool = True) -> set[str]:
+    """The ops of a case's program, whose answers are PyTorch's, as exported and perhaps in core ATen."""
+    model = case.function if isinstance(case.function, torch.nn.Module) else Of(case.function)
+    expected = flat(model(*case.operands))
+    program = torch.export.export(model.eval(), case.operands)
+    for form in (program, program.run_decompositions()) if core else (program,):
+        torch.export.save(form, str(folder / "model.pt2"))
+        found = answers(folder / "model.pt2", [x.numpy() for x in case.operands], "reference")
+        for y, wanted in zip(found, expected, strict=True):
+            assert (y.shape, y.dtype) == (wanted.shape, wanted.dtype)
+            np.testing.assert_allclose(y, wanted, 1e-4, 2e-5)
+    return {str(node.target).removesuffix(".default") for node in program.graph.nodes}
+
+
 @pytest.mark.parametrize("seed", range(1))
 @pytest.mark.parametrize("name", OPS)
 def test_ops(name: str, seed: int, tmp_path: Path) -> None:
     torch.manual_seed(seed)
-    case: Case = OPS[name](random.Random(f"{name} {seed}"))
-    model = case.function if isinstance(case.function, torch.nn.Module) else Of(case.function)
-    expected = flat(model(*case.operands))
-    program = torch.export.export(model.eval(), case.operands)
-    for form in (program, program.run_decompositions()):
-        torch.export.save(form, str(tmp_path / "model.pt2"))
-        found = answers(tmp_path / "model.pt2", [x.numpy() for x in case.operands], "reference")
-        for y, wanted in zip(found, expected, strict=True):
-            assert (y.shape, y.dtype) == (wanted.shape, wanted.dtype)
-            np.testing.assert_allclose(y, wanted, 1e-4, 2e-5)
+    compared(OPS[name](random.Random(f"{name} {seed}")), tmp_path)
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_more_ops(name: str, tmp_path: Path) -> None:
+    """As exported: core ATen has other ops in the place of most."""
+    torch.manual_seed(0)
+    for seed in range(3):
+        case = MORE[name](random.Random(f"{name} {seed}"))
+        assert f"aten.{name}" in compared(case, tmp_path, core=False)
 
 
 class Quantized(torch.nn.Module):
