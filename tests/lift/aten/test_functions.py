@@ -95,7 +95,7 @@ CASES: list[Case] = [
     ("isneginf.default", [i(1, 2)], ONE, np.array([False, False])),
     ("signbit.default", [f(-0.0, 0, -2)], ONE, np.array([True, False, True])),
     ("copysign.Tensor", [f(1, -2), f(-0.0, 3)], TWO, [-1, 2]),
-    ("hypot.default", [f(3e30, 0, INF), f(4e30, 0, 1)], TWO, [5e30, 0, INF]),
+    ("hypot.default", [f(3e30, 0, INF, NAN), f(4e30, 0, 1, -INF)], TWO, [5e30, 0, INF, INF]),
     ("logaddexp.default", [f(0, INF, -INF), f(0, INF, 1)], TWO, [math.log(2), INF, 1]),
     ("logaddexp2.default", [f(3, 2), f(3, 2)], TWO, [4, 3]),
     ("heaviside.default", [f(-1, 0, 2), f(5, 6, 7)], {"self": "x0", "values": "x1"}, [0, 6, 1]),

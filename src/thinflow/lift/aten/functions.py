@@ -236,10 +236,10 @@ def _copysign(a: Arguments) -> Value:
 def _hypot(a: Arguments) -> Value:
     """The larger, and how much longer the line is: squares alone would overflow."""
     x, y = (v.abs() for v in _pair(a))
-    large, small = x.maximum(y), x.minimum(y)
-    # Of two zeros or two infinities there is no ratio.
+    large = where(x.equal(np.inf) | y.equal(np.inf), x.of(np.inf), x.maximum(y))
+    # Of two zeros or two infinities there is no ratio; an infinity is longer than what is no number, too.
     plain = large.equal(0.0) | large.equal(np.inf)
-    ratio = where(plain, large.of(0), small / where(plain, large.of(1), large))
+    ratio = where(plain, large.of(0), x.minimum(y) / where(plain, large.of(1), large))
     return (large * (ratio.square() + 1.0).sqrt()).value
 
 
