@@ -42,7 +42,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_the_interpreter_runs_it(refused: str, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(EngineUnavailable, match="quantized_dimension must be in range") as caught:
         thinflow.Session(refused, "litert")
-    assert caught.value.hint == f"the interpreter may take it: `thinflow run {refused} --engine reference`"
+    assert caught.value.hint == f"`thinflow convert {refused} mended.tflite` writes a copy that LiteRT takes"
     with caplog.at_level(logging.WARNING):
         session = thinflow.Session(refused)
     assert (session.engine, session.is_lifted) == ("reference", True)

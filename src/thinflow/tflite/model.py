@@ -94,6 +94,8 @@ class Program:
         signatures: key -> the names of one subgraph's inputs and outputs.
         metadata: key -> bytes.
         files: name -> content of the files in an archive behind the model, such as lists of labels.
+        wrong_axes: bytes of the file that it was read from at which vectors name an axis of their scales that
+            they lack: LiteRT refuses such a file. Here it is the one that they have.
     """
 
     subgraphs: list[Subgraph]
@@ -101,6 +103,7 @@ class Program:
     signatures: dict[str, Signature] = field(default_factory=dict)
     metadata: dict[str, bytes] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
+    wrong_axes: tuple[int, ...] = ()
 
     def validate(self) -> None:
         """Check the structure: order, writers, sizes, options, references.

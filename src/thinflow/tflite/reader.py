@@ -47,6 +47,7 @@ class _Keeper:
         self.groups: list[str] = []
         self._room = MOST_ELEMENTS
         self._blocks: list[tuple[Tensor, blockwise.Blocks]] = []
+        self.wrong_axes: list[int] = []
 
     def lose(self, what: str) -> None:
         """Note that something is left out.
@@ -144,7 +145,9 @@ def read_program(
         # Where the weights lie is the writer's affair, which adds this entry again if it holds.
         if (key, raw) != (LOCATION_KEY, LOCATION):
             metadata[key] = bytes(raw)
-    return Program(subgraphs, model.string(3) or "", _read_signatures(model, members), metadata)
+    description = model.string(3) or ""
+    signatures = _read_signatures(model, members)
+    return Program(subgraphs, description, signatures, metadata, wrong_axes=tuple(keeper.wrong_axes))
 
 
 def _pick(items: list[Any], index: int, what: str) -> Any:
@@ -194,11 +197,12 @@ def _read_tensor(
             raise FormatError("sparse weights are not supported")
         index, external = table.scalar(2, "u32"), table.scalar(10, "u32")
         raw = keeper.external(external) if external else _pick(buffers, index, "buffer")
+        shape = _read_shape(table, has_data=bool(raw))
         tensor = Tensor(
             name,
-            _read_shape(table, has_data=bool(raw)),
+            shape,
             element,
-            quantization=_read_quantization(table.table(4), keeper),
+            quantization=_read_quantization(table.table(4), keeper, shape),
             is_variable=table.scalar(5, "bool"),
         )
         sparsity = table.table(6)
@@ -250,7 +254,9 @@ def _read_shape(table: Table, *, has_data: bool) -> tuple[int | None, ...] | Non
     return tuple(None if n == -1 else s for s, n in zip(shape, signature or shape, strict=True))
 
 
-def _read_quantization(table: Table | None, keeper: _Keeper) -> Quantization | None:
+def _read_quantization(
+    table: Table | None, keeper: _Keeper, shape: tuple[int | None, ...] | None
+) -> Quantization | None:
     if table is None:
         return None
     # The type of the union `details`.
@@ -264,10 +270,16 @@ def _read_quantization(table: Table | None, keeper: _Keeper) -> Quantization | N
     # Some writers leave an empty table at every tensor.
     if not scale and not low and not high:
         return None
+    axis = table.scalar(6, "i32")
+    # Converters of 2019 wrote the weights' axis at biases, too; LiteRT refuses them today. A vector
+    # has one axis alone, so that nothing else can be meant.
+    if axis > 0 and shape is not None and len(shape) == 1 and shape[0] == len(scale or ()):
+        axis = 0
+        keeper.wrong_axes.append(table.place(6, "i32"))
     return Quantization(
         np.array(scale or (), np.float32),
         np.array(table.numbers(3, "i64") or (), np.int64),
-        table.scalar(6, "i32"),
+        axis,
         np.array(low, np.float32) if low else None,
         np.array(high, np.float32) if high else None,
     )

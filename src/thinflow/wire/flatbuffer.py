@@ -307,6 +307,10 @@ class Table:
         """True if a field is present."""
         return slot < len(self._slots) and self._slots[slot] != 0
 
+    def place(self, slot: int, kind: str) -> int:
+        """The byte of the file at which a number stands; 0 if it is absent."""
+        return self._locate(slot, _STRUCTS[kind].size)
+
     def scalar(self, slot: int, kind: str, default: Any = 0) -> Any:
         """A number (bool for kind "bool")."""
         layout = _STRUCTS[kind]

@@ -1,0 +1,60 @@
+"""Copies of files whose own runtime refuses them for a slip in them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from thinflow.api.comparing import verify as compare
+from thinflow.api.files import runtime_format
+from thinflow.engines.litert import Model
+from thinflow.errors import EngineUnavailable, VerificationError
+from thinflow.formats.files import write_file
+from thinflow.formats.packed_bytes import bytes_of
+from thinflow.ir.graph import Graph
+from thinflow.load.graphs import Source, load
+from thinflow.optimize.conversion import Conversion
+from thinflow.tflite.mending import mended
+
+_TOLERANCE = 0.05
+"""Of the largest code: XNNPACK rounds once where the interpreter rounds twice, a few codes of 255."""
+
+
+def mended_copy(source: Source, target: str, *, verify: bool = True) -> Conversion | None:
+    """A .tflite file, written so that LiteRT takes it; None where there is nothing to mend, or that would not
+    be enough.
+
+    Args:
+        verify: whether LiteRT's answers are compared with those of the file as it is, in the interpreter.
+
+    Raises:
+        FormatError: the file is damaged.
+        VerificationError: the answers differ; nothing is written.
+    """
+    if isinstance(source, Graph) or not target.endswith(".tflite") or runtime_format(source) != "tflite":
+        return None
+    path = os.fspath(source)
+    found = mended(bytes_of(path))
+    if found is None:
+        return None
+    content, what = found
+    try:
+        Model.as_it_says(content)
+    except EngineUnavailable:
+        return None
+    proof = f"a copy in which this is mended: {what}"
+    if verify:
+        with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
+            aside = Path(folder, "mended.tflite")
+            aside.write_bytes(content)
+            compared = compare(load(path), aside, tolerance=_TOLERANCE)
+        if not compared.ok:
+            raise VerificationError(
+                f"with '{what}' mended LiteRT answers otherwise than the interpreter with the file itself:"
+                f" {compared.worst:.2g} of the largest value off",
+                path,
+                hint="please report this with the model",
+            )
+        proof += f"; LiteRT answers as the interpreter does with the file itself, on {compared.runs} inputs"
+    return Conversion(target, write_file(target, [content]), proof)
