@@ -36,7 +36,8 @@ def test_the_same_model_here_and_there(tmp_path: Path, capsys: pytest.CaptureFix
 def test_graphs_and_foreign_files_become_litert_files(tmp_path: Path) -> None:
     found = thinflow.verify(dense(), device="local")
     assert found.ok
-    assert found.worst > 0  # two programs, which add in other orders
+    # Whether two programs round otherwise depends on the processor; that LiteRT ran one of them does not.
+    assert any(note.startswith("device: local: ") and "LiteRT" in note for note in found.notes)
     thinflow.save(dense(), tmp_path / "m.onnx")
     assert thinflow.verify(dense(), tmp_path / "m.onnx", device="local").ok
     other = thinflow.verify(dense(), dense(seed=1), device="local")
