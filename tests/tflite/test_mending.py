@@ -78,3 +78,13 @@ def test_plain_c_of_a_refused_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path.write_bytes(small(3, monkeypatch))
     thinflow.convert(path, tmp_path / "net.c")
     assert "net_run" in (tmp_path / "net.h").read_text("utf-8")
+
+
+def test_a_copy_is_advised_only_where_it_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What LiteRT refuses for another reason as well would only be copied."""
+    path = tmp_path / "old.tflite"
+    path.write_bytes(small(3, monkeypatch))
+    monkeypatch.setattr("thinflow.engines._mended.mended", lambda data: (bytes(data), "nothing that helps"))
+    with pytest.raises(thinflow.EngineUnavailable) as caught:
+        thinflow.Session(path, engine="litert")
+    assert caught.value.hint == f"the interpreter may take it: `thinflow run {path} --engine reference`"

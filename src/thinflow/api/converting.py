@@ -247,7 +247,6 @@ def convert_verified(
         ParameterError: senseless options; or no schedule takes so little memory.
     """
     from thinflow.analysis.training_mode import switch_notes
-    from thinflow.api.mending import mended_copy
     from thinflow.engines._child import checked_timeout
     from thinflow.load.frozen import opening_notes, source_notes
     from thinflow.lower.targets import target_for
@@ -276,8 +275,12 @@ def convert_verified(
     of_coreml = CoreMLOptions(compute_precision, weights, deployment_target, image_input, labels, mean, std)
     of_coreml.require_coreml(target)
     nothing_asked = not any((shapes, inputs, outputs, options, opset, external_data, state))
-    if nothing_asked and (mended := mended_copy(source, target, verify=verify)) is not None:
-        return mended
+    if nothing_asked and target.endswith(".tflite"):
+        # Only such a file can need it: other conversions do not wait for what it imports.
+        from thinflow.api.mending import mended_copy
+
+        if (mended := mended_copy(source, target, verify=verify)) is not None:
+            return mended
     if nothing_asked and (copied := _copied(source, target)) is not None:
         return Conversion(target, copied, COPIED)
     if target.endswith(".c"):

@@ -8,14 +8,12 @@ from pathlib import Path
 
 from thinflow.api.comparing import verify as compare
 from thinflow.api.files import runtime_format
-from thinflow.engines.litert import Model
-from thinflow.errors import EngineUnavailable, VerificationError
+from thinflow.engines._mended import mended_file
+from thinflow.errors import VerificationError
 from thinflow.formats.files import write_file
-from thinflow.formats.packed_bytes import bytes_of
 from thinflow.ir.graph import Graph
 from thinflow.load.graphs import Source, load
 from thinflow.optimize.conversion import Conversion
-from thinflow.tflite.mending import mended
 
 _TOLERANCE = 0.05
 """Of the largest code: XNNPACK rounds once where the interpreter rounds twice, a few codes of 255."""
@@ -26,23 +24,20 @@ def mended_copy(source: Source, target: str, *, verify: bool = True) -> Conversi
     be enough.
 
     Args:
+        target: a .tflite file, too.
         verify: whether LiteRT's answers are compared with those of the file as it is, in the interpreter.
 
     Raises:
         FormatError: the file is damaged.
         VerificationError: the answers differ; nothing is written.
     """
-    if isinstance(source, Graph) or not target.endswith(".tflite") or runtime_format(source) != "tflite":
+    if isinstance(source, Graph) or runtime_format(source) != "tflite":
         return None
     path = os.fspath(source)
-    found = mended(bytes_of(path))
+    found = mended_file(path)
     if found is None:
         return None
     content, what = found
-    try:
-        Model.as_it_says(content)
-    except EngineUnavailable:
-        return None
     proof = f"a copy in which this is mended: {what}"
     if verify:
         with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:

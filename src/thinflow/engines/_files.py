@@ -300,9 +300,7 @@ def open_file(
 def refusal_hint(path: str) -> str:
     """What to do about a file that its runtime refuses, by whether it can be read and run without."""
     from thinflow.errors import ThinflowError, UnsupportedOp
-    from thinflow.formats.packed_bytes import bytes_of
     from thinflow.load.graphs import load
-    from thinflow.tflite.mending import mended
 
     try:
         load(path)
@@ -316,7 +314,9 @@ def refusal_hint(path: str) -> str:
         return f"{error.message}; a part that ends in front of it can be made: outputs=[...]"
     except ThinflowError as error:
         return f"{error.message}; {error.hint}"
-    if engine_of(path) == "litert" and mended(bytes_of(path)) is not None:
+    from thinflow.engines._mended import mended_file
+
+    if engine_of(path) == "litert" and mended_file(path) is not None:
         return f"`thinflow convert {shlex.quote(path)} mended.tflite` writes a copy that LiteRT takes"
     return f"the interpreter may take it: `thinflow run {shlex.quote(path)} --engine reference`"
 
