@@ -87,3 +87,12 @@ def test_others_are_not(last: str, spread: float, count: int) -> None:
 def test_nothing_is_told_where_nothing_was_judged() -> None:
     program = classifier()
     assert changed_answers_advice(program, feeds(program, 1.0), [], "default") == []
+
+
+def test_the_axis_of_the_classes_is_where_they_are() -> None:
+    """Of one column of classes the last axis has no second best."""
+    logits = np.random.default_rng(0).normal(size=(CLASSES, 1))
+    noisy = logits + np.random.default_rng(1).normal(0, 0.1, logits.shape)
+    turned = score_of([logits.T], [noisy.T], [1])
+    assert score_of([logits], [noisy], [0]).shift == pytest.approx(turned.shift)
+    assert turned.shift > 0

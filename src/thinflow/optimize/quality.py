@@ -91,13 +91,18 @@ def _score(expected: Array, found: Array, axis: int) -> Score:
     if expected.ndim < 2 or expected.shape[axis] < 2:
         return Score(signal, noise)
     same = expected.argmax(axis) == found.argmax(axis)
-    return Score(signal, noise, int(same.sum()), same.size, _shift(wide, found) if wide.ndim == 2 else 0.0)
+    shift = _shift(wide, found, axis) if wide.ndim == 2 else 0.0
+    return Score(signal, noise, int(same.sum()), same.size, shift)
 
 
-def _shift(expected: Array, found: Array) -> float:
-    best = np.argpartition(expected, -2, axis=-1)[:, -2:]
-    gap = np.take_along_axis(found - expected, best, axis=-1)
-    moved = np.nan_to_num(np.diff(gap), nan=_DEAFENING, posinf=_DEAFENING, neginf=_DEAFENING)
+def _shift(expected: Array, found: Array, axis: int) -> float:
+    """The sum of squares of what noise adds to the distance between the two best of some classes."""
+    best = np.argpartition(expected, -2, axis=axis).take([-2, -1], axis)
+    # What is infinite or no number on both sides has no distance, and is no fault of the one who asks.
+    with np.errstate(invalid="ignore"):
+        gap = np.take_along_axis(found - expected, best, axis)
+        moved = np.diff(gap, axis=axis)
+    moved = np.nan_to_num(moved, nan=_DEAFENING, posinf=_DEAFENING, neginf=_DEAFENING)
     return float(np.square(moved).sum())
 
 
