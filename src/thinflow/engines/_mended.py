@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from thinflow.engines.litert import Model
-from thinflow.errors import EngineUnavailable
 from thinflow.formats.packed_bytes import bytes_of
 from thinflow.tflite.mending import mended
+from thinflow.tflite.runtime import allocate, interpreter
 
 
 def mended_file(path: str) -> tuple[bytes, str] | None:
@@ -19,7 +18,10 @@ def mended_file(path: str) -> tuple[bytes, str] | None:
     if found is None:
         return None
     try:
-        Model.as_it_says(found[0])
-    except EngineUnavailable:
+        made = interpreter(model_content=found[0], allocated=False)
+        # What is left open is settled by who feeds it.
+        if all((d["shape_signature"] >= 0).all() for d in made.get_input_details()):
+            allocate(made)
+    except (ValueError, RuntimeError):
         return None
     return found
