@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +30,9 @@ from thinflow.device.base import Connection, Job, Settings
 from thinflow.device.finding import find_device
 from thinflow.errors import EngineUnavailable
 from thinflow.formats.files import map_file
+from thinflow.tflite import mending
 from thinflow.tflite.model import Tensor
 from thinflow.tflite.reader import read_program
-from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
 
 PAGE = ROOT / "docs" / "arm-answers.md"
@@ -172,24 +172,13 @@ def _speech(tensors: Sequence[Tensor], count: int) -> list[list[Array]]:
 
 
 def mended(path: Path, folder: Path) -> Path:
-    """The file itself, or a copy that LiteRT opens: it refuses an axis that a tensor has not.
-
-    Older converters wrote the axis of the weights for the biases, too, which have one.
-    """
-    program = read_program(map_file(path, unpack=False))
-    wrong = [t for s in program.subgraphs for t in s.tensors() if _axis(t) >= max(1, len(t.shape or ()))]
-    if not wrong:
+    """The file itself, or a copy that LiteRT opens where it refuses it for a slip of its converter."""
+    found = mending.mended(map_file(path, unpack=False))
+    if found is None:
         return path
-    for tensor in wrong:
-        assert tensor.quantization is not None
-        tensor.quantization = replace(tensor.quantization, axis=0)
     copy = folder / f"{path.stem}_mended.tflite"
-    copy.write_bytes(to_bytes(program))
+    copy.write_bytes(found[0])
     return copy
-
-
-def _axis(tensor: Tensor) -> int:
-    return 0 if tensor.quantization is None else tensor.quantization.axis
 
 
 # --- runs --------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 from thinflow.api.comparing import verify as compare
 from thinflow.api.files import runtime_format
 from thinflow.engines._mended import mended_file
-from thinflow.errors import VerificationError
+from thinflow.errors import FormatError, VerificationError
 from thinflow.formats.files import write_file
 from thinflow.ir.graph import Graph
 from thinflow.load.graphs import Source, load
@@ -20,21 +20,23 @@ _TOLERANCE = 0.05
 
 
 def mended_copy(source: Source, target: str, *, verify: bool = True) -> Conversion | None:
-    """A .tflite file, written so that LiteRT takes it; None where there is nothing to mend, or that would not
-    be enough.
+    """A .tflite file, written so that LiteRT takes it; None where there is nothing to mend, where that would
+    not be enough, and where the file is damaged, which whoever opens it tells.
 
     Args:
         target: a .tflite file, too.
         verify: whether LiteRT's answers are compared with those of the file as it is, in the interpreter.
 
     Raises:
-        FormatError: the file is damaged.
         VerificationError: the answers differ; nothing is written.
     """
     if isinstance(source, Graph) or runtime_format(source) != "tflite":
         return None
     path = os.fspath(source)
-    found = mended_file(path)
+    try:
+        found = mended_file(path)
+    except FormatError:
+        return None
     if found is None:
         return None
     content, what = found
