@@ -40,6 +40,21 @@ def keras_style(layers: int, size: int) -> Graph:
     return graph
 
 
+def test_one_part_is_read_and_the_other_computed_with() -> None:
+    """What a layer of attention does with its weights in one piece: the parts become constants in one round."""
+    graph = with_input()
+    parts = graph.add(
+        "Split", [graph.constant(np.int32(0), "axis"), graph.constant(np.float32([1, 2, 3, 4]), "w")], "parts",
+        attrs=T | {"num_split": 2},
+    )  # fmt: skip
+    turned = graph.add("Neg", [parts.output(1)], "turned", attrs=T).output()
+    y = graph.add("Mul", [graph.inputs[0], parts.output(0)], "first", attrs=T).output()
+    graph.outputs = [graph.add("Mul", [y, turned], "second", attrs=T).output()]
+    after, _ = step(graph, "fold_constants")
+    assert sorted(n.op for n in after) == ["Const", "Const", "Mul", "Mul", "Placeholder"]
+    assert after.node("turned").tensor.numpy().tolist() == [-3, -4]
+
+
 def test_keras_weights_are_stored_once() -> None:
     graph = keras_style(3, 32)
     after, _ = step(graph, "fold_constants")

@@ -120,6 +120,7 @@ CASES: dict[str, Case] = {
     "Transpose": ("Transpose", [X], [], {"perm": [0, 2, 3, 1]}),
     "Transpose back": ("Transpose", [X], [], {}),
     "Concat": ("Concat", [X], [w(1, 2, 6, 5), w(1, 1, 6, 5)], {"axis": 1}),
+    "Concat of one": ("Concat", [X], [], {"axis": 1}),
     "Slice": ("Slice", [X], [whole(1, -3), whole(2**62, -1), whole(2, 3)], {}),
     "Slice back": ("Slice", [X], [whole(-1), whole(-(2**62)), whole(3), whole(-2)], {}),
     "Gather": ("Gather", [X], [np.int64([[0, -1], [2, 1]])], {"axis": 1}),

@@ -120,6 +120,7 @@ def _transpose(c: Call) -> Value:
 def _concat(c: Call) -> Value:
     xs = [c[i] for i in range(len(c.xs))]
     if len(xs) == 1:
+        c.get("axis", 1)  # along whichever
         return c.emit("Identity", xs[0])
     if (parts := _stacked(c, xs)) is not None:
         return c.emit("Pack", *parts, axis=c.get("axis", 1), N=len(parts))

@@ -44,7 +44,7 @@ class ConstantPart:
     """The nodes of a graph whose values do not depend on what is fed. Specs must be set; see `infer_shapes`.
 
     Args:
-        graph: must not change but for nodes becoming constants.
+        graph: must not change but for nodes, or single ports of them, becoming constants.
         excluded: why a node must not be computed, or None.
         failed: nodes that could not be computed, and why; grows.
     """
@@ -132,7 +132,8 @@ class ConstantPart:
                 if value.node not in seen:
                     seen.add(value.node)
                     stack.append(value.node)
-        return sorted(seen, key=self.position.__getitem__)
+        # A constant that took the place of one port of a node since then has no place of its own.
+        return sorted(seen, key=lambda n: self.position.get(n, -1))
 
     def _step(self, node: Node, results: dict[Node, Result]) -> Result:
         cached = self._cache.get(node)
