@@ -41,12 +41,10 @@ def keras_style(layers: int, size: int) -> Graph:
 
 
 def test_one_part_is_read_and_the_other_computed_with() -> None:
-    """What a layer of attention does with its weights in one piece: the parts become constants in one round."""
+    """What attention does with its weights in one piece: the parts become constants in one round."""
     graph = with_input()
-    parts = graph.add(
-        "Split", [graph.constant(np.int32(0), "axis"), graph.constant(np.float32([1, 2, 3, 4]), "w")], "parts",
-        attrs=T | {"num_split": 2},
-    )  # fmt: skip
+    weights = [graph.constant(np.int32(0), "axis"), graph.constant(np.float32([1, 2, 3, 4]), "w")]
+    parts = graph.add("Split", weights, "parts", attrs=T | {"num_split": 2})
     turned = graph.add("Neg", [parts.output(1)], "turned", attrs=T).output()
     y = graph.add("Mul", [graph.inputs[0], parts.output(0)], "first", attrs=T).output()
     graph.outputs = [graph.add("Mul", [y, turned], "second", attrs=T).output()]
