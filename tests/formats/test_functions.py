@@ -56,6 +56,17 @@ def test_lists_take_their_length_from_attributes() -> None:
     assert flat_port(args, attrs, "a", 1) == 1
     assert flat_port(args, attrs, "b", 1) == 3
     assert flat_port(args, attrs, "c", 0) == 5
+    # Files leave out what is as by default: an op of which one may ask for no context at all.
+    parsed = output_args("ParseSequenceExampleV2")
+    assert (
+        flat_port(
+            parsed,
+            {"Nfeature_list_dense": 1, "feature_list_dense_types": (FLOAT,)},
+            "feature_list_dense_lengths",
+            0,
+        )
+        == 1
+    )
     with pytest.raises(GraphError, match="no output 'd', only a, b, c"):
         flat_port(args, attrs, "d", 0)
     with pytest.raises(GraphError, match="'types' is missing"):

@@ -321,6 +321,19 @@ def test_a_name_that_another_node_has(tmp_path: Path) -> None:
     assert graph.node("scores_inner").op == "Neg"
 
 
+def test_colocation_follows_ends_that_are_renamed(tmp_path: Path) -> None:
+    """TensorFlow's own functions ask to stay with their arguments; it refuses a graph that has no such node."""
+    beside = "list { s: 'loc:@serving_default_x' s: 'loc:@x' s: 'loc:@y' }"
+    nodes = [
+        placeholder("serving_default_x", -1, 2), node("x", "Neg", "serving_default_x", T=FLOAT),
+        node("y", "Neg", "x", T=FLOAT, _class=beside), node("more", "Neg", "y", T=FLOAT),
+    ]  # fmt: skip
+    signatures = {"serving_default": ({"x": "serving_default_x:0"}, {"a": "y:0", "b": "more:0"})}
+    graph = thinflow.freeze(write_model(tmp_path / "m", meta_text(nodes, signatures=signatures)))
+    beside_now = graph.node("a").inputs[0].node.attrs["_class"]
+    assert beside_now == (b"loc:@x", b"loc:@x_inner", b"loc:@y")
+
+
 def test_choosing_a_graph_and_a_signature(tmp_path: Path) -> None:
     two = {"a": ({"x": "x:0"}, {"y": "y:0"}), "b": ({"x": "x:0"}, {"z": "read:0"})}
     metas = [meta_text(product(), tags=tags, signatures=two) for tags in (["serve"], ["serve", "gpu"])]

@@ -96,10 +96,16 @@ def _single_outputs() -> dict[str, str]:
     return table
 
 
+_NONE_BY_DEFAULT = ("Ncontext_", "Nfeature_list_", "Tcontext_", "context_", "feature_list_")
+"""How the lengths are called that have a default, 0 or no types; files leave out attributes that have theirs."""
+
+
 def _length(arg: OutputArg, attrs: Mapping[str, Attr]) -> int:
     if not arg.length:
         return 1
     value = attrs.get(arg.length)
+    if value is None and arg.length.startswith(_NONE_BY_DEFAULT):
+        return 0
     # The attribute is a count (N) or the types of the list's items (Tout), one for each.
     if isinstance(value, tuple):
         return len(value)

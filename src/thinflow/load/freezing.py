@@ -31,7 +31,7 @@ from thinflow.load.tables import fillers_of
 from thinflow.load.variable_handles import replace_variables
 from thinflow.load.variable_values import InitialValues, fill_tables, table_contents, variable_values
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.edits import drop_dangling_colocation
+from thinflow.rewrite.edits import drop_dangling_colocation, rename_colocation
 from thinflow.rewrite.rule import Trace
 from thinflow.transforms.flow.inline_partitionedcall import InlinePartitionedCall
 from thinflow.transforms.shared.effects import drop_idle_control
@@ -341,7 +341,7 @@ def _named(graph: Graph, name: str, value: Value, endpoint: Endpoint, inner: Col
         node.output().spec = value.spec
     else:
         _make_room(graph, name, node)
-        graph.rename(node, name)
+        _rename(graph, node, name)
         # Commands and scripts that use the node's own name go on working.
         graph.aliases[former] = name
     for alias in (endpoint.value, endpoint.value.removesuffix(":0")):
@@ -355,7 +355,14 @@ def _make_room(graph: Graph, name: str, owner: Node | None) -> None:
     """Rename whoever has a name already."""
     holder = graph.find(name)
     if holder is not None and holder is not owner:
-        graph.rename(holder, graph.unique_name(f"{name}_inner"))
+        _rename(graph, holder, graph.unique_name(f"{name}_inner"))
+
+
+def _rename(graph: Graph, node: Node, name: str) -> None:
+    """Whoever wants to be on one device with the node goes on naming it: TensorFlow refuses a graph otherwise."""
+    former = node.name
+    graph.rename(node, name)
+    rename_colocation(graph, {former: name})
 
 
 def _declare_shape(value: Value, spec: TensorSpec) -> None:
