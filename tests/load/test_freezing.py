@@ -322,7 +322,7 @@ def test_a_name_that_another_node_has(tmp_path: Path) -> None:
 
 
 def test_colocation_follows_ends_that_are_renamed(tmp_path: Path) -> None:
-    """TensorFlow's own functions ask to stay with their arguments; it refuses a graph that has no such node."""
+    """Functions ask to stay with their arguments; TensorFlow refuses a graph that has no such node."""
     beside = "list { s: 'loc:@serving_default_x' s: 'loc:@x' s: 'loc:@y' }"
     nodes = [
         placeholder("serving_default_x", -1, 2), node("x", "Neg", "serving_default_x", T=FLOAT),

@@ -76,6 +76,19 @@ d = Const() {dtype=float, value=float[0]{}}
 e = Const() {dtype=int64, value=int64[0]{}}
 """
 
+SEQUENCES = """
+names = Const() {dtype=string, value=string[0]{}}
+none = Const() {dtype=string, value=string[0]{}}
+tags = Const() {dtype=string, value=string[1]{tags}}
+tag = Const() {dtype=string, value=string[]{tags}}
+i = Const() {dtype=string, value=string[1]{i}}
+k = Const() {dtype=string, value=string[]{i}}
+f = Const() {dtype=string, value=string[1]{f}}
+l = Const() {dtype=string, value=string[]{f}}
+missing = Const() {dtype=bool, value=bool[1]{False}}
+d = Const() {dtype=int64, value=int64[0]{}}
+"""
+
 
 TABLE = """
 t = HashTableV2() {{key_dtype={key}, value_dtype=int64}}
@@ -155,6 +168,17 @@ def test_base64_of_what_comes_next() -> None:
     assert base64.urlsafe_b64decode(text + b"==").startswith(b"\x89PNG")
 
 
+def test_what_is_decoded_behind_an_array() -> None:
+    """TensorFlow 1 maps over strings through a TensorArray, whose handle goes into the loop by itself."""
+    more = (
+        "n = Const() {dtype=int32, value=int32[]{0}}\narray = TensorArrayV3(n) {dtype=string}\n"
+        "filled = TensorArrayScatterV3(array, n, x, array:1) {T=string}\n"
+        'inside = Enter(array) {T=resource, frame_name="f"}\n'
+        "item = TensorArrayReadV3(inside, n, filled) {dtype=string}\nd = DecodeJpeg(item)"
+    )
+    assert feed(WORDS, more=more).tolist()[0].startswith(b"\x89PNG")
+
+
 def test_what_a_body_decodes() -> None:
     """Strings that go through a loop over pictures."""
     body = function("one", {"s": STRING}, [node("d", "DecodeJpeg", "s")], {"r": "d:image:0"})
@@ -186,6 +210,36 @@ def test_examples_can_be_parsed(line: str) -> None:
     assert tags.shape == (6,)
     assert (a.shape, n.shape) == ((2, 2, 3), (2,))
     assert run_graph(graph, feeds, ["p:5"])[0][0].startswith(b"\x89PNG")
+
+
+_SEQUENCE = (
+    "Ncontext_sparse=1, context_sparse_types=[string], Tcontext_dense=[int64],"
+    " context_dense_shapes=[shape[]], Nfeature_list_dense=1, feature_list_dense_types=[float],"
+    " feature_list_dense_shapes=[shape[3]]"
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"p = ParseSequenceExampleV2(x, names, tags, i, none, none, f, none, missing, d) {{{_SEQUENCE}}}",
+        f'p = ParseSequenceExample(x, names, d) {{{_SEQUENCE}, context_sparse_keys=["tags"],'
+        ' context_dense_keys=["i"], feature_list_sparse_keys=[], feature_list_dense_keys=["f"],'
+        " feature_list_dense_missing_assumed_empty=[]}",
+        "one = Unpack(x) {num=1, axis=0, T=string}\n"
+        f"p = ParseSingleSequenceExample(one, none, tag, k, l, d, names) {{{_SEQUENCE}}}",
+    ],
+)
+def test_sequences_can_be_parsed(line: str) -> None:
+    more = f"{SEQUENCES}{line}\npicture = DecodePng(p:1)"
+    graph = parse_graph(f"x = Placeholder() {{dtype=string, shape=shape[1]}}\n{more}\ninputs: x")
+    (only,) = synthetic_feeds(graph.inputs, 1)
+    feeds = {v.name: a for v, a in only.items()}
+    tags, context, steps = run_graph(graph, feeds, ["p:1", "p:3", "p:4"])
+    assert tags.tolist()[0].startswith(b"\x89PNG")
+    assert context.size == 1
+    assert steps.shape[-1] == 3
+    assert steps.size >= 6
 
 
 def test_files_are_seeded_too() -> None:

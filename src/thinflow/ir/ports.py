@@ -97,7 +97,7 @@ def _single_outputs() -> dict[str, str]:
 
 
 _NONE_BY_DEFAULT = ("Ncontext_", "Nfeature_list_", "Tcontext_", "context_", "feature_list_")
-"""How the lengths are called that have a default, 0 or no types; files leave out attributes that have theirs."""
+"""How the lengths are called that have a default, 0 or no types; files leave such attributes out."""
 
 
 def _length(arg: OutputArg, attrs: Mapping[str, Attr]) -> int:

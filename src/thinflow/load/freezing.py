@@ -359,7 +359,7 @@ def _make_room(graph: Graph, name: str, owner: Node | None) -> None:
 
 
 def _rename(graph: Graph, node: Node, name: str) -> None:
-    """Whoever wants to be on one device with the node goes on naming it: TensorFlow refuses a graph otherwise."""
+    """Whoever wants to be on one device with it goes on naming it: TensorFlow refuses a graph otherwise."""
     former = node.name
     graph.rename(node, name)
     rename_colocation(graph, {former: name})

@@ -115,10 +115,24 @@ _LISTS = {1: _byte_list, 2: _float_list, 3: _int_list}
 
 def example_bytes(features: Iterable[tuple[bytes, DType, list[Any]]]) -> bytes:
     """An Example with features of name, type and values."""
-    entries = b"".join(
+    return put(1, _features_bytes(features))
+
+
+def sequence_example_bytes(
+    context: Iterable[tuple[bytes, DType, list[Any]]], lists: Iterable[tuple[bytes, DType, list[list[Any]]]]
+) -> bytes:
+    """A SequenceExample with the features of its context, and lists with the values of each step."""
+    entries = b""
+    for name, kind, steps in lists:
+        features = b"".join(put(1, _feature_bytes(kind, values)) for values in steps)
+        entries += put(1, put(1, name) + put(2, features))
+    return put(1, _features_bytes(context)) + put(2, entries)
+
+
+def _features_bytes(features: Iterable[tuple[bytes, DType, list[Any]]]) -> bytes:
+    return b"".join(
         put(1, put(1, name) + put(2, _feature_bytes(kind, values))) for name, kind, values in features
     )
-    return put(1, entries)
 
 
 def _feature_bytes(kind: DType, values: list[Any]) -> bytes:

@@ -134,7 +134,8 @@ def sparse_specs(types: Sequence[DType], rank: int) -> tuple[TensorSpec, ...]:
     )
 
 
-def _dense_specs(types: Sequence[DType], shapes: Sequence[Shape], lead: Shape) -> tuple[TensorSpec, ...]:
+def dense_specs(types: Sequence[DType], shapes: Sequence[Shape], lead: Shape) -> tuple[TensorSpec, ...]:
+    """Specs of features of a shape each, with the sizes `lead` in front."""
     if len(shapes) != len(types):
         return tuple(TensorSpec(t) for t in types)
     return tuple(
@@ -178,7 +179,7 @@ class ParseExample(OpDef):
         dense_shapes: tuple[Shape, ...] = _NO_SHAPES,
     ) -> tuple[TensorSpec, ...]:
         lead = None if serialized.shape is None else serialized.shape
-        return (*sparse_specs(sparse_types, 2), *_dense_specs(Tdense, dense_shapes, lead))
+        return (*sparse_specs(sparse_types, 2), *dense_specs(Tdense, dense_shapes, lead))
 
     @staticmethod
     def kernel(
@@ -231,7 +232,7 @@ class ParseExampleV2(OpDef):
         splits = (None if many[0] is None else many[0] + 1,) if many else (0,)
         return (
             *sparse_specs(sparse_types, 1 + len(many)),
-            *_dense_specs(Tdense, dense_shapes, many),
+            *dense_specs(Tdense, dense_shapes, many),
             *(TensorSpec(t, (None,)) for t in ragged_value_types),
             *(TensorSpec(t, splits) for t in ragged_split_types),
         )
@@ -288,7 +289,7 @@ class ParseSingleExample(OpDef):
         Tdense: tuple[DType, ...],
         dense_shapes: tuple[Shape, ...] = _NO_SHAPES,
     ) -> tuple[TensorSpec, ...]:
-        return (*sparse_specs(sparse_types, 1), *_dense_specs(Tdense, dense_shapes, ()))
+        return (*sparse_specs(sparse_types, 1), *dense_specs(Tdense, dense_shapes, ()))
 
     @staticmethod
     def kernel(

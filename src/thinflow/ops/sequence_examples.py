@@ -15,6 +15,7 @@ from thinflow.ops.examples import (
     Dense,
     _single,
     _words,
+    dense_specs,
     denses,
     feature_values,
     grouped,
@@ -98,6 +99,11 @@ def _context_dense(wanted: Sequence[Dense], rows: Sequence[Any]) -> list[Array]:
     return [d.batch(rows) for d in wanted]
 
 
+def _with_steps(lead: Shape) -> Shape:
+    """The sizes in front of a step's values: examples, and steps, which only the messages tell."""
+    return None if lead is None else (*lead, None)
+
+
 @op("ParseSequenceExample")
 class ParseSequenceExample(OpDef):
     """Context and feature lists of n SequenceExamples; the keys are attributes.
@@ -119,12 +125,14 @@ class ParseSequenceExample(OpDef):
         Tcontext_dense: tuple[DType, ...] = _NONE,
         feature_list_sparse_types: tuple[DType, ...] = _NONE,
         feature_list_dense_types: tuple[DType, ...] = _NONE,
+        context_dense_shapes: tuple[Shape, ...] = _NONE,
+        feature_list_dense_shapes: tuple[Shape, ...] = _NONE,
     ) -> tuple[TensorSpec, ...]:
         return (
             *sparse_specs(context_sparse_types, 2),
-            *(TensorSpec(t) for t in Tcontext_dense),
+            *dense_specs(Tcontext_dense, context_dense_shapes, serialized.shape),
             *sparse_specs(feature_list_sparse_types, 3),
-            *(TensorSpec(t) for t in feature_list_dense_types),
+            *dense_specs(feature_list_dense_types, feature_list_dense_shapes, _with_steps(serialized.shape)),
             *(TensorSpec(INT64, serialized.shape) for _ in feature_list_dense_types),
         )
 
@@ -187,16 +195,16 @@ class ParseSequenceExampleV2(OpDef):
         feature_list_dense_types: tuple[DType, ...] = _NONE,
         feature_list_ragged_value_types: tuple[DType, ...] = _NONE,
         feature_list_ragged_split_types: tuple[DType, ...] = _NONE,
+        context_dense_shapes: tuple[Shape, ...] = _NONE,
+        feature_list_dense_shapes: tuple[Shape, ...] = _NONE,
     ) -> tuple[TensorSpec, ...]:
         splits = feature_list_ragged_split_types
         return (
             *sparse_specs(context_sparse_types, 2),
-            *(
-                TensorSpec(t)
-                for t in (*Tcontext_dense, *context_ragged_value_types, *context_ragged_split_types)
-            ),
+            *dense_specs(Tcontext_dense, context_dense_shapes, serialized.shape),
+            *(TensorSpec(t) for t in (*context_ragged_value_types, *context_ragged_split_types)),
             *sparse_specs(feature_list_sparse_types, 3),
-            *(TensorSpec(t) for t in feature_list_dense_types),
+            *dense_specs(feature_list_dense_types, feature_list_dense_shapes, _with_steps(serialized.shape)),
             *(TensorSpec(INT64, serialized.shape) for _ in feature_list_dense_types),
             *(TensorSpec(t) for t in (*feature_list_ragged_value_types, *splits, *splits)),
         )
@@ -272,12 +280,14 @@ class ParseSingleSequenceExample(OpDef):
         Tcontext_dense: tuple[DType, ...] = _NONE,
         feature_list_sparse_types: tuple[DType, ...] = _NONE,
         feature_list_dense_types: tuple[DType, ...] = _NONE,
+        context_dense_shapes: tuple[Shape, ...] = _NONE,
+        feature_list_dense_shapes: tuple[Shape, ...] = _NONE,
     ) -> tuple[TensorSpec, ...]:
         return (
             *sparse_specs(context_sparse_types, 1),
-            *(TensorSpec(t) for t in Tcontext_dense),
+            *dense_specs(Tcontext_dense, context_dense_shapes, ()),
             *sparse_specs(feature_list_sparse_types, 2),
-            *(TensorSpec(t) for t in feature_list_dense_types),
+            *dense_specs(feature_list_dense_types, feature_list_dense_shapes, (None,)),
         )
 
     @staticmethod

@@ -85,7 +85,7 @@ def synthetic_png(rng: np.random.Generator, size: int = DEFAULT_SIZE) -> bytes:
 
 
 Maker = Callable[[np.random.Generator], bytes]
-_ANY = 3
+ANY_NUMBER = 3
 """Values of a feature that may have any number of them."""
 
 
@@ -115,7 +115,7 @@ def example_maker(node: Node, maker_for: Callable[[Value], Maker]) -> Maker | No
         return None
 
     def make(rng: np.random.Generator) -> bytes:
-        return example_bytes((f.key, f.kind, _values(f, rng, maker_for)) for f in features)
+        return example_bytes((f.key, f.kind, made_values(f, rng, maker_for)) for f in features)
 
     return make
 
@@ -127,28 +127,33 @@ def _features(node: Node) -> Iterator[Wanted]:
     # The outputs of all three ops: indices, values and shapes of the sparse features (as many each), then the
     # dense ones.
     for port, key, kind, shape in zip(count(3 * len(sparse)), dense, kinds["Tdense"], shapes, strict=False):
-        sizes = shape.dims if isinstance(shape, ShapeAttr) else shape
-        number = math.prod(1 if size is None else size for size in sizes or ())
-        yield Wanted(key, kind, number, _port(node, port))
+        yield Wanted(key, kind, feature_size(shape), _port(node, port))
     for port, key, kind in zip(count(len(sparse)), sparse, kinds["sparse_types"], strict=False):
-        yield Wanted(key, kind, _ANY, _port(node, port))
+        yield Wanted(key, kind, ANY_NUMBER, _port(node, port))
     for key, kind in zip(ragged, kinds["ragged_value_types"], strict=False):
-        yield Wanted(key, kind, _ANY, None)
+        yield Wanted(key, kind, ANY_NUMBER, None)
+
+
+def feature_size(shape: object) -> int:
+    """How many values a feature of a shape has; an open size counts as 1."""
+    sizes = shape.dims if isinstance(shape, ShapeAttr) else shape
+    known = sizes if isinstance(sizes, tuple | list) else ()
+    return math.prod(1 if size is None else size for size in known)
 
 
 def _keys(node: Node) -> tuple[list[bytes], list[bytes], list[bytes]]:
     """Names of the sparse, dense and ragged features; empty where they are computed."""
     if node.op == "ParseSingleExample":
-        names = [[_bytes(k) for k in node.get(a) or ()] for a in ("sparse_keys", "dense_keys")]
+        names = [[key_bytes(k) for k in node.get(a) or ()] for a in ("sparse_keys", "dense_keys")]
         return names[0], names[1], []
     if node.op == "ParseExampleV2":
         # Behind the messages and their names. ParseExampleV2 has one vector of keys for each kind of feature,
         # ParseExample one scalar for each key.
-        lists = [_constant(v) for v in node.inputs[2:5]]
+        lists = [keys_of(v) for v in node.inputs[2:5]]
         return lists[0], lists[1], lists[2]
     sparse = len(_types(node, "sparse_types"))
     end = 2 + sparse + len(_types(node, "Tdense"))
-    keys = [key for v in node.inputs[2:end] for key in _constant(v)]
+    keys = [key for v in node.inputs[2:end] for key in keys_of(v)]
     return keys[:sparse], keys[sparse:], []
 
 
@@ -156,12 +161,13 @@ def _types(node: Node, name: str) -> list[DType]:
     return [kind for kind in node.get(name) or () if isinstance(kind, DType)]
 
 
-def _constant(value: Value) -> list[bytes]:
+def keys_of(value: Value) -> list[bytes]:
+    """The keys that a constant holds; none of what is computed."""
     tensor = value.node.tensor
-    return [] if tensor is None else [_bytes(k) for k in tensor.numpy().ravel().tolist()]
+    return [] if tensor is None else [key_bytes(k) for k in tensor.numpy().ravel().tolist()]
 
 
-def _bytes(key: object) -> bytes:
+def key_bytes(key: object) -> bytes:
     return key if isinstance(key, bytes) else str(key).encode("utf-8", "surrogateescape")
 
 
@@ -169,7 +175,8 @@ def _port(node: Node, port: int) -> Value | None:
     return next((v for v in node.outputs if v.port == port), None)
 
 
-def _values(feature: Wanted, rng: np.random.Generator, maker_for: Callable[[Value], Maker]) -> list[Any]:
+def made_values(feature: Wanted, rng: np.random.Generator, maker_for: Callable[[Value], Maker]) -> list[Any]:
+    """Values of a feature's kind and number."""
     if feature.kind is FLOAT:
         return list(rng.uniform(-1, 1, feature.count).astype("<f4").tolist())
     if feature.kind is INT64:

@@ -18,6 +18,7 @@ from thinflow.ir.order import uses_through
 from thinflow.ir.types import STRING, DType
 from thinflow.ops.traits import Trait, has
 from thinflow.synthetic.files import example_maker, synthetic_png, synthetic_wav
+from thinflow.synthetic.sequence_messages import sequence_example_maker
 
 Maker = Callable[[np.random.Generator], bytes]
 
@@ -49,11 +50,32 @@ def known_maker(value: Value) -> Maker | None:
 def _handed_on(use: Use) -> Sequence[Value]:
     """The strings that an op gives as it got them, in another arrangement or much as they are."""
     op = use.node.op
+    if has(op, Trait.TENSOR_ARRAY_WRITE):
+        return _read_back(use.node)
     moves = (
         Trait.PASSES_THROUGH | Trait.RESHAPE | Trait.REARRANGES | Trait.STACK | Trait.CONCAT | Trait.GATHER
     )
     is_same = has(op, moves) or _EDIT.fullmatch(op) is not None
     return use.node.outputs if is_same and use.index == 0 else ()
+
+
+def _read_back(write: Node) -> list[Value]:
+    """What is read from the array that a node writes to: TensorFlow 1 maps over strings so."""
+    same_array = Trait.PASSES_THROUGH | Trait.ENTER
+    array = write.inputs[0]
+    while has(array.node.op, same_array):
+        array = array.node.inputs[0]
+
+    def same(use: Use) -> Sequence[Value]:
+        return use.node.outputs if has(use.node.op, same_array) else ()
+
+    reads = (use.node for use in uses_through(array, same) if use.index == 0)
+    return [
+        v
+        for n in reads
+        if has(n.op, Trait.TENSOR_LIST) and not has(n.op, Trait.TENSOR_ARRAY_WRITE)
+        for v in n.outputs
+    ]
 
 
 def _maker_of_reader(node: Node, port: int) -> Maker | None:
@@ -82,6 +104,8 @@ def _maker_of_reader(node: Node, port: int) -> Maker | None:
         return None if word is None else partial(_sentence, word=word)
     if node.op.startswith(("ParseExample", "ParseSingleExample")):
         return example_maker(node, maker_for)
+    if node.op.startswith(("ParseSequenceExample", "ParseSingleSequenceExample")):
+        return sequence_example_maker(node, maker_for)
     return None
 
 
