@@ -27,8 +27,8 @@ from benchmarks.bench import Bench
 from benchmarks.budgets.peers import SHARED, SUBJECTS, Files, Subject, fastest_of
 from benchmarks.lines import NeedsOracle, interval_line
 from benchmarks.peers import PYTHON, Contestant, Served, by_turns
+from thinflow.analysis.stats import ratio_of_medians
 from thinflow.bench.machine import this_machine
-from thinflow.bench.stats import ratio_of_medians
 
 HEADERS = ("model", "kind", "threads", "auto picked", "ms", "fastest of the others", "ms", "ratio", "verdict")
 EXTRA = (Subject("InceptionV3", "keras", (1, 299, 299, 3)),)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks.processes import Finished
-from thinflow.bench.stats import Interval, ratio_of_medians
+from thinflow.analysis.stats import Interval, ratio_of_medians
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench

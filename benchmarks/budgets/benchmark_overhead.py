@@ -15,8 +15,8 @@ import thinflow
 from benchmarks.bench import Bench
 from benchmarks.lines import Line, interval_line, ratio_line
 from thinflow.analysis.node_stats import Series
+from thinflow.analysis.stats import Interval, median_interval
 from thinflow.bench.machine import Bystanders
-from thinflow.bench.stats import Interval, median_interval
 from thinflow.bench.timing_loop import Case, Limits
 from thinflow.bench.timing_loop import measure as measure_cases
 from thinflow.compat.benchmark_model.measure import Phases, timed_runs

@@ -15,8 +15,8 @@ from benchmarks.budgets.float_latency import Served
 from benchmarks.lines import Line, NeedsOracle, figure, guarded, interval_line
 from benchmarks.processes import run
 from thinflow import Session
+from thinflow.analysis.stats import ratio_of_medians
 from thinflow.bench.machine import this_machine
-from thinflow.bench.stats import ratio_of_medians
 
 TITLE = "classic eight-bit"
 IN_QUICK = True

@@ -21,7 +21,7 @@ from benchmarks.bench import ROOT, Bench
 from benchmarks.lines import Line, figure, guarded, interval_line
 from benchmarks.peers import Contestant, NoPeers, Served, by_turns, peers_python, prepare
 from benchmarks.processes import ProcessFailed, run
-from thinflow.bench.stats import ratio_of_medians
+from thinflow.analysis.stats import ratio_of_medians
 
 TITLE = "peers"
 IN_QUICK = False

@@ -13,7 +13,7 @@ import numpy as np
 import thinflow
 from benchmarks.bench import Bench
 from benchmarks.lines import Line, figure, judged
-from thinflow.bench.stats import Distribution, describe
+from thinflow.analysis.stats import Distribution, describe
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT
 

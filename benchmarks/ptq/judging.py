@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.ptq import data
-from thinflow.bench.stats import ratio_of_medians
+from thinflow.analysis.stats import ratio_of_medians
 
 Array = np.ndarray[Any, Any]
 Run = Callable[[Array], Array]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 
+from thinflow.analysis.stats import describe
 from thinflow.bench import machine, memory
 from thinflow.bench.report import BenchmarkReport
 from thinflow.bench.roofline import Peak
 from thinflow.bench.rows import Row
-from thinflow.bench.stats import describe
 from thinflow.bench.workload import Workload
 
 MS = 1_000_000

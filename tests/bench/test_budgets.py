@@ -14,7 +14,7 @@ from benchmarks.__main__ import document, names, table
 from benchmarks.bench import Bench
 from benchmarks.lines import Line, NeedsOracle, NotThereYet, figure, guarded, interval_line, ratio_line
 from benchmarks.processes import ProcessFailed, in_turns, run
-from thinflow.bench.stats import Interval
+from thinflow.analysis.stats import Interval
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from tests.turning import FED, FIXED, TURNS
+from thinflow.analysis.stats import describe
 from thinflow.bench.fed import Fed, by_sample, made_up_text, value_dependent
 from thinflow.bench.inputs import FeedSeries
 from thinflow.bench.machine import this_machine
@@ -20,7 +21,6 @@ from thinflow.bench.profile_model import observed
 from thinflow.bench.profile_text import RowProfile
 from thinflow.bench.report import BenchmarkReport
 from thinflow.bench.rows import Row
-from thinflow.bench.stats import describe
 from thinflow.bench.timing_loop import Case, Limits, measure
 from thinflow.ir.graph import Graph
 from thinflow.optimize.fed_samples import SampleFeeds

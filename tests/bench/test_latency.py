@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from thinflow.analysis.stats import describe
 from thinflow.bench import latency, machine, memory
 from thinflow.bench.latency import benchmark
 from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.report import BenchmarkReport
 from thinflow.bench.rows import Row, Skipped
-from thinflow.bench.stats import describe
 from thinflow.bench.timing_loop import PRECISION, Case, Limits, Outcome, measure
 from thinflow.errors import EngineUnavailable, FeedError, FormatError, ParameterError
 from thinflow.zoo import digits

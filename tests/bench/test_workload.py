@@ -10,6 +10,7 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.analysis.shapes import infer_shapes
+from thinflow.analysis.stats import describe
 from thinflow.bench.latency import benchmark
 from thinflow.bench.machine import this_machine
 from thinflow.bench.open_targets import open_subjects
@@ -17,7 +18,6 @@ from thinflow.bench.profile_model import Profile, collect
 from thinflow.bench.profile_text import RowProfile, measured_reasons, reason
 from thinflow.bench.report import BenchmarkReport
 from thinflow.bench.rows import Row
-from thinflow.bench.stats import describe
 from thinflow.bench.workload import Workload, counted, workload, workload_of
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT, UINT8

@@ -108,7 +108,7 @@ def test_a_model_of_the_budget_is_the_baseline(models: Path) -> None:
 
 
 def test_a_ratio_within_its_uncertainty_is_unsure() -> None:
-    from thinflow.bench.stats import Interval
+    from thinflow.analysis.stats import Interval
     from thinflow.budgets.kinds.latency import LatencyLimit, _item
 
     limit = LatencyLimit(1.1)

@@ -17,10 +17,10 @@ import thinflow
 from tests.device.models import dense, dense_file, job
 from tests.transforms.golden import parse_graph
 from tests.turning import FED, TURNS
+from thinflow.analysis.stats import Interval
 from thinflow.api import profile_rows
 from thinflow.bench.devices import Facts, MeasuredDevice, Soak, State
 from thinflow.bench.machine import this_machine
-from thinflow.bench.stats import Interval
 from thinflow.cli import main
 from thinflow.cli._device import read_duration
 from thinflow.device.base import DeviceLost, Settings, Timing

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from thinflow.analysis.stats import Interval, describe, ratio_of_medians
 from thinflow.bench.rows import Ratio, Row
-from thinflow.bench.stats import Interval, describe, ratio_of_medians
 from thinflow.optimize.quality import Quality, split_chance, tail_chance
 from thinflow.optimize.report_text import duration
 from thinflow.optimize.verdict import pair_verdict

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from thinflow.analysis.stats import Interval
 from thinflow.bench.machine import Machine
-from thinflow.bench.stats import Interval
 from thinflow.ir.brief import brief_repr
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thinflow.analysis.stats import Distribution, describe
 from thinflow.bench.inputs import FeedSeries
-from thinflow.bench.stats import Distribution, describe
 from thinflow.errors import ThinflowError
 from thinflow.ir.brief import brief_repr
 from thinflow.ops.traits import Trait, has

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from thinflow.analysis.stats import Distribution, describe
 from thinflow.bench.fed import fed_to
 from thinflow.bench.inputs import FeedsFor, Given, Shapes
 from thinflow.bench.machine import Bystanders, cause_of, this_machine, usable_cores
@@ -20,7 +21,6 @@ from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.report import BenchmarkReport
 from thinflow.bench.roofline import EIGHT_BIT, FLOAT, peak
 from thinflow.bench.rows import Row, Skipped
-from thinflow.bench.stats import Distribution, describe
 from thinflow.bench.targets import Subject, TFLiteSubject, heeds_threads
 from thinflow.bench.timing_loop import PRECISION, Case, Limits, measure, tell
 from thinflow.bench.workload import Workload, workload

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from thinflow.analysis.stats import ratio_of_medians
 from thinflow.bench.devices import MeasuredDevice
 from thinflow.bench.fed import Fed, by_sample
 from thinflow.bench.machine import Doing, Machine
@@ -24,7 +25,6 @@ from thinflow.bench.rows import (
     readable,
     unit_of,
 )
-from thinflow.bench.stats import ratio_of_medians
 from thinflow.bench.workload import counted
 from thinflow.errors import ParameterError, closest
 from thinflow.errors.plain_text import markdown

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from thinflow.analysis.stats import Distribution, Interval, plus_minus
 from thinflow.bench.memory import Memory
 from thinflow.bench.roofline import Peak
-from thinflow.bench.stats import Distribution, Interval, plus_minus
 from thinflow.bench.workload import Workload
 from thinflow.errors.plain_text import markdown
 from thinflow.ir.brief import brief_repr

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from thinflow.analysis.stats import describe
 from thinflow.bench.machine import Bystanders, Usage, usage
-from thinflow.bench.stats import describe
 from thinflow.bench.targets import Runner
 from thinflow.errors import ParameterError
 from thinflow.progress import watched

@@ -12,13 +12,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from thinflow.analysis.stats import describe, ratio_of_medians
 from thinflow.bench.devices import MeasuredDevice, Soak
 from thinflow.bench.fed import fed_on_device
 from thinflow.bench.machine import this_machine
 from thinflow.bench.memory import Memory
 from thinflow.bench.report import BenchmarkReport
 from thinflow.bench.rows import Row, Skipped
-from thinflow.bench.stats import describe, ratio_of_medians
 from thinflow.bench.timing_loop import PRECISION, Limits, tell
 from thinflow.bench.workload import Workload, workload
 from thinflow.device.base import Connection, Device, DeviceLost, Job, State, Timing

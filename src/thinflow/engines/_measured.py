@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from thinflow.errors import ThinflowError
@@ -159,7 +160,7 @@ def choose(
     # In the order given, so that equally fast ones stay in it.
     found.sort(key=lambda one: list(engines).index(one.name))
     _time_in_turns(found)
-    best = min(found, key=lambda one: _median(one.seconds))
+    best = min(found, key=lambda one: median(one.seconds))
     choice = EngineChoice(best.name, (*_timed(found, best), *trials))
     if not comparable:
         choice = replace(choice, note="answers were not compared: the model throws dice")
@@ -185,8 +186,8 @@ def _time_in_turns(candidates: Sequence[_Candidate[Any]]) -> None:
         spent = time.perf_counter() - begin
         if number + 1 < ROUNDS and spent < SECONDS:
             continue
-        best = min(_median(one.seconds) for one in racing)
-        racing = [one for one in racing if _median(one.seconds) <= _HOPELESS * best]
+        best = min(median(one.seconds) for one in racing)
+        racing = [one for one in racing if median(one.seconds) <= _HOPELESS * best]
         if (number + 1 >= ROUNDS and spent > SECONDS) or len(racing) < 2:
             return
 
@@ -201,22 +202,16 @@ def _seconds(candidate: _Candidate[Any], repeats: int) -> float:
     return found
 
 
-def _median(numbers: Sequence[float]) -> float:
-    return sorted(numbers)[len(numbers) // 2]
-
-
 def _timed(candidates: Sequence[_Candidate[Any]], best: _Candidate[Any]) -> list[EngineTrial]:
     """Trials of those that were timed, the fastest first."""
-    fastest, found = _median(best.seconds), []
-    for one in sorted(candidates, key=lambda c: _median(c.seconds)):
-        ordered = sorted(one.seconds)
-        # Ranks between which the median of what was measured lies in 95 of 100 cases.
-        reach = 0.98 * math.sqrt(len(ordered)) + 0.5
-        middle = (len(ordered) - 1) / 2
-        low, high = (ordered[round(min(max(middle + d, 0), len(ordered) - 1))] for d in (-reach, reach))
-        median = _median(ordered)
-        why = "" if one is best else f"takes {_time(median * 1e3)}, {median / fastest:.2f} times as long"
-        found.append(EngineTrial(one.name, median * 1e3, low * 1e3, high * 1e3, one.difference, why))
+    from thinflow.analysis.stats import describe
+
+    fastest, found = median(best.seconds), []
+    for one in sorted(candidates, key=lambda c: median(c.seconds)):
+        times = describe(one.seconds).scaled(1e3)
+        ratio = times.median / (fastest * 1e3)
+        why = "" if one is best else f"takes {_time(times.median)}, {ratio:.2f} times as long"
+        found.append(EngineTrial(one.name, times.median, times.low, times.high, one.difference, why))
     return found
 
 

@@ -30,8 +30,8 @@ from thinflow.quantize.recipe import Recipe
 from thinflow.rewrite.runner import Result
 
 if TYPE_CHECKING:
+    from thinflow.analysis.stats import Interval
     from thinflow.bench.rows import Ratio
-    from thinflow.bench.stats import Interval
 
 # Files of the same weights differ by metadata, padding and versions of ops alone.
 SAME_SIZE = 0.05

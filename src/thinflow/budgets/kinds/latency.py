@@ -90,8 +90,8 @@ def latency(model: Subject, limit: LatencyLimit) -> BudgetItem:
     if (stored.engine, stored.threads) != (row.engine, row.threads or 0):
         told = f"not compared: the baseline ran on {stored.engine} with {count(stored.threads, 'thread')}"
         return BudgetItem(Status.NOT_COMPARED, told, mend=renew)
+    from thinflow.analysis.stats import ratio_of_medians
     from thinflow.bench.rows import PLACEMENT
-    from thinflow.bench.stats import ratio_of_medians
 
     found = ratio_of_medians(row.samples_ns, stored.times_ns).widened(PLACEMENT)
     told = f"stored: {_median_text(stored)}; now {ms_text(row.median_ms)}{_input_text(report)}"
@@ -172,6 +172,6 @@ def _store(model: Subject, limit: LatencyLimit) -> BudgetItem:
 
 
 def _median_text(stored: Stored) -> str:
-    from thinflow.bench.stats import describe
+    from thinflow.analysis.stats import describe
 
     return ms_text(describe(stored.times_ns).median / 1e6)

@@ -8,8 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from thinflow.bench import stats
-from thinflow.bench.stats import Interval, describe, median_interval, plus_minus, ratio_of_medians
+from thinflow.analysis import stats
+from thinflow.analysis.stats import Interval, describe, median_interval, plus_minus, ratio_of_medians
 
 
 def test_describe() -> None:
