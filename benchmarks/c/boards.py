@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.c.linux import FIRMWARE, Machine
 from thinflow.typing import Array
 
-FIRMWARE = Path(__file__).parent / "firmware"
 _TIMEOUT = 300
 _STACK = 0x8000
 """Bytes that `link.ld` keeps for it."""
@@ -34,6 +34,8 @@ class Board:
         flash, ram: where they begin.
         flash_bytes, ram_bytes: how large QEMU makes them.
         tick: instructions between two counts of SysTick, nanoseconds of its clock.
+        room: where there is more memory, behind a bus that a processor would wait for, and QEMU does not.
+        room_bytes: how much of it.
     """
 
     machine: str
@@ -43,6 +45,8 @@ class Board:
     tick: float = 40.0
     flash_bytes: int = 4 << 20
     ram_bytes: int = 4 << 20
+    room: int = 0x21000000
+    room_bytes: int = 16 << 20
 
 
 _HARD = ("-mfloat-abi=hard",)
@@ -51,14 +55,39 @@ BOARDS = {
     "cortex-m0": Board("mps2-an385", ("-mcpu=cortex-m0",)),
     "cortex-m3": Board("mps2-an385", ("-mcpu=cortex-m3",)),
     "cortex-m4": Board("mps2-an386", ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", *_HARD)),
-    "cortex-m7": Board("mps2-an500", ("-mcpu=cortex-m7", "-mfpu=fpv5-sp-d16", *_HARD)),
+    "cortex-m7": Board("mps2-an500", ("-mcpu=cortex-m7", "-mfpu=fpv5-sp-d16", *_HARD), room=0x60000000),
     "cortex-m33": Board(
-        "mps2-an505", ("-mcpu=cortex-m33", "-mfpu=fpv5-sp-d16", *_HARD), 0x10000000, 0x38000000, 50.0
+        "mps2-an505",
+        ("-mcpu=cortex-m33", "-mfpu=fpv5-sp-d16", *_HARD),
+        0x10000000,
+        0x38000000,
+        50.0,
+        room=0x80000000,
     ),
     "cortex-m55": Board(
-        "mps3-an547", ("-mcpu=cortex-m55", *_HARD), tick=31.25, flash_bytes=512 << 10, ram_bytes=512 << 10
+        "mps3-an547",
+        ("-mcpu=cortex-m55", *_HARD),
+        tick=31.25,
+        flash_bytes=512 << 10,
+        ram_bytes=512 << 10,
+        room=0x60000000,
+        room_bytes=256 << 20,
     ),
 }
+
+
+def roomy(board: Board) -> Machine:
+    """A board as a machine for programs that read and write files, all in its larger memory."""
+    places = {"VECTORS_AT": board.flash, "ROOM_AT": board.room, "ROOM_BYTES": board.room_bytes}
+    start = [
+        str(FIRMWARE / "files.c"),
+        "-nostartfiles",
+        "--specs=nosys.specs",
+        f"-Wl,-T,{FIRMWARE / 'room.ld'}",
+    ]
+    start += [f"-Wl,--defsym={name}={value}" for name, value in places.items()]
+    flags = (*board.flags, "-mthumb", "-ffunction-sections", "-Wl,--gc-sections")
+    return Machine("arm-none-eabi-gcc", "qemu-system-arm", flags, "", tuple(start), board.machine)
 
 
 @dataclass(frozen=True)

@@ -7,24 +7,26 @@ import resource
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
-from benchmarks.c.boards import BOARDS, Board, missing, run_on
-from benchmarks.c.linux import MACHINES, Machine, run_on_linux
+from benchmarks.c.boards import BOARDS, roomy
+from benchmarks.c.linux import MACHINES, Machine, build, kept_running, play
 from thinflow.lower.c.convert import C_TYPES, Network
-from thinflow.lower.c.layer import State
+from thinflow.lower.c.flow import EFFECTS
+from thinflow.lower.c.layer import Layer, State
+from thinflow.lower.c.plan import plan
 from thinflow.lower.c.write import Writer
 from thinflow.tflite.model import Tensor
 from thinflow.typing import Array
 
+Feed: TypeAlias = "Sequence[Array]"
 _TIMEOUT = 900
-_CODE_BYTES = 192 << 10
-"""Kept for code where inputs lie in the same flash."""
 _GROWTH = 8
 """Times as many inputs at most as before: the fewer ran, the less they tell of others."""
 _SANITIZERS = (
@@ -43,62 +45,32 @@ class Place:
 
     Attributes:
         cpu: that its kernels are for.
-        board: a machine of QEMU; None for programs of Linux.
-        machine: that runs these.
+        machine: what runs its program.
     """
 
     cpu: str
-    board: Board | None = None
-    machine: Machine | None = None
+    machine: Machine
 
 
-PLACES: dict[str, Place] = {name: Place(name, board) for name, board in BOARDS.items()}
+PLACES: dict[str, Place] = {name: Place(name, roomy(board)) for name, board in BOARDS.items()}
 PLACES |= {
-    "aarch64": Place("cortex-a53", None, MACHINES["cortex-a53"]),
-    "armhf": Place("generic", None, Machine("arm-linux-gnueabihf-gcc", "qemu-arm", (), "max")),
+    "aarch64": Place("cortex-a53", MACHINES["cortex-a53"]),
+    "armhf": Place("generic", Machine("arm-linux-gnueabihf-gcc", "qemu-arm", (), "max")),
 }
 if platform.machine() in ("x86_64", "AMD64"):
     # Kernels that any such processor runs; those of this one are compared layer by layer.
-    PLACES["x86-64"] = Place("x86-64", None, Machine("gcc", "", (), ""))
+    PLACES["x86-64"] = Place("x86-64", Machine("gcc", "", (), ""))
 
 
 def refusal(place: Place) -> str | None:
     """Why nothing runs there; None if it does."""
-    return missing() if place.machine is None else place.machine.missing()
-
-
-def left_by(
-    made: Network,
-    place: Place,
-    feeds: Sequence[Sequence[Array]],
-    tensors: Sequence[Tensor],
-    whole: Sequence[Tensor] = (),
-) -> Array:
-    """uint8 [inputs, bytes]: what runs leave, see `probe`.
-
-    Args:
-        made: of which everything is kept.
-        place: where.
-        feeds: inputs.
-        tensors: the values that are summed.
-        whole: outputs that are handed out as they are.
-
-    Raises:
-        RuntimeError: it does not fit there, or did not end.
-    """
-    files, packed = probing(made, tensors, whole), _packed(feeds)
-    size = 4 * len(tensors) + sum(t.size_bytes or 0 for t in whole)
-    with tempfile.TemporaryDirectory(prefix="thinflow-c-") as folder:
-        if place.board is not None:
-            return run_on(place.board, files, "probe", packed, size, Path(folder)).answers
-        assert place.machine is not None
-        return _on_linux(place.machine, files, packed, size, folder)
+    return place.machine.missing()
 
 
 def played(
     made: Network,
     place: Place,
-    feeds: Sequence[Sequence[Array]],
+    feeds: Sequence[Feed],
     tensors: Sequence[Tensor],
     whole: Sequence[Tensor],
     first: int,
@@ -108,23 +80,22 @@ def played(
     inputs, and of as many more as there is time for.
 
     Args:
-        made, place, feeds, tensors, whole: see `left_by`.
+        made: every operator by itself, none left out.
+        place: where.
+        feeds: inputs.
+        tensors: the values that are summed.
+        whole: outputs that are handed out as they are.
         first: how many run in any case.
         seconds: of a processor that all of it takes, or little more.
 
     Raises:
         RuntimeError: it does not fit there, or did not end.
     """
-    found: list[Array] = []
-    done, size, took = 0, first, list[tuple[int, float]]()
-    most = _inputs_at_once(made, place, feeds[0])
-    while done < len(feeds) and size > 0:
-        size, began = min(size, most, len(feeds) - done), _spent()
-        found.append(left_by(made, place, feeds[done : done + size], tensors, whole))
-        done += size
-        took.append((size, _spent() - began))
-        size = min(_inputs_in(seconds - sum(s for _, s in took), took), size * _GROWTH)
-    raw = np.concatenate(found)
+    size = 4 * len(tensors) + sum(t.size_bytes or 0 for t in whole)
+    with tempfile.TemporaryDirectory(prefix="thinflow-c-") as name:
+        folder, files = Path(name), probing(made, tensors, whole)
+        build(place.machine, files, "probe", _packed(feeds[:1]).shape[1], size, folder)
+        raw = _within(seconds, first, feeds, lambda part: play(place.machine, folder, _packed(part), size))
     ends = np.cumsum([4 * len(tensors), *(t.size_bytes or 0 for t in whole)])
     sums, *parts = (np.ascontiguousarray(part) for part in np.split(raw, ends[:-1], axis=1))
     outputs = [
@@ -134,6 +105,61 @@ def played(
     return sums.view(np.uint32), outputs
 
 
+class Played:
+    """A network on a machine, which answers input by input, as a library does in this process.
+
+    Args:
+        network: to be compiled and run.
+        place: where.
+        stack: ends it.
+
+    Raises:
+        RuntimeError: it does not compile, or does not fit there.
+    """
+
+    def __init__(self, network: Network, place: Place, stack: ExitStack) -> None:
+        self.network, self.outputs = network, list(dict.fromkeys(network.block.outputs))
+        self.size = sum(t.size_bytes or 0 for t in self.outputs)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="thinflow-c-")))
+        files = probing(network, [], self.outputs)
+        sizes = [-(-(t.size_bytes or 0) // 8) * 8 for t in dict.fromkeys(network.block.inputs)]
+        build(place.machine, files, "probe", sum(sizes), self.size, folder)
+        self.ends = stack.enter_context(kept_running(place.machine, folder))
+
+    def restart(self) -> None:
+        """Nothing: the probe begins each run anew."""
+
+    def run(self, feeds: Sequence[Array]) -> list[Array]:
+        """What it answers."""
+        to, back = self.ends
+        to.write(_packed([feeds]).tobytes())
+        to.flush()
+        raw = np.frombuffer(back.read(self.size), np.uint8)
+        if len(raw) < self.size:
+            raise RuntimeError("a run did not end")
+        at = np.cumsum([0, *(t.size_bytes or 0 for t in self.outputs)])
+        found = {
+            t: raw[a:b].view(t.dtype.numpy()).reshape([n or 0 for n in t.shape or ()])
+            for t, a, b in zip(self.outputs, at, at[1:], strict=False)
+        }
+        return [found[t] for t in self.network.outputs]
+
+
+def _within(
+    seconds: float, first: int, feeds: Sequence[Feed], run: Callable[[Sequence[Feed]], Array]
+) -> Array:
+    """What comes of the first inputs, and of as many more as there is time for."""
+    found: list[Array] = []
+    done, size, took = 0, first, list[tuple[int, float]]()
+    while done < len(feeds) and size > 0:
+        size, began = min(size, len(feeds) - done), _spent()
+        found.append(run(feeds[done : done + size]))
+        done += size
+        took.append((size, _spent() - began))
+        size = min(_inputs_in(seconds - sum(s for _, s in took), took), size * _GROWTH)
+    return np.concatenate(found)
+
+
 def _spent() -> float:
     """Seconds of a processor that programs took until now: other work on the machine counts for nothing."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -141,22 +167,13 @@ def _spent() -> float:
 
 
 def _inputs_in(seconds: float, took: Sequence[tuple[int, float]]) -> int:
-    """How many inputs run in so many seconds, by how long the first so many took, compilation included."""
+    """How many inputs run in so many seconds, by how long those took that ran, start included."""
     (few, first), (more, last) = took[0], took[-1]
     each = (last - first) / (more - few) if more > few and last > first else first / few
     return int((seconds - max(first - few * each, 0.0)) / each)
 
 
-def _inputs_at_once(made: Network, place: Place, feed: Sequence[Array]) -> int:
-    """Inputs that lie in the flash of a board beside the network; any number elsewhere."""
-    if place.board is None:
-        return 1 << 30
-    left = place.board.flash_bytes - made.weights_bytes - _CODE_BYTES
-    # What does not fit by itself is told when it is made.
-    return max(left // max(sum(map(len, map(_padded, feed))), 1), 1)
-
-
-def watched(made: Network, feeds: Sequence[Sequence[Array]], command: str) -> str:
+def watched(made: Network, feeds: Sequence[Feed], command: str) -> str:
     """What a compiler's sanitizers say of runs: "clean", or their first line.
 
     Args:
@@ -175,8 +192,9 @@ def watched(made: Network, feeds: Sequence[Sequence[Array]], command: str) -> st
     for flags, told in _SANITIZERS:
         with tempfile.TemporaryDirectory(prefix="thinflow-c-") as folder:
             try:
-                choices = {"level": "-O1", "flags": flags}
-                _on_linux(machine, files, _packed(feeds), 4 * len(outputs), folder, **choices)
+                packed, size, to = _packed(feeds), 4 * len(outputs), Path(folder)
+                build(machine, files, "probe", packed.shape[1], size, to, level="-O1", flags=flags)
+                play(machine, to, packed, size)
             except RuntimeError as error:
                 if "cannot find" in str(error):
                     continue
@@ -200,9 +218,41 @@ def compile_seconds(made: Network) -> float:
         return _spent() - before
 
 
+class Probed(Writer):
+    """Writes a network that sums values as soon as they are there: memory is planned as in any other.
+
+    Args:
+        network: what to write.
+        name: the name of the files, without a suffix.
+        watched: the values; each byte counts by a factor of its place.
+    """
+
+    def __init__(self, network: Network, name: str, watched: Sequence[Tensor]) -> None:
+        super().__init__(network, name)
+        self.numbers = {tensor: number for number, tensor in enumerate(watched)}
+
+    def _layer(self, number: int, layer: Layer) -> Iterator[str]:
+        yield from super()._layer(number, layer)
+        operator = layer.operator
+        # What opens and closes loops and branches copies to what it reads.
+        written = [*operator.outputs, *(operator.reads() if operator.code in EFFECTS else ())]
+        for tensor in dict.fromkeys(written):
+            if tensor in self.numbers:
+                yield f"    {self._summed(tensor)}"
+
+    def _summed(self, tensor: Tensor) -> str:
+        size = tensor.size_bytes or 0
+        return f"probe_sums[{self.numbers[tensor]}] = probe_sum({self._place(tensor)}, {size});"
+
+
 def probing(made: Network, tensors: Sequence[Tensor], whole: Sequence[Tensor] = ()) -> dict[str, str]:
     """The files of a network with those of its probe: name -> text."""
-    files = Writer(made, "net").files()
+    # Memory as it is when nobody looks on.
+    made = replace(made, plan=plan(made.block, made.layers))
+    files = Probed(made, "net", tensors).files()
+    declared = "extern uint32_t *probe_sums;\nuint32_t probe_sum(const void *from, size_t count);\n"
+    first, included, rest = files["net.c"].partition("#include <string.h>\n")
+    files["net.c"] = f"{first}{included}{declared}{rest}"
     files["probe.c"] = probe(made, tensors, whole)
     files["probe.h"] = "void probe_run(const void *in, void *out);\n"
     return files
@@ -211,7 +261,7 @@ def probing(made: Network, tensors: Sequence[Tensor], whole: Sequence[Tensor] = 
 def probe(made: Network, tensors: Sequence[Tensor], whole: Sequence[Tensor] = ()) -> str:
     """C that runs a network in memory of its own, and leaves sums of the bytes of values, and outputs.
 
-    Each byte counts by a factor of its place. Behind the sums lie the outputs that are wanted whole.
+    Behind the sums lie the outputs that are wanted whole.
     """
     block = made.block
     inputs = list(dict.fromkeys(block.inputs))
@@ -226,7 +276,9 @@ def probe(made: Network, tensors: Sequence[Tensor], whole: Sequence[Tensor] = ()
     if states:
         lines.append("static net_state state;")
     lines += [
-        "static uint32_t sum_of(const void *from, size_t count)",
+        "uint32_t *probe_sums;",
+        "uint32_t probe_sum(const void *from, size_t count);",
+        "uint32_t probe_sum(const void *from, size_t count)",
         "{",
         "    const uint8_t *bytes = from;",
         "    uint32_t sum = 0;",
@@ -238,7 +290,7 @@ def probe(made: Network, tensors: Sequence[Tensor], whole: Sequence[Tensor] = ()
         "void probe_run(const void *in, void *out)",
         "{",
         "    const uint8_t *x = in;",
-        "    uint32_t *sums = out;",
+        "    probe_sums = out;",
     ]
     at, arguments = 0, ["memory.bytes", *(["&state"] if states else [])]
     places = {}
@@ -251,14 +303,13 @@ def probe(made: Network, tensors: Sequence[Tensor], whole: Sequence[Tensor] = ()
     if states:
         lines.append("    net_reset(&state);")
     lines.append(f"    net_run_in({', '.join(arguments)});")
+    # What is an input, or one in other sizes, is no layer's.
     for n, t in enumerate(tensors):
-        buffer = made.plan.buffers[t]
-        # What is an input in other sizes lies where that does.
-        owner = places.get(t) or (None if buffer.owner is None else places[buffer.owner])
-        place = owner or f"memory.bytes + {buffer.offset}"
-        lines.append(f"    sums[{n}] = sum_of({place}, {t.size_bytes or 0});")
+        owner = made.plan.buffers[t].owner
+        if owner in inputs:
+            lines.append(f"    probe_sums[{n}] = probe_sum({places[owner]}, {t.size_bytes or 0});")
     if whole:
-        lines.append(f"    uint8_t *to = (uint8_t *)(sums + {len(tensors)});")
+        lines.append(f"    uint8_t *to = (uint8_t *)(probe_sums + {len(tensors)});")
     for t in whole:
         lines += [f"    memcpy(to, {places[t]}, sizeof {places[t]});", f"    to += sizeof {places[t]};"]
     return "\n".join([*lines, "}", ""])
@@ -273,15 +324,6 @@ def _padded(array: Array) -> bytes:
     return raw + bytes(-len(raw) % 8)
 
 
-def _packed(feeds: Sequence[Sequence[Array]]) -> Array:
+def _packed(feeds: Sequence[Feed]) -> Array:
     """uint8 [inputs, bytes]."""
     return np.stack([np.frombuffer(b"".join(map(_padded, feed)), np.uint8) for feed in feeds])
-
-
-def _on_linux(
-    machine: Machine, files: Mapping[str, str], packed: Array, size: int, folder: str, **choices: Any
-) -> Array:
-    """What a probe leaves of each input."""
-    return run_on_linux(
-        machine, files, "probe", packed, size, Path(folder), is_counted=False, **choices
-    ).answers

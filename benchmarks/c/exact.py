@@ -2,16 +2,22 @@
 
     python -m benchmarks c_exact [--model NAME ...] [--kind zoo made float] [--samples 200]
         [--rounding litert xnnpack] [--on here cortex-m0 ... aarch64 armhf x86-64] [--seconds 60]
-        [--sanitize] [--compile] [--folder FOLDER]
+        [--sanitize] [--compile] [--folder FOLDER] [--write]
 
 The programs are the .tflite files of ../shared/zoo, and eight bits and floats of everything else there, as
 thinflow makes them. `here`, each operator is fed what LiteRT computed before it, those in loops and branches
 in every round, and each of its answers has to be equal: integers all of them, reals within 1e-5 of the
 largest. What was not compared by itself is named. Then the answers of the network as a whole, which are told
-apart where reals become integers on the way. Elsewhere, a sum of the bytes of every integer
-value is compared with that of LiteRT's, of as many of the inputs as QEMU plays in `--seconds`; the table
-tells how many these were. `--sanitize` runs it all with address and undefined behaviour
-watched, by GCC and Clang; `--compile` tells how long a compiler takes at -O2 on one core.
+apart where reals become integers on the way.
+
+Elsewhere, a sum of the bytes of every integer value is compared with that of LiteRT's, made as soon as the
+layer has run, in memory as it is planned for shipping; of as many of the inputs as QEMU plays in `--seconds`,
+and the table tells how many these were. Where reals become integers on the way, operators are fed as here.
+What LiteRT has no reference kernel for runs by itself in its other kernels, and is named; the reference
+judges the rest.
+
+`--sanitize` runs it all with address and undefined behaviour watched, by GCC and Clang; `--compile` tells how
+long a compiler takes at -O2 on one core; `--write` enters what was compared into docs/c-exact.md.
 """
 
 from __future__ import annotations
@@ -20,18 +26,20 @@ import argparse
 import math
 import tempfile
 import time
-import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from benchmarks.c.elsewhere import PLACES, compile_seconds, played, refusal, watched
+from benchmarks.c.elsewhere import PLACES, Played, compile_seconds, played, refusal, watched
+from benchmarks.c.exact_page import PAGE, entered
 from benchmarks.c.programs import KINDS, inputs_of, programs
+from benchmarks.c.reference import Answers, Known, read, runs
 from thinflow.engines._c_library import Library, compiler
 from thinflow.engines._c_processor import processors_here
 from thinflow.errors import UnsupportedOp
@@ -46,15 +54,12 @@ from thinflow.lower.c.flow import (
     LOOP_TEST,
     RENAMES,
 )
-from thinflow.lower.c.litert import kernel_sets
 from thinflow.lower.c.options import ROUNDINGS, Options
-from thinflow.lower.c.sound import know_rate
 from thinflow.lower.c.target import begin_with
 from thinflow.lower.c.write import Writer
 from thinflow.optimize.c_layer_proof import side_by_side
-from thinflow.tflite.model import Program, Subgraph, Tensor
+from thinflow.tflite.model import Subgraph, Tensor
 from thinflow.tflite.reader import read_program
-from thinflow.tflite.runtime import interpreter
 from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
 
@@ -65,67 +70,6 @@ _FIRST, _SECONDS = 3, 60.0
 """Inputs by which the time of others is estimated, and how long QEMU may play a network somewhere."""
 _PARTS = (LOOP_TEST, LOOP_NEXT, BRANCH_ELSE, BRANCH_END)
 _FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-ffp-contract=off")
-
-
-def opened(content: bytes, rounding: str) -> Any:
-    """LiteRT with the kernels that a rounding means, all values kept; None if it refuses the program."""
-    for number, kind in enumerate(kernel_sets(rounding)):
-        if number:
-            print("the reference kernels lack an operator: others judge, which round otherwise", flush=True)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                engine = interpreter(
-                    model_content=content,
-                    experimental_op_resolver_type=kind,
-                    experimental_preserve_all_tensors=True,
-                    num_threads=1,
-                )
-                engine.allocate_tensors()
-                return engine
-        except (ValueError, RuntimeError):
-            continue
-    return None
-
-
-class Answers:
-    """What LiteRT computes of some inputs, value by value."""
-
-    def __init__(self, program: Program, content: bytes, rounding: str) -> None:
-        self.block = program.subgraphs[0]
-        self.engine = opened(content, rounding)
-        self._index: dict[Tensor, int] = {}
-        if self.engine is None:
-            return
-        for operator, details in zip(self.block.operators, self.engine._get_ops_details(), strict=False):
-            read = zip(operator.inputs, details["inputs"], strict=True)
-            written = zip(operator.outputs, details["outputs"], strict=True)
-            ends = [(t, n) for t, n in (*read, *written) if t is not None]
-            # After a run states are what it left, and not what it read.
-            self._index.update((t, n) for t, n in ends if not t.is_constant and not t.is_variable)
-
-    def of(self, feeds: Sequence[Array]) -> dict[Tensor, Array]:
-        """All values of a run, begun anew."""
-        self.engine.reset_all_variables()
-        for details, value in zip(self.engine.get_input_details(), feeds, strict=True):
-            self.engine.set_tensor(details["index"], value.reshape(details["shape"]))
-        self.engine.invoke()
-        return {t: self._value(n) for t, n in self._index.items()}
-
-    def outputs(self) -> list[Array]:
-        """What the last run answered."""
-        return [self.engine.get_tensor(d["index"]) for d in self.engine.get_output_details()]
-
-    def knows(self, tensor: Tensor) -> bool:
-        """Whether a value is one of this subgraph, and not of one that it calls."""
-        return tensor in self._index or tensor in self.block.inputs
-
-    def _value(self, number: int) -> Array:
-        try:
-            return np.array(self.engine.get_tensor(number))
-        # What a delegate computes on the way lies nowhere.
-        except ValueError:
-            return np.empty(0)
 
 
 def _sizes(tensor: Tensor) -> tuple[int, ...]:
@@ -146,15 +90,31 @@ def wrong(got: Array, wanted: Array) -> str:
     return f"off by {error:.2g} of the largest" if error > _FLOAT else ""
 
 
+class Runner(Protocol):
+    """A compiled network."""
+
+    network: Network
+
+    def restart(self) -> None:
+        """Begin anew: states are as before the first run."""
+
+    def run(self, feeds: Sequence[Array]) -> list[Array]:
+        """What it answers."""
+
+
+Compiled: TypeAlias = Callable[[Network], Runner]
+
+
 class Layers:
     """Every operator of a network by itself, compiled.
 
     Args:
         made: the network; operators of which not all values are known are left out.
         answers: what knows them.
+        compiled: compiles a network, and runs it.
     """
 
-    def __init__(self, made: Network, answers: Answers) -> None:
+    def __init__(self, made: Network, answers: Answers, compiled: Compiled) -> None:
         self.parts = []
         own = [o for o in made.block.operators if all(answers.knows(t) for t in o.outputs)]
         self.own = [o for o in own if o.code not in (*RENAMES, COPY, *_PARTS)]
@@ -163,8 +123,7 @@ class Layers:
         for program, sources in side_by_side(Subgraph(made.block.inputs, made.block.outputs, known)):
             inputs, outputs = list(program.subgraphs[0].inputs), list(program.subgraphs[0].outputs)
             alone = network(program, replace(made.options, keep_all=False))
-            library = Library(alone, Writer(alone, "part").files(), "part", _FLAGS)
-            self.parts.append((library, [sources[t] for t in inputs], [sources[t] for t in outputs]))
+            self.parts.append((compiled(alone), [sources[t] for t in inputs], [sources[t] for t in outputs]))
 
     def wrongs(self, values: dict[Tensor, Array]) -> Iterator[str]:
         """A line for each value that is not LiteRT's, when all before it are."""
@@ -200,17 +159,23 @@ class Level:
         content: of the program.
         number: of the subgraph.
         options: of the C.
+        compiled: see `Layers`.
         given: what it is called with, which says its sizes; None for those that the file has.
     """
 
     def __init__(
-        self, content: bytes, number: int, options: Options, given: Sequence[Array] | None = None
+        self,
+        content: bytes,
+        number: int,
+        options: Options,
+        compiled: Compiled,
+        given: Sequence[Array] | None = None,
     ) -> None:
         program = read_program(content)
         begin_with(program, number)
         for tensor, value in zip(program.subgraphs[0].inputs, given or (), strict=given is not None):
             tensor.shape = value.shape
-        self.content, self.options = to_bytes(program), options
+        self.content, self.options, self.compiled = to_bytes(program), options, compiled
         self.answers = Answers(program, self.content, options.rounding)
         self.called: dict[tuple[int, str], Level] = {}
         self.layers: Layers | None = None
@@ -218,8 +183,9 @@ class Level:
         self.operators = [*self.answers.block.operators]
         # The weights of a layer in a loop may come from outside of it.
         with suppress(UnsupportedOp):
-            if self.answers.engine is not None:
-                self.layers = Layers(network(program, replace(options, keep_all=True)), self.answers)
+            if self.answers.runs:
+                made = network(program, replace(options, keep_all=True))
+                self.layers = Layers(made, self.answers, compiled)
 
     def wrongs(self, feeds: Sequence[Array]) -> Iterator[str]:
         """A line for each value of a run that is not LiteRT's, when all before it are."""
@@ -233,13 +199,13 @@ class Level:
     def _branch(self, number: int, given: list[Array]) -> Iterator[str]:
         """The side of a branch that is taken."""
         side = self._called(number, "then" if given[0].any() else "else", given[1:])
-        if side.answers.engine is not None:
+        if side.answers.runs:
             yield from side.wrongs(given[1:])
 
     def _rounds(self, number: int, given: list[Array]) -> Iterator[str]:
         """All rounds of a loop."""
         condition, body = (self._called(number, part, given) for part in ("cond", "body"))
-        while condition.answers.engine is not None and body.answers.engine is not None:
+        while condition.answers.runs and body.answers.runs:
             yield from condition.wrongs(given)
             if not condition.answers.outputs()[0].any():
                 return
@@ -250,7 +216,7 @@ class Level:
         """A subgraph that a loop or branch calls."""
         index = int(self.flows[number].options[f"{part}_subgraph_index"])
         if (number, part) not in self.called:
-            self.called[number, part] = Level(self.content, index, self.options, given)
+            self.called[number, part] = Level(self.content, index, self.options, self.compiled, given)
         return self.called[number, part]
 
     def all(self) -> Iterator[Level]:
@@ -269,65 +235,115 @@ class Level:
         return sum((inner.left() for inner in self.called.values()), own)
 
 
+def compiled_here(made: Network) -> Library:
+    """A network in this process."""
+    return Library(made, Writer(made, "net").files(), "net", _FLAGS)
+
+
 def here(path: Path, name: str, rounding: str, count: int) -> tuple[str, ...]:
     """A line of the table: this machine's kernels, layer by layer, and as a whole."""
-    _, content = read(path)
     options = Options(rounding, processors_here()[0])
+    return by_layers(path, name, options, compiled_here, f"here, {options.cpu}", count)
+
+
+def by_layers(
+    path: Path,
+    name: str,
+    options: Options,
+    compiled: Compiled,
+    where: str,
+    count: int,
+    seconds: float = math.inf,
+) -> tuple[str, ...]:
+    """A line of the table: each layer by itself, fed what LiteRT computed before it, and the answers.
+
+    Args:
+        path, name: of the program.
+        options: of the C.
+        compiled: compiles a network, and runs it.
+        where: for the table.
+        count: how many inputs.
+        seconds: after which no more inputs are run.
+    """
+    _, content = read(path)
     whole = network(read_program(content), options)
-    level = Level(content, 0, options)
-    if level.answers.engine is None:
-        return name, rounding, "here", "0", "", "LiteRT does not run it"
+    level = Level(content, 0, options, compiled)
+    if not level.answers.runs:
+        return name, options.rounding, where, "0", "", "LiteRT does not run it"
     feeds, what = inputs_of(name, path, whole.block.inputs, count)
-    library = Library(whole, Writer(whole, "net").files(), "net", _FLAGS)
+    runner = compiled(whole)
     problems: Counter[str] = Counter()
-    exact = 0
+    exact = done = 0
+    began = time.perf_counter()
     for feed in feeds:
         problems.update(level.wrongs(feed))
         outputs = level.answers.outputs()
-        library.restart()
-        exact += not any(wrong(g, w) for g, w in zip(library.run(feed), outputs, strict=True))
+        runner.restart()
+        exact += not any(wrong(g, w) for g, w in zip(runner.run(feed), outputs, strict=True))
+        done += 1
+        if time.perf_counter() - began > seconds:
+            break
     verdict = "exact" if not problems else f"{len(problems)} DIFFER: {'; '.join(list(problems)[:2])}"
-    if exact < len(feeds):
+    if exact < done:
         told = "reals round midway" if rounds_midway(whole) else "ANSWERS DIFFER"
-        verdict += f"; {told}: {len(feeds) - exact} of {len(feeds)} answers"
+        verdict += f"; {told}: {done - exact} of {done} answers"
     if left := level.left():
         verdict += f"; not by themselves: {', '.join(f'{n} {code}' for code, n in left.items())}"
+    verdict += _by_others(level.answers)
     compared = sum(len(one.layers.compared) for one in level.all() if one.layers is not None)
-    return name, rounding, f"here, {options.cpu}", f"{len(feeds)}, {what}", str(compared), verdict
+    return name, options.rounding, where, f"{done}, {what}", str(compared), verdict
 
 
 def elsewhere(
     path: Path, name: str, rounding: str, where: str, count: int, seconds: float = _SECONDS
 ) -> tuple[str, ...]:
-    """A line of the table: another processor, by sums of all integer values."""
-    program, content = read(path)
-    place = PLACES[where]
-    answers = Answers(program, content, rounding)
+    """A line of the table: another processor, by sums of all integer values, or layer by layer where reals
+    become integers on the way."""
+    known, place = runs(path, rounding), PLACES[where]
+    program, _ = read(path)
+    numbers = {t: n for n, t in enumerate(program.subgraphs[0].tensors())}
     made = network(program, Options(rounding, place.cpu, keep_all=True))
-    if answers.engine is None:
+    if not known.answers.runs:
         return name, rounding, where, "0", "", "LiteRT does not run it"
     feeds, what = inputs_of(name, path, made.block.inputs, count)
-    known, reals = answers.of(feeds[0]), _reals(made)
+    first, reals = known.of(0, feeds[0]), _reals(made)
+    found_there = [t for t in made.block.tensors() if numbers.get(t) in first and not t.is_constant]
     # What is made of reals is compared layer by layer here; the last bit of one may differ from processor to
-    # processor, and the answers tell by how much.
-    watched_values = [t for t in made.block.tensors() if t in known and t not in reals]
-    # Values of floats that come in are the input's own; what is made of constants was computed before.
-    watched_values = [t for t in watched_values if t.dtype.kind != "f" and not t.is_constant]
+    # processor, and the answers tell by how much. Values of floats that come in are the input's own.
+    summed = [t for t in found_there if t not in reals and t.dtype.kind != "f"]
+    summed = [t for t in summed if first[numbers[t]].size_bytes == t.size_bytes]
     # Of rows that are counted LiteRT has those in use alone.
-    ends = [t for t in dict.fromkeys(made.block.outputs) if t in reals and t in known]
-    told = [t for t in ends if t.dtype.kind == "f" and known[t].nbytes == t.size_bytes]
-    count = str(len(watched_values) + len(told))
+    ends = [t for t in found_there if t in made.block.outputs and t in reals and t.dtype.kind == "f"]
+    told = [t for t in ends if first[numbers[t]].size_bytes == t.size_bytes]
+    values = str(len(summed) + len(told))
+    if rounds_midway(made):
+        with ExitStack() as stack:
+            options = Options(rounding, place.cpu)
+            compiled = partial(Played, place=place, stack=stack)
+            return by_layers(path, name, options, compiled, where, count, seconds)
     try:
-        found, outputs = played(made, place, feeds, watched_values, told, _FIRST, seconds)
+        sums, outputs = played(made, place, feeds, summed, told, _FIRST, seconds)
     except (RuntimeError, TimeoutError) as error:
-        return name, rounding, where, "0", count, f"not run: {error}"[:300]
+        return name, rounding, where, "0", values, f"not run: {error}"[:300]
     bad, off = dict[str, None](), 0.0
-    for n, feed in enumerate(feeds[: len(found)]):
-        values = answers.of(feed)
-        sums = np.array([_sum(values[t]) for t in watched_values])
-        bad.update((t.name, None) for t, b in zip(watched_values, found[n] != sums, strict=True) if b)
-        off = max([off, *(_error(rows[n], values[t]) for rows, t in zip(outputs, told, strict=True))])
-    return name, rounding, where, f"{len(found)}, {what}", count, _verdict(made, list(bad), off)
+    for n, feed in enumerate(feeds[: len(sums)]):
+        wanted = known.of(n, feed)
+        equal = sums[n] == np.array([wanted[numbers[t]].sum for t in summed])
+        bad.update((t.name, None) for t, is_equal in zip(summed, equal, strict=True) if not is_equal)
+        off = max([off, *(_off(rows[n], wanted[numbers[t]]) for rows, t in zip(outputs, told, strict=True))])
+    verdict = _verdict(made, list(bad), off) + _by_others(known.answers)
+    return name, rounding, where, f"{len(sums)}, {what}", values, verdict
+
+
+def _by_others(answers: Answers) -> str:
+    """What of the answers is not the reference kernels'; "" if all is."""
+    others = ", ".join(f"{n} {code}" for code, n in answers.others.items())
+    return f"; judged by LiteRT's other kernels, as it has no reference of them: {others}" if others else ""
+
+
+def _off(got: Array, wanted: Known) -> float:
+    assert wanted.value is not None, "answers are kept"
+    return _error(got, wanted.value)
 
 
 def _verdict(made: Network, bad: Sequence[str], off: float) -> str:
@@ -351,13 +367,6 @@ def _error(got: Array, wanted: Array) -> float:
     )
 
 
-def _sum(value: Array) -> int:
-    """The sum of the bytes, each by a factor of its place, as the probe has it."""
-    raw = np.ascontiguousarray(value).view(np.uint8).reshape(-1).astype(np.uint32)
-    factors = np.arange(raw.size, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(1)
-    return int(((raw + np.uint32(1)) * factors).sum(dtype=np.uint32))
-
-
 def _reals(made: Network) -> set[Tensor]:
     """Values that are real, or made of reals that are computed."""
     found: set[Tensor] = set()
@@ -373,17 +382,6 @@ def rounds_midway(made: Network) -> bool:
     """Whether reals that are computed become integers."""
     reals = _reals(made)
     return any(t.dtype.kind != "f" for t in reals)
-
-
-def read(path: Path) -> tuple[Program, bytes]:
-    """A program whose rate of sound is known, and its file."""
-    program = read_program(path.read_bytes())
-    know_rate(program)
-    for tensor in program.subgraphs[0].tensors():
-        # Files of 2019 say that scales of biases are along their fourth dimension, which LiteRT refuses now.
-        if tensor.quantization is not None and len(tensor.shape or ()) == 1:
-            tensor.quantization.axis = 0
-    return program, to_bytes(program)
 
 
 def rows(name: str, path: Path, args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
@@ -440,6 +438,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--on", nargs="*", choices=["here", *PLACES], default=["here"])
     parser.add_argument("--sanitize", action="store_true")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--write", action="store_true", help="into docs/c-exact.md, line by line")
     parser.add_argument("--folder", type=Path, metavar="FOLDER", help="keeps what is made")
     args = parser.parse_args(argv)
     if compiler() is None:
@@ -455,6 +454,8 @@ def main(argv: list[str] | None = None) -> int:
             for line in rows(name, path, args):
                 failed += "DIFFER" in line[-1] or "runtime error" in line[-1]
                 print("| " + " | ".join(line) + " |", flush=True)
+                if args.write:
+                    PAGE.write_text(entered(PAGE.read_text("utf-8"), line), "utf-8")
     print(f"\n{failed} lines with a difference; {time.perf_counter() - began:.0f} s")
     return int(failed > 0)
 

@@ -1,4 +1,5 @@
-"""Processors that run Linux, played by QEMU's user mode, and runs of a network's C on them.
+"""Programs that read inputs and write answers, on processors that QEMU plays: those with Linux in its user
+mode, and boards of much memory.
 
 Instructions are counted by a plugin of QEMU, see firmware/counting.c: those of a program that runs the
 network twice, less those of one that runs it once. They are the same on every machine and under every load.
@@ -6,12 +7,15 @@ network twice, less those of one that runs it once. They are the same on every m
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -19,6 +23,17 @@ from thinflow.typing import Array
 
 FIRMWARE = Path(__file__).parent / "firmware"
 _TIMEOUT = 900
+_BOARD = (
+    "-nographic",
+    "-monitor",
+    "none",
+    "-serial",
+    "none",
+    "-semihosting-config",
+    "enable=on,target=native",
+)
+_FILES = ("-semihosting-config", "enable=on,target=native", "-kernel", "program")
+_QUIET = {"QEMU_AUDIO_DRV": "none"}
 _COUNT = re.compile(r"^instructions (?P<count>\d+)$", re.MULTILINE)
 
 
@@ -31,6 +46,7 @@ class Machine:
         flags: what the compiler is told.
         model: QEMU's name of the processor.
         start: what the compiler is given to begin with, where it has no C library of Linux.
+        board: QEMU's name of a board that has no Linux: its program reads one file and writes another.
     """
 
     compiler: str
@@ -38,6 +54,7 @@ class Machine:
     flags: tuple[str, ...]
     model: str
     start: tuple[str, ...] = ()
+    board: str = ""
 
     def missing(self) -> str | None:
         """Why nothing can run here; None if it can."""
@@ -137,28 +154,98 @@ def run_on_linux(
         flags: more for the compiler.
         is_counted: whether instructions are counted, which takes two more runs.
     """
-    for file, text in files.items():
-        (folder / file).write_text(text)
-    sizes = {"input_bytes": inputs.shape[1], "output_bytes": output_bytes}
-    (folder / "main.c").write_text(_MAIN.format(name=name, **sizes))
-    sources = ["main.c", *(file for file in files if file.endswith(".c"))]
-    built = [machine.compiler, "-std=c99", level, "-ffp-contract=off", *machine.flags, *flags]
-    _done(
-        [*built, *(["-static"] if machine.player else []), *machine.start, *sources, "-lm", "-o", "program"],
-        folder,
-    )
-    # What has no player runs here.
-    play = [machine.player, "-cpu", machine.model] if machine.player else []
-    answers = _done([*play, "./program"], folder, inputs.tobytes()).stdout
+    build(machine, files, name, inputs.shape[1], output_bytes, folder, level=level, flags=flags)
+    answers = play(machine, folder, inputs, output_bytes)
     spent = 0
     if is_counted:
-        counting = plugin(folder)
+        counting, feed = plugin(folder), inputs[0].tobytes()
         once, twice = (
-            _counted([*play, "-plugin", str(counting), "./program", times], folder, inputs[0].tobytes())
+            _counted([*_player(machine), "-plugin", str(counting), "./program", times], folder, feed)
             for times in ("1", "2")
         )
         spent = twice - once
-    return LinuxRun(spent, np.frombuffer(answers, np.uint8).reshape(len(inputs), output_bytes))
+    return LinuxRun(spent, answers)
+
+
+def build(
+    machine: Machine,
+    files: Mapping[str, str],
+    name: str,
+    input_bytes: int,
+    output_bytes: int,
+    folder: Path,
+    *,
+    level: str = "-O2",
+    flags: tuple[str, ...] = (),
+) -> None:
+    """Compile a program that runs a network on each input it reads; see `run_on_linux`.
+
+    Raises:
+        RuntimeError: it does not compile, or does not fit the board.
+    """
+    for file, text in files.items():
+        (folder / file).write_text(text)
+    main = _MAIN.format(name=name, input_bytes=input_bytes, output_bytes=output_bytes)
+    (folder / "main.c").write_text(main)
+    sources = ["main.c", *(file for file in files if file.endswith(".c"))]
+    built = [machine.compiler, "-std=c99", level, "-ffp-contract=off", *machine.flags, *flags]
+    static = ["-static"] if machine.player else []
+    _done([*built, *static, *machine.start, *sources, "-lm", "-o", "program"], folder)
+
+
+def play(machine: Machine, folder: Path, inputs: Array, output_bytes: int) -> Array:
+    """uint8 [samples, bytes]: what a program that was built in a folder answers.
+
+    Raises:
+        RuntimeError: it did not end well.
+    """
+    if machine.board:
+        (folder / "in.bin").write_bytes(inputs.tobytes())
+        (folder / "out.bin").unlink(missing_ok=True)
+        _done(
+            [machine.player, "-machine", machine.board, *_BOARD, "-kernel", "program"],
+            folder,
+            environment=_QUIET,
+        )
+        raw = (folder / "out.bin").read_bytes()
+    else:
+        raw = _done([*_player(machine), "./program"], folder, inputs.tobytes()).stdout
+    if len(raw) != len(inputs) * output_bytes:
+        raise RuntimeError(f"{len(raw) // output_bytes} of {len(inputs)} runs ended")
+    return np.frombuffer(raw, np.uint8).reshape(len(inputs), output_bytes)
+
+
+@contextmanager
+def kept_running(machine: Machine, folder: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """A program that was built in a folder: where its inputs are written to, and its answers read from."""
+    if not machine.board:
+        command = [*_player(machine), "./program"]
+        with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            yield process.stdin, process.stdout
+            process.stdin.close()
+        return
+    for name in ("in.bin", "out.bin"):
+        os.mkfifo(folder / name)
+    silent = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    command, environment = _on_board(machine), {**os.environ, **_QUIET}
+    with subprocess.Popen(command, cwd=folder, env=environment, **silent) as process:
+        try:
+            # In the order in which the program opens them: each waits for the other end.
+            with (folder / "in.bin").open("wb") as to, (folder / "out.bin").open("rb") as back:
+                yield to, back
+        finally:
+            process.terminate()
+
+
+def _on_board(machine: Machine) -> list[str]:
+    return [machine.player, "-machine", machine.board, *_BOARD, *_FILES]
+
+
+def _player(machine: Machine) -> list[str]:
+    """What begins a command; nothing for what runs here."""
+    return [machine.player, "-cpu", machine.model] if machine.player else []
 
 
 def plugin(folder: Path) -> Path:
@@ -176,8 +263,17 @@ def _counted(command: list[str], folder: Path, feed: bytes) -> int:
     return int(found["count"])
 
 
-def _done(command: list[str], folder: Path, feed: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run(command, cwd=folder, input=feed, capture_output=True, timeout=_TIMEOUT)
+def _done(
+    command: list[str], folder: Path, feed: bytes = b"", environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        input=feed,
+        capture_output=True,
+        timeout=_TIMEOUT,
+        env={**os.environ, **(environment or {})},
+    )
     if done.returncode:
         raise RuntimeError(f"{command[0]}: {done.stderr.decode(errors='replace')[-2000:]}")
     return done
