@@ -324,6 +324,18 @@ def test_nothing_is_divided_by_zero_and_segments_are_in_order() -> None:
     assert len(set(segments.tolist())) > 1
 
 
+def test_places_that_are_written_once_are_named_once() -> None:
+    more = (
+        "v = Const() {dtype=float, value=float[6]{1, 2, 3, 4, 5, 6}}\n"
+        "u = Const() {dtype=float, value=float[5]{1, 2, 3, 4, 5}}\n"
+        "y = TensorScatterUpdate(v, x, u) {T=float, Tindices=int64, _is_unique=true}"
+    )
+    places = feed("dtype=int64, shape=shape[5,1]", more=more).reshape(-1)
+    assert len(set(places.tolist())) == 5
+    assert places.min() >= 0
+    assert places.max() < 6
+
+
 @pytest.mark.parametrize("op", ["RandomUniform", "RandomStandardNormal", "TruncatedNormal"])
 def test_sizes_of_random_numbers_are_small_and_above_zero(op: str) -> None:
     found = feed("dtype=int32, shape=shape[40]", more=f"y = {op}(x) {{T=int32, dtype=float}}")

@@ -175,6 +175,23 @@ def _sources(at: Term) -> Term:
     )[0]
 
 
+@decompose("TensorScatterMax", "TensorScatterMin")
+def tensor_scatter_extreme(x: Term, places: Term, updates: Term) -> Term:
+    """x with the largest (smallest) of what is there and what goes there: a number for each place's row."""
+    width = places.static_size(-1, "how many numbers a place has")
+    sizes = [x.static_size(n, "a size of what it writes to") for n in range(width)]
+    steps = [math.prod(sizes[n + 1 :]) for n in range(width)]
+    at = (as_index(places) * index_vector(x.body, steps)).sum(-1).reshape([-1])
+    rest = [x.static_size(n, "a size of what it writes to") for n in range(width, len(x.shape))]
+    kind, count = x.body.op[-3:], math.prod(sizes)
+    operands = [updates.reshape([-1, *rest]).value, at.value, index_constant(x.body, count).value]
+    y = x.body.add(
+        f"UnsortedSegment{kind}", operands, T=x.dtype, Tindices=at.dtype, Tnumsegments=at.dtype, **IN_RANGE
+    )[0]
+    y = y.reshape([*sizes, *rest])
+    return x.maximum(y) if kind == "Max" else x.minimum(y)
+
+
 @decompose("LowerBound", "UpperBound")
 def bound(rows: Term, values: Term, *, out_type: DType = INT32) -> Term:
     """Counts of numbers in a sorted row [r,n] that are below (or not above) each value [r,m]."""

@@ -32,6 +32,7 @@ from thinflow.synthetic.integers import (
     is_divisor,
     is_segmentation,
     known_keys,
+    name_places_once,
     sound_shape,
 )
 from thinflow.synthetic.strings import known_maker, maker_for
@@ -217,6 +218,13 @@ def _integers(value: Value, element: DType, shape: tuple[int, ...], rng: np.rand
         other = min(max(keys) + 1, int(limits.max))
         held = [*(k for k in keys if limits.min <= k <= limits.max), other]
         return np.array(held, element.numpy())[rng.integers(0, len(held), shape)].reshape(shape)
+    if name_places_once(value):
+        count = math.prod(shape)
+        return (
+            rng.permutation(max(index_limit(value) or 0, count))[:count]
+            .reshape(shape)
+            .astype(element.numpy())
+        )
     numbers = _drawn(element, shape, rng, 1 if is_divisor(value) else 0, index_limit(value))
     # Segment ops want the numbers of their rows in order.
     return np.sort(numbers) if shape and is_segmentation(value) else numbers

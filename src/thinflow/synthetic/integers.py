@@ -54,6 +54,11 @@ def is_segmentation(value: Value) -> bool:
     return any(use.index == 1 and has(use.node.op, Trait.SEGMENT) for use in uses_of(value))
 
 
+def name_places_once(value: Value) -> bool:
+    """True if something is put at these places, of which none may be named twice."""
+    return any(use.index == 1 and use.node.attrs_view.get("_is_unique") for use in uses_of(value))
+
+
 def uses_of(value: Value) -> Iterator[Use]:
     """The readers of a value, itself or behind nodes that hand it on."""
     return uses_through(value, _handed_on)
@@ -71,7 +76,7 @@ def _table_size(use: Use) -> int | None:
     node = use.node
     if use.index == 1 and (node.op == "ResourceGather" or has(node.op, Trait.GATHER)):
         return _size_at(node.inputs[0], _axis(node))
-    if node.op == "GatherNd" and use.index == 1:
+    if node.op in ("GatherNd", "TensorScatterUpdate") and use.index == 1:
         shape = _shape(node.inputs[0])
         depth = (_shape(node.inputs[1]) or (None,))[-1]
         # One number of each index goes to each of the first axes, so all must fit the smallest.

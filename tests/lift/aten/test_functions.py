@@ -26,7 +26,7 @@ def argument(value: Any) -> dict[str, Any]:
     if isinstance(value, float):
         return {"as_float": value}
     if isinstance(value, str):
-        return tensor(value)
+        return tensor(value) if value[:1] == "x" else {"as_string": value}
     if value and isinstance(value[0], str):
         return {"as_tensors": [{"name": n} for n in value]}
     return {"as_ints": list(value)}
@@ -58,6 +58,8 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 NAN, INF = np.nan, np.inf
 TWO: dict[str, Any] = {"self": "x0", "other": "x1"}
 ONE: dict[str, Any] = {"self": "x0"}
+PUT: dict[str, Any] = {**ONE, "dim": 0, "index": "x1", "src": "x2"}
+ALONE = {"include_self": False}
 CASES: list[Case] = [
     ("digamma.default", [f(1)], ONE, [-0.577216]),
     ("digamma.default", [f(0.0, -0.0, -1)], ONE, [-INF, INF, NAN]),
@@ -174,6 +176,43 @@ CASES: list[Case] = [
     ("block_diag.default", [f([1]), f([2, 3])], {"tensors": ["x0", "x1"]}, [[1, 0, 0], [0, 2, 3]]),
     ("cartesian_prod.default", [f(1, 2), f(3, 4)], {"tensors": ["x0", "x1"]},
      [[1, 3], [1, 4], [2, 3], [2, 4]]),
+    ("median.dim", [f([3, 1, 2, 9])], {**ONE, "dim": 1}, [2]),
+    ("median.default", [f(3, 1, 2, 9)], ONE, 2),
+    ("kthvalue.default", [f(3, 1, 2)], {**ONE, "k": 3, "keepdim": True}, [3]),
+    ("quantile.scalar", [f(4, 0, 2)], {**ONE, "q": 0.25}, 1),
+    ("quantile.scalar", [f([4, 0, 2])], {**ONE, "q": 0.3, "dim": 1, "interpolation": "higher"}, [2]),
+    ("cummax.default", [f(1, 3, 2, 4, 0, 5)], {**ONE, "dim": 0}, [1, 3, 3, 4, 4, 5]),
+    ("cummin.default", [i([3], [1], [2])], {**ONE, "dim": 0}, i([3], [1], [1])),
+    ("bucketize.Tensor", [f(0, 1, NAN), f(1, 2)], {**ONE, "boundaries": "x1"}, i(0, 0, 2)),
+    ("searchsorted.Tensor", [f([1, 2], [0, 0]), f([1], [0])],
+     {"sorted_sequence": "x0", "self": "x1", "right": True}, i([1], [2])),
+    ("count_nonzero.default", [f([0, 1], [2, 3])], {**ONE, "dim": 1}, i(1, 2)),
+    ("aminmax.default", [f(3, 1)], ONE, 1),
+    ("scatter_reduce.two", [f(5, 7), i(0, 0), f(1, 3)], PUT | {"reduce": "mean"} | ALONE,
+     [2, 7]),
+    ("scatter_reduce.two", [i(5, 7), i(0, 0), i(1, 4)], PUT | {"reduce": "mean"}, i(3, 7)),
+    ("scatter_reduce.two", [f(5, 7), i(0, 0), f(1, 3)], PUT | {"reduce": "amax"} | ALONE,
+     [3, 7]),
+    ("index_add.default", [f(5, 7), i(1, 1), f(1, 2)], {**ONE, "dim": 0, "index": "x1",
+     "source": "x2", "alpha": 2}, [5, 13]),
+    ("index_fill.int_Scalar", [f(1, 2, 3), i(-1)], {**ONE, "dim": 0, "index": "x1", "value": 9}, [1, 2, 9]),
+    ("roll.default", [f([1, 2], [3, 4])], {**ONE, "shifts": [1]}, [[4, 1], [2, 3]]),
+    ("repeat_interleave.self_int", [f(1, 2)], {**ONE, "repeats": 2}, [1, 1, 2, 2]),
+    ("trapezoid.dx", [f(1, 3, 5)], {"y": "x0"}, 6),
+    ("trapezoid.x", [f(1, 3, 5), f(0, 1, 3)], {"y": "x0", "x": "x1"}, 10),
+    ("diff.default", [i(1, 4, 9)], {**ONE, "n": 2}, i(2)),
+    ("logcumsumexp.default", [f(0, 0)], {**ONE, "dim": 0}, [0, math.log(2)]),
+    ("vdot.default", [f(1, 2), f(3, 4)], TWO, 11),
+    ("bilinear.default", [f([1, 2]), f([3]), f([[1], [1]])],
+     {"input1": "x0", "input2": "x1", "weight": "x2"}, [[9]]),
+    ("scaled_dot_product_attention.default", [f([[[0]], [[0]]]), f([[[1], [5]]]), f([[[2], [4]]])],
+     {"query": "x0", "key": "x1", "value": "x2", "enable_gqa": True}, [[[[3]], [[3]]]]),
+    ("avg_pool2d.default", [f([[1, 2], [3, 4]])], {**ONE, "kernel_size": [2, 2], "divisor_override": 5},
+     [[[2]]]),
+    ("_upsample_bilinear2d_aa.default", [f([[[0, 1, 2, 3]]])],
+     {**ONE, "output_size": [1, 2], "align_corners": False}, [[[[5 / 7, 16 / 7]]]]),
+    ("affine_grid_generator.default", [f([[1, 0, 0], [0, 1, 0]])],
+     {"theta": "x0", "size": [1, 1, 1, 2], "align_corners": False}, [[[[-0.5, 0], [0.5, 0]]]]),
 ]  # fmt: skip
 
 

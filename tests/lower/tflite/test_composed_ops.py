@@ -50,6 +50,10 @@ CASES = [
     ("RFFT", [floats(2, 3, 10), vector(8)], {}),
     ("RFFT", [floats(10), vector(4)], {}),
     ("RFFT2D", [floats(2, 8, 8), vector(8, 8)], {}),
+    *(
+        (f"TensorScatter{kind}", [floats(3, 2, 2), np.array([[2, 1], [0, 0], [2, 1]]), floats(3, 2)], {})
+        for kind in ("Max", "Min")
+    ),
     ("SegmentMean", [floats(6, 3), vector(*GROUPS)], {}),
     ("SegmentMean", [floats(6), np.array(GROUPS, np.int32)], {}),
     ("SegmentProd", [floats(6, 3), vector(*GROUPS)], {}),

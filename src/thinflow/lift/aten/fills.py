@@ -115,3 +115,18 @@ def _meshgrid(a: Arguments) -> list[Value]:
         for axis, t in zip(axes, terms, strict=True)
     ]
     return [a.emit("BroadcastTo", line.value, shape, Tidx=INT32) for line in lines]
+
+
+# --- what no definition makes exact -------------------------------------------------------------------------
+
+
+@aten(
+    "bernoulli", "bernoulli.p", "exponential", "multinomial", "normal_functional", "normal.Tensor_Tensor",
+    "rand", "rand_like", "randint", "randint.low", "randint_like", "randn", "randn_like", "randperm",
+    "uniform",
+)  # fmt: skip
+def _random(a: Arguments) -> Value:
+    raise UnsupportedOp(
+        "it draws random numbers, of which each runtime has its own",
+        hint="let the model be given them as an input, or cut the op off by --inputs and --outputs",
+    )

@@ -97,7 +97,14 @@ def _linear(name: str, count: int, mode: bytes = b"linear") -> None:
 
     @aten(f"_upsample_{name}_aa.vec", f"_upsample_{name}_aa")
     def smooth(a: Arguments) -> Value:
-        raise UnsupportedOp("it smooths what it makes smaller")
+        if a.flag("align_corners"):
+            raise UnsupportedOp("it smooths what it makes smaller, and aligns corners")
+        # As Pillow: with its coefficient, and what lies beyond the edge does not count.
+        bend = {"cubic_coeff_a": -0.5} if mode == b"cubic" else {}
+        return _resized(
+            a, count, mode=mode, coordinate_transformation_mode=b"half_pixel", antialias=1, exclude_outside=1,
+            **bend,
+        )  # fmt: skip
 
 
 for _count in (1, 2, 3):
@@ -107,6 +114,12 @@ _linear("bilinear2d", 2)
 _linear("trilinear3d", 3)
 # PyTorch's cubic has -0.75 for its coefficient, which is ONNX's default as well.
 _linear("bicubic2d", 2, b"cubic")
+
+
+@aten("affine_grid_generator")
+def _affine_grid(a: Arguments) -> Value:
+    sizes = vector(a.body, a.sizes("size")).cast(INT64).value
+    return a.onnx("AffineGrid", a.tensor("theta"), sizes, align_corners=int(a.flag("align_corners")))
 
 
 @aten("grid_sampler", "grid_sampler_2d")

@@ -12,6 +12,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, INT64
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.aten.arithmetic import operand
+from thinflow.lift.onnx.formulas import product, reshaped, size, sizes_of
 from thinflow.lift.onnx.math import normalized
 from thinflow.lift.onnx.normalization import group_normalized
 
@@ -41,10 +42,22 @@ def _product(a: Arguments, x: Value, y: Value) -> Value:
     return a.onnx("MatMul", x, y)
 
 
-@aten("matmul", "mm", "bmm", "mv", "dot")
+@aten("matmul", "mm", "bmm", "mv", "dot", "vdot")
 def _matmul(a: Arguments) -> Value:
+    op = a.call.node.op
     names = {"aten.bmm": "mat2", "aten.mm": "mat2", "aten.mv": "vec", "aten.dot": "tensor"}
-    return _product(a, a.x, a.tensor(names.get(a.call.node.op, "other")))
+    return _product(a, a.x, a.tensor(names.get(op, "other")))
+
+
+@aten("bilinear")
+def _bilinear(a: Arguments) -> Value:
+    """x^T @ W @ y of vectors, for each matrix W."""
+    x, y, weight = a.term("input1"), a.term("input2"), a.term("weight")
+    count, width, depth = (weight.static_size(n, "a size of its weights") for n in range(3))
+    # All matrices side by side: [..., width] @ [width, count * depth].
+    side = weight.transpose((1, 0, 2)).reshape([width, count * depth])
+    rows = reshaped(x @ side, [*sizes_of(x)[:-1], count, depth])
+    return _biased(a, (rows * y.expand_dims(-2)).sum(-1).value, a.maybe("bias"))
 
 
 def _sum(a: Arguments, y: Value) -> Value:
@@ -195,17 +208,16 @@ def _embedding(a: Arguments) -> Value:
     return a.term("weight").gather(a.term("indices"), 0).value
 
 
-@aten("scaled_dot_product_attention", ignores=("enable_gqa",))
+@aten("scaled_dot_product_attention")
 def _attention(a: Arguments) -> Value:
     """softmax(q @ k^T * scale + mask) @ v."""
     q, k, v = a.term("query"), a.term("key"), a.term("value")
     if a.number("dropout_p", 0.0):
         raise UnsupportedOp("it drops at random", hint="export model.eval()")
-    if a.flag("enable_gqa") and q.shape[-3] != k.shape[-3]:
-        raise UnsupportedOp("its keys and values are shared by several heads")
+    shared = _heads_for_each(q, k, v) if a.flag("enable_gqa") else 1
     width = q.static_size(-1, "the size of its heads")
     scale = float(a.number("scale")) if a.has("scale") else 1 / math.sqrt(width)
-    scores = (q * scale) @ k.matrix_transpose()
+    scores = _by_group(q * scale, k.matrix_transpose(), shared)
     least = float("-inf")
     mask = a.maybe("attn_mask")
     if a.flag("is_causal"):
@@ -213,13 +225,34 @@ def _attention(a: Arguments) -> Value:
         seen = a.body.constant(np.tril(np.ones((rows, columns), bool)), BOOL)
         scores = where(seen, scores, least)
     if mask is None:
-        return (scores.apply("Softmax") @ v).value
+        return _by_group(scores.apply("Softmax"), v, shared).value
     term = a.body.term(mask)
     scores = where(term, scores, least) if term.dtype is BOOL else scores + term
     # A row that sees nothing at all gives zeros.
     blind = scores.reduced("Max", -1, keep=True).equal(least)
     weights = where(blind, scores.of(0.0), scores.apply("Softmax"))
-    return (weights @ v).value
+    return _by_group(weights, v, shared).value
+
+
+def _heads_for_each(q: Term, k: Term, v: Term) -> int:
+    """How many heads of queries share a head of keys and values."""
+    if min(len(t.shape) for t in (q, k, v)) < 3:
+        return 1
+    heads, keys, values = (t.static_size(-3, "the number of its heads") for t in (q, k, v))
+    if keys != values or not keys or heads % keys:
+        raise UnsupportedOp(f"its {heads} heads share {keys} heads of keys and {values} of values")
+    return heads // keys
+
+
+def _by_group(x: Term, y: Term, count: int) -> Term:
+    """x @ y where neighbouring heads of x share one of y: with their rows in one piece, y is not copied."""
+    if count == 1:
+        return x @ y
+    heads, rows = (size(x, n) for n in (-3, -2))
+    assert isinstance(heads, int)
+    outer = sizes_of(x)[:-3]
+    z = reshaped(x, [*outer, heads // count, product([rows, count]), size(x, -1)]) @ y
+    return reshaped(z, [*outer, heads, rows, size(z, -1)])
 
 
 @aten("cosine_similarity")

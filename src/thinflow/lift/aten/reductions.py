@@ -5,6 +5,7 @@ from __future__ import annotations
 from thinflow.decompose.terms import Term
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
+from thinflow.ir.types import INT64
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.aten.arithmetic import truth
 
@@ -123,9 +124,26 @@ def _std(a: Arguments) -> Value:
     return _variance(a).sqrt().value
 
 
-@aten("var_mean.correction")
+@aten("var_mean.correction", "var_mean.dim", "var_mean")
 def _var_mean(a: Arguments) -> list[Value]:
     return [_variance(a).value, _over(a, "Mean", a.x, _axes(a))]
+
+
+@aten("std_mean.correction", "std_mean.dim", "std_mean")
+def _std_mean(a: Arguments) -> list[Value]:
+    return [_variance(a).sqrt().value, _over(a, "Mean", a.x, _axes(a))]
+
+
+@aten("count_nonzero", "count_nonzero.dim_IntList")
+def _count_nonzero(a: Arguments) -> Value:
+    axes = [a.axis()] if a.has("dim") and isinstance(a.call.get("dim"), int) else _axes(a)
+    return a.emit("Sum", a.cast(truth(a, a.x), INT64), a.integers(axes), keep_dims=False)
+
+
+@aten("aminmax")
+def _least_and_largest(a: Arguments) -> list[Value]:
+    axes, keep = [a.axis()] if a.has("dim") else list(range(a.rank)), _keeps(a)
+    return [a.emit(op, a.x, a.integers(axes), keep_dims=keep) for op in ("Min", "Max")]
 
 
 @aten("linalg_vector_norm", "norm.ScalarOpt_dim", "norm.Scalar", "linalg_norm", ignores=("dtype",))
@@ -158,6 +176,11 @@ def _cumsum(a: Arguments) -> Value:
 @aten("cumprod", ignores=("dtype",))
 def _cumprod(a: Arguments) -> Value:
     return a.emit("Cumprod", a.cast(a.x, a.dtype), a.call.constant(a.axis()))
+
+
+@aten("logcumsumexp")
+def _logcumsumexp(a: Arguments) -> Value:
+    return a.emit("CumulativeLogsumexp", a.x, a.call.constant(a.axis()))
 
 
 # --- orders -------------------------------------------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from thinflow.decompose.terms import Term, concat, stack, where
+import numpy as np
+
+from thinflow.decompose.terms import Term, concat, one_hot, stack, where
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import BOOL, INT32, INT64
+from thinflow.ir.types import BOOL, INT32, INT64, DType
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.aten.arithmetic import operand
 from thinflow.lift.aten.indexing import counted, is_mask, one_mask
@@ -81,7 +83,7 @@ def _masked_scatter(a: Arguments) -> Value:
     return reshaped(where(wide, source.gather(within), x.reshape([-1])), sizes).value
 
 
-_REDUCTIONS = {"sum": b"add", "prod": b"mul", "amax": b"max", "amin": b"min", "": b"none"}
+_REDUCTIONS = {"sum": b"add", "mean": b"add", "prod": b"mul", "amax": b"max", "amin": b"min", "": b"none"}
 
 
 @aten("scatter.src", "scatter.value", "scatter.reduce", "scatter_add", "scatter_reduce.two")
@@ -91,15 +93,41 @@ def _scatter(a: Arguments) -> Value:
     # scatter.reduce says add and multiply for what scatter_reduce calls sum and prod.
     name = {"add": "sum", "multiply": "prod"}.get(word := a.text("reduce"), word)
     how = b"add" if kind == "scatter_add" else _REDUCTIONS.get(name)
-    # Without include_self what was there does not count where something is put; ONNX has no word for that.
-    if how is None or not a.flag("include_self", True):
-        raise UnsupportedOp(f"it combines by '{name}' what it is given" + " alone" * (how is not None))
+    if how is None:
+        raise UnsupportedOp(f"it combines by '{name}' what it is given")
     if kind == "scatter.value":
         source = _spread(a, operand(a, "value", a.dtype), sizes_of(index))
     else:
         source = _covered(a.term("src"), index)
-    options = {} if how == b"none" else {"reduction": how}
-    return a.onnx("ScatterElements", a.x, index.value, source.value, axis=a.axis(), **options)
+    if how == b"none":
+        return a.onnx("ScatterElements", a.x, index.value, source.value, axis=a.axis())
+    x, includes_self = a.term(), a.flag("include_self", True)
+
+    def combined(first: Term, given: Term, how: bytes) -> Term:
+        y = a.onnx("ScatterElements", first.value, index.value, given.value, axis=a.axis(), reduction=how)
+        return a.body.term(y)
+
+    if includes_self and name != "mean":
+        return combined(x, source, how).value
+    given = combined(x.ones() if includes_self else x.of(0) * x.ones(), source.ones(), b"add")
+    # Without include_self what was there does not count where something is put, and stays elsewhere.
+    first = x if includes_self else where(given > 0, x.of(neutral(name, x.dtype)), x)
+    y = combined(first, source, how)
+    if name != "mean":
+        return y.value
+    count = given.maximum(1)
+    return (y / count if x.dtype.is_floating else y.apply("FloorDiv", count)).value
+
+
+def neutral(name: str, kind: DType) -> float:
+    """What changes nothing that it is combined with."""
+    if name in {"amax", "amin"}:
+        sign = -1 if name == "amax" else 1
+        if kind.is_floating:
+            return sign * float("inf")
+        ends = np.iinfo(kind.numpy())
+        return int(ends.min if sign < 0 else ends.max)
+    return 1 if name == "prod" else 0
 
 
 def _covered(source: Term, index: Term) -> Term:
@@ -161,12 +189,23 @@ def _index_add(a: Arguments) -> Value:
     """Slices of an axis added, or put, at places."""
     axis, count = a.axis(), a.rank
     adds = a.call.node.op == "aten.index_add"
-    if adds and a.number("alpha", 1) != 1:
-        raise UnsupportedOp(f"its alpha is {a.number('alpha'):g}")
+    alpha = a.number("alpha", 1) if adds else 1
     order = [axis, *(n for n in range(count) if n != axis)]
     back = sorted(range(count), key=lambda n: order[n])
     x, source = (t if not axis else t.transpose(order) for t in (a.term(), a.term("source")))
+    source = source if alpha == 1 else source * alpha
     places = counted(a.term("index"), x.shape[0]).reshape([-1, 1])
     how = {"reduction": b"add"} if adds else {}
     y = a.body.term(a.onnx("ScatterND", x.value, places.value, source.value, **how))
     return (y if not axis else y.transpose(back)).value
+
+
+@aten("index_fill.int_Scalar", "index_fill.int_Tensor")
+def _index_fill(a: Arguments) -> Value:
+    """Slices of an axis that all get one number."""
+    x, axis = a.term(), a.axis()
+    count = x.static_size(axis, "the size of the axis that it fills")
+    places = counted(a.term("index"), count).reshape([-1])
+    is_filled = one_hot(places, count, INT32).reduced("Max", 0) > 0
+    mask = is_filled.reshape([count if n == axis else 1 for n in range(len(x.shape))])
+    return where(mask, operand(a, "value", x.dtype), x).value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from thinflow.decompose.terms import Term, concat, stack
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
@@ -229,15 +231,25 @@ def _tiled(a: Arguments, counts: list[Size]) -> Value:
 @aten("repeat_interleave.self_int")
 def _repeat_interleave(a: Arguments) -> Value:
     a.ignore("output_size")
-    if not a.has("dim"):
-        raise UnsupportedOp("it repeats the elements of all axes")
-    x, axis, count = a.term(), a.axis(), a.integer("repeats")
-    sizes = sizes_of(x)
+    x, axis = (a.term(), a.axis()) if a.has("dim") else (a.term().reshape([-1]), 0)
+    count, sizes = a.integer("repeats"), sizes_of(x)
     apart = x.expand_dims(axis + 1)
-    tiled = a.emit(
-        "Tile", apart.value, a.integers([count if n == axis + 1 else 1 for n in range(a.rank + 1)])
-    )
+    repeats = [count if n == axis + 1 else 1 for n in range(len(sizes) + 1)]
+    tiled = a.emit("Tile", apart.value, a.integers(repeats))
     return reshaped(a.body.term(tiled), [*sizes[:axis], sizes[axis] * count, *sizes[axis + 1 :]]).value
+
+
+@aten("repeat_interleave.self_Tensor")
+def _repeat_each(a: Arguments) -> Value:
+    """Each element along an axis as often as a number of its own says."""
+    a.ignore("output_size")
+    counts = a.call.content(a.tensor("repeats"))
+    if counts is None:
+        raise UnsupportedOp("how often it repeats is computed")
+    x, axis = (a.term(), a.axis()) if a.has("dim") else (a.term().reshape([-1]), 0)
+    length = x.static_size(axis, "the size of what it repeats")
+    places = np.repeat(np.arange(length), np.broadcast_to(counts.reshape(-1), length))
+    return x.gather(a.body.constant(places, INT32), axis).value
 
 
 # --- joined and cut -----------------------------------------------------------------------------------------
@@ -373,15 +385,17 @@ def _flip(a: Arguments) -> Value:
 
 @aten("roll")
 def _roll(a: Arguments) -> Value:
-    if not a.has("dims") or not a.ints("dims", ()):
-        raise UnsupportedOp("it rolls over all axes as if they were one")
-    x = a.term()
-    for axis, shift in zip(a.ints("dims"), a.ints("shifts"), strict=True):
+    x = whole = a.term()
+    axes = a.ints("dims", ()) if a.has("dims") else []
+    if not axes:
+        # All axes as if they were one.
+        x, axes = x.reshape([-1]), [0]
+    for axis, shift in zip(axes, a.ints("shifts"), strict=True):
         count = x.static_size(axis, "the size of what it rolls")
         by = shift % max(count, 1)
         if by:
             x = concat([x.cut(axis, count - by, None), x.cut(axis, 0, count - by)], axis)
-    return a.emit("Identity", x.value)
+    return a.emit("Identity", reshaped(x, sizes_of(whole)).value)
 
 
 @aten("_shape_as_tensor")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
@@ -150,10 +152,15 @@ def _within(a: Arguments, places: Value, x: Value, count: int, is_single: bool) 
 def _average_pool(count: int) -> None:
     @aten(f"avg_pool{count}d")
     def rule(a: Arguments) -> Value:
-        if a.has("divisor_override"):
-            raise UnsupportedOp("it divides by a number of its own")
         # On in PyTorch where nothing is said, off in ONNX.
-        return _pool(a, count, "AveragePool", count_include_pad=int(a.flag("count_include_pad", True)))
+        counts_pads = a.flag("count_include_pad", True)
+        if not a.has("divisor_override"):
+            return _pool(a, count, "AveragePool", count_include_pad=int(counts_pads))
+        if a.flag("ceil_mode"):
+            raise UnsupportedOp("it divides by a number of its own, and its last windows are cut")
+        # The mean over whole windows, as a sum divided by another number.
+        factor = math.prod(_each(a, "kernel_size", count, None)) / a.integer("divisor_override")
+        return (a.body.term(_pool(a, count, "AveragePool", count_include_pad=1)) * factor).value
 
 
 def _adaptive_pool(count: int, kind: str, op: str) -> None:

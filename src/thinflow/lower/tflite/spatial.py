@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -44,7 +45,7 @@ def _require_not_negative(paddings: Tensor) -> None:
 @lower("Pad", to="tflite")
 def pad(b: Builder, node: Node, x: Tensor, paddings: Tensor) -> Tensor:
     _require_not_negative(paddings)
-    return b.emit("PAD", x, b.index(paddings))
+    return _with_border(b, "PAD", x, paddings)
 
 
 @lower("PadV2", to="tflite")
@@ -52,8 +53,42 @@ def pad_v2(b: Builder, node: Node, x: Tensor, paddings: Tensor, value: Tensor) -
     """PAD where the value is 0: accelerated kernels know only that."""
     _require_not_negative(paddings)
     if value.is_constant and not np.asarray(value.array()).any():
-        return b.emit("PAD", x, b.index(paddings))
-    return b.emit("PADV2", x, b.index(paddings), value)
+        return _with_border(b, "PAD", x, paddings)
+    return _with_border(b, "PADV2", x, paddings, value)
+
+
+_MOST_PADDED = 5
+"""The rank up to which LiteRT pads."""
+
+
+def _with_border(b: Builder, code: str, x: Tensor, paddings: Tensor, *value: Tensor) -> Tensor:
+    """A PAD; beyond the rank that LiteRT takes, neighbouring axes that get no border are one."""
+    flat = ints(paddings, "paddings") if paddings.is_constant else ()
+    pairs = list(zip(flat[::2], flat[1::2], strict=True))
+    if len(pairs) <= _MOST_PADDED:
+        return b.emit(code, x, b.index(paddings), *value)
+    shape = shape_of(x, "x")
+    result = grown(shape, pairs) or ()
+    runs: list[list[int]] = []
+    for axis, pair in enumerate(pairs):
+        if runs and not any(pair) and not any(pairs[runs[-1][0]]):
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    sides = [
+        None if None in (own := [shape[n] for n in run]) else math.prod(n or 0 for n in own) for run in runs
+    ]
+    # A RESHAPE computes one size at most, and of nothing it cannot.
+    require(sides.count(None) <= 1 and result.count(None) <= 1, "several of its sizes are open")
+    require(
+        0 not in (*sides, *result) or None not in (*sides, *result), "it pads nothing, and a size is open"
+    )
+    merged = b.reshape(x, [-1 if n is None else n for n in sides], tuple(sides), "merged")
+    borders = [pairs[run[0]] for run in runs]
+    table = b.const(np.array(borders, np.int32), "paddings")
+    wide = b.step(code, merged, table, *value, shape=grown(merged.shape, borders))
+    inputs, options = b.reshape_operands([-1 if n is None else n for n in result], wide)
+    return b.emit("RESHAPE", *inputs, **options)
 
 
 @lower("MirrorPad", to="tflite")
