@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from thinflow.analysis import foreign
@@ -201,6 +201,21 @@ def placeholder_spec(node: Node) -> TensorSpec:
     return TensorSpec(
         element if isinstance(element, DType) else None, shape.dims if isinstance(shape, ShapeAttr) else None
     )
+
+
+def assumed_specs(inputs: Iterable[Value]) -> dict[Value, TensorSpec]:
+    """What is known of inputs beyond what placeholders declare: shapes that whoever opened the graph gave."""
+    found = {}
+    for value in inputs:
+        declared, known = placeholder_spec(value.node).shape, value.spec.shape
+        if not value.node.op.startswith("Placeholder") or known is None:
+            continue
+        # Sizes that were declared since then hold.
+        if declared is None or (
+            len(declared) == len(known) and all(a in (None, b) for a, b in zip(declared, known, strict=True))
+        ):
+            found[value] = value.spec
+    return found
 
 
 # --- TF1 loops, where a variable's shape depends on what the loop hands back --------------------------------

@@ -3,7 +3,7 @@ those of its inner values, as they follow from its inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from thinflow import formats
 from thinflow.analysis.shapes import declared_spec, infer_shapes
@@ -52,6 +52,16 @@ def usual_sizes(graph: Graph) -> Shapes:
     """As `fitting_sizes`, the first that are tried, whether or not they fit."""
     is_open = any(_is_unsettled(declared_spec(v).shape, v) for v in graph.inputs)
     return _chosen(graph, *_TRIED[0]) if is_open else {}
+
+
+def sizes_to_try(graph: Graph) -> Iterator[Shapes]:
+    """Sizes for all that a graph leaves open, the likeliest first, whether or not they fit.
+
+    Args:
+        graph: shapes inferred.
+    """
+    tried = (_chosen(graph, *sizes) for sizes in _TRIED)
+    yield from (shapes for shapes in tried if shapes)
 
 
 def sizes_to_feed(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from thinflow.analysis.shapes import infer_with_loops
+from thinflow.analysis.shapes import assumed_specs, infer_with_loops
 from thinflow.control_flow.steps import Step
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.brief import brief_repr
@@ -53,7 +53,7 @@ def lowered_block(
         UnsupportedOp: a node that the target cannot express, the first one in running order; with its reason.
     """
     if run.specs is None:
-        infer_with_loops(graph)
+        infer_with_loops(graph, assumed_specs(graph.inputs))
     # Once each, in the order given: inputs have unique names.
     inputs = list(dict.fromkeys(graph.inputs if inputs is None else inputs))
     outputs = graph.outputs if outputs is None else outputs
@@ -99,7 +99,7 @@ def unsupported(
         judge: what a runtime has against the operators that a node, or a group, becomes; "" if nothing.
     """
     if run.specs is None:
-        infer_with_loops(graph)
+        infer_with_loops(graph, assumed_specs(graph.inputs))
     nodes = list(nodes)
     reasons: dict[Node, str] = {}
     together = {n: group for group in run.units(graph) for n in group}

@@ -11,12 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from thinflow.errors import UnsupportedOp
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Graph
 from thinflow.ir.vocabulary import LITERT
+from thinflow.load.fitting_sizes import sizes_to_try
 from thinflow.load.frozen import source_notes
-from thinflow.load.graphs import Source, require_outputs
+from thinflow.load.graphs import Source, load, require_outputs
+from thinflow.load.lifted import give_sizes
 from thinflow.load.sources import open_model
+from thinflow.lower.c.convert import Network, network
+from thinflow.lower.c.options import Options
+from thinflow.lower.c.settle import OpenSizes
 from thinflow.lower.c.sound import know_rate
 from thinflow.lower.c.target import program_of
 from thinflow.optimize.float_graph import float_graph
@@ -87,8 +93,59 @@ def c_source(
 
     Raises:
         PartialModel: LiteRT can hold only a part of a quantized file.
-        UnsupportedOp: C has no form of some operators, either way.
+        UnsupportedOp: C has no form of some operators, either way; or sizes are open, and the hint has some
+            that would do.
     """
+    try:
+        return _source(source, shapes, names, sample_rate, make, verify)
+    except OpenSizes as error:
+        flags = (
+            f"--shape {name}={','.join(map(str, sizes))}"
+            for name, sizes in _fitting(source, shapes, names, sample_rate).items()
+        )
+        if text := " ".join(flags):
+            hint = f"give them, for example: {text}"
+            raise UnsupportedOp(error.problem, error.where, hint) from error
+        raise
+
+
+def _fitting(source: Source, shapes: Shapes | None, names: dict[str, Any], sample_rate: int | None) -> Shapes:
+    """The first sizes for what is open with which there is a network in C; nothing if there are none."""
+    given = dict(shapes or {})
+
+    def make(way: CSource) -> Network:
+        return network(way.program(), Options())
+
+    for tried in sizes_to_try(_with_open_sizes(source, given, names)):
+        try:
+            _, made = _source(source, given | tried, names, sample_rate, make, False)
+        except ThinflowError:
+            continue
+        # Windows that reach over all of it leave nothing to answer.
+        if all(t.size_bytes for t in made.outputs):
+            return tried
+    return {}
+
+
+def _with_open_sizes(source: Source, shapes: Shapes, names: dict[str, Any]) -> Graph:
+    """A graph whose inputs tell what is open; of a file as a whole its own, in which sizes have names."""
+    graph = source if isinstance(source, Graph) else open_model(source)
+    if not graph.vocabulary or any(names.get(part) for part in _PARTS):
+        return load(source, shapes=shapes, **names)
+    graph = graph.clone()
+    infer_shapes(graph)
+    give_sizes(graph, shapes)
+    return graph
+
+
+def _source(
+    source: Source,
+    shapes: Shapes | None,
+    names: dict[str, Any],
+    sample_rate: int | None,
+    make: Callable[[CSource], T],
+    verify: bool,
+) -> tuple[CSource, T]:
     graph = source if isinstance(source, Graph) else open_model(source)
     path = str(graph.path or "")
     if graph.vocabulary == LITERT.name and not shapes and not any(names.get(part) for part in _PARTS):

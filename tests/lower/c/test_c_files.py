@@ -159,7 +159,7 @@ def test_sizes_that_are_open(tmp_path: Path) -> None:
         UnsupportedOp, match=r"the sizes of the input 'input_0' are open, \[\?,\?,8,2\]"
     ) as told:
         texts(net.content())
-    assert told.value.hint == "give them: --shape input_0=1,1,8,2"
+    assert told.value.hint == "give them: --shape input_0=1,SIZE,8,2"
     net.block.inputs[0].shape = (None, 8, 8, 2)
     assert "NET_INPUT_SIZE 128" in texts(net.content())["net.h"]
 

@@ -1,0 +1,65 @@
+"""Sizes that a model leaves open are asked for with some that work, and those that are given hold in C."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import thinflow
+from tests.transforms.golden import parse_graph
+from thinflow.cli._options import shapes
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.types import FLOAT
+from thinflow.lower.c.convert import network
+from thinflow.lower.c.options import Options
+from thinflow.lower.c.settle import OpenSizes
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
+
+# The windows of the pool reach over 120 steps, so that few of them do not do.
+FRAMES = """
+x = Placeholder() {dtype=float, shape=shape[?,?,1,1]}
+state = Placeholder() {dtype=float, shape=shape[?,2]}
+y = MaxPool(x) {T=float, ksize=[1,120,1,1], strides=[1,60,1,1], padding="VALID"}
+two = Const() {value=int32[2]{-1,2}}
+pairs = Reshape(y, two) {T=float, Tshape=int32}
+sum = AddV2(pairs, state) {T=float}
+inputs: x, state
+outputs: sum
+"""
+
+
+def graph_file(folder: Path) -> Path:
+    path = folder / "frames.pb"
+    thinflow.save(parse_graph(FRAMES), path)
+    return path
+
+
+def given(hint: str) -> list[str]:
+    return re.findall(r"--shape (\S+)", hint)
+
+
+def test_sizes_that_are_proposed_can_be_pasted(tmp_path: Path) -> None:
+    path = graph_file(tmp_path)
+    with pytest.raises(UnsupportedOp, match="of the input 'x' are open") as refused:
+        thinflow.convert(path, tmp_path / "net.c", verify=False)
+    flags = given(refused.value.hint)
+    thinflow.convert(path, tmp_path / "net.c", shapes=shapes(flags), verify=False)
+    size = shapes(flags)["x"][1]
+    assert f"#define NET_INPUT_0_SIZE {size}" in (tmp_path / "net.h").read_text()
+
+
+def test_sizes_that_were_given_when_it_was_opened_hold(tmp_path: Path) -> None:
+    graph = thinflow.load(graph_file(tmp_path), shapes={"x": (1, 180, 1, 1)})
+    for suffix in (".c", ".tflite"):
+        thinflow.save(graph, tmp_path / f"net{suffix}")
+    assert "#define NET_INPUT_0_SIZE 180" in (tmp_path / "net.h").read_text()
+    assert thinflow.load(tmp_path / "net.tflite").inputs[0].shape == (1, 180, 1, 1)
+
+
+def test_sizes_that_nobody_can_guess_are_words() -> None:
+    x, y = (Tensor(name, (None, None, 3), FLOAT) for name in "xy")
+    with pytest.raises(OpenSizes) as refused:
+        network(Program([Subgraph([x], [y], [Operator("ABS", [x], [y])])]), Options())
+    assert refused.value.hint == "give them: --shape x=1,SIZE,3"
