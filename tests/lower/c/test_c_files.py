@@ -208,3 +208,15 @@ outputs: y
     )
     assert "--inputs or --outputs" in told.value.hint
     assert not list(tmp_path.iterdir())
+
+
+def test_sizes_that_a_file_tells_wrong_are_those_that_litert_finds(tmp_path: Path) -> None:
+    """Else more would be written than there is memory for."""
+    net = Layers(1, 8, 8, 2)
+    net.conv(2)
+    net.unary("TANH")
+    # Nobody looks at them in the file: LiteRT finds its own.
+    for operator in net.block.operators:
+        operator.outputs[0].shape = (1, 2, 2, 2)
+    thinflow.convert(model(tmp_path, net.content()), tmp_path / "net.c", verify=False)
+    assert "#define NET_OUTPUT_SIZE 128" in (tmp_path / "net.h").read_text()

@@ -30,6 +30,32 @@ def kernel_sets(rounding: str) -> list[Any]:
     return [OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES]
 
 
+def take_sizes(block: Subgraph, content: bytes) -> None:
+    """Give what operators make the sizes that LiteRT finds, where a file says others; memory goes by them.
+
+    Args:
+        block: the first subgraph of the file; changed.
+        content: of the file. Nothing is done if LiteRT refuses it.
+    """
+    from ai_edge_litert.interpreter import OpResolverType
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            engine = interpreter(
+                model_content=content,
+                experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+            )
+    except (ValueError, RuntimeError):
+        return
+    for operator, details in zip(block.operators, engine._get_ops_details(), strict=False):
+        for tensor, number in zip(operator.outputs, details["outputs"], strict=True):
+            found = tuple(int(n) for n in engine._get_tensor_details(number, 0)["shape"])
+            # What is open stays so: whoever gives sizes gives all of them.
+            if tensor.shape is not None and None not in tensor.shape and not tensor.is_variable:
+                tensor.shape = found
+
+
 def answers(operator: Operator) -> list[Array] | None:
     """What an operator makes of constants; None if LiteRT does not run it alone."""
     # An input by itself has to be there: the file format has none without.

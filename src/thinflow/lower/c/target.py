@@ -32,10 +32,14 @@ def program_of(graph: Graph, sample_rate: int | None = None) -> Program:
     # Imported only when a file is written: targets are listed without loading their rules.
     if graph.vocabulary == LITERT.name:
         from thinflow.formats.packed_bytes import bytes_of
+        from thinflow.lower.c.litert import take_sizes
         from thinflow.tflite.reader import read_program
 
-        program = read_program(bytes_of(graph.path), losses=[])
-        begin_with(program, int(graph.facts.get("subgraph", 0)))
+        content, number = bytes_of(graph.path), int(graph.facts.get("subgraph", 0))
+        program = read_program(content, losses=[])
+        if not number:
+            take_sizes(program.subgraphs[0], bytes(content))
+        begin_with(program, number)
     else:
         from thinflow.lower.tflite.convert import lower_graph
 
