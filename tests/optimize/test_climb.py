@@ -128,7 +128,11 @@ def test_a_candidate_that_the_runtime_refuses_is_left_with_a_word(monkeypatch: p
 def test_few_samples_try_what_two_can_tell() -> None:
     program = unequal()
     way = climb(goal(program), samples(program, 4), Recipe(), "default")
-    assert [t.what for t in way.trials] == ["as asked for", "unequal channels rescaled"]
+    assert [t.what for t in way.trials] == [
+        "as asked for",
+        "unequal channels rescaled",
+        "channels of the inputs rescaled",
+    ]
     assert way.note == "4 samples are too few to tell what else helps; 8 are the least"
     assert not climb(goal(program), samples(program, 1), Recipe(), "default").trials
 

@@ -9,12 +9,20 @@ import pytest
 
 import thinflow
 from benchmarks.ptq.data import CALIBRATION, TEST, digits, drawn_for
+from tests.quantize.cells import INPUTS, cell
+from tests.quantize.programs import Builder, run, sqnr
 from thinflow.engines.litert import Model
+from thinflow.ir.types import FLOAT
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import float_model
+from thinflow.optimize.rungs import Best
+from thinflow.optimize.rungs.channels import inputs
 from thinflow.optimize.samples import rebind, samples_for
+from thinflow.quantize.fit import Fit
+from thinflow.quantize.placement import SCALES
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.rescale import UNEQUAL, rescale
+from thinflow.tflite.model import Operator, Tensor
 
 MODELS = Path(__file__).parents[2] / "benchmarks" / "ptq" / "models"
 
@@ -45,3 +53,51 @@ def test_ordinary_networks_are_far_from_unequal(name: str) -> None:
     found = rescale(model.program, Recipe(rescale="all"), list(model.feeds(rebind(given, graph, plain))))
     assert found.groups
     assert found.ratio < 4 < UNEQUAL
+
+
+def features(count: int, columns: int = 8) -> list[np.ndarray]:
+    """Rows of which each column is up to 500 times the size of another."""
+    rng, sizes = np.random.default_rng(0), np.geomspace(0.1, 50, columns)
+    return [(rng.uniform(-1, 1, (1, columns)) * sizes).astype(np.float32) for _ in range(count)]
+
+
+def test_inputs_of_unlike_columns_are_scaled_in_the_model() -> None:
+    b = Builder(1)
+    w = b.const(b.rng.standard_normal((24, 8)) / np.geomspace(0.1, 50, 8))
+    h = b.op("FULLY_CONNECTED", b.input(1, 8), w, b.normal(24), fused_activation_function="RELU")
+    program = b.program(b.op("FULLY_CONNECTED", h, b.normal(4, 24), b.normal(4)))
+    feeds = [{"in0": x} for x in features(32)]
+    found: dict[str, float] = {}
+    for name, recipe in (("plain", Recipe()), ("scaled", Recipe(scale_inputs=True))):
+        fit = Fit(program, feeds, feeds)
+        made = fit.quantized(recipe)
+        answers = [np.concatenate([run(p, x["in0"])[0] for x in feeds]) for p in (program, made.program)]
+        found[name] = sqnr(*answers)
+    assert found["scaled"] > found["plain"] + 10
+    first = made.program.subgraphs[0].operators[0]
+    assert (first.code, made.float_operators[0]) == ("MUL", (first, SCALES))
+    (candidate,) = inputs(Best(Recipe(), Recipe(), fit))
+    assert candidate.recipe == recipe
+    assert not [*inputs(Best(recipe, recipe, fit))]
+    assert not [*inputs(Best(*[Recipe(input_type="int8", output_type="int8")] * 2, fit))]
+
+
+def test_columns_of_a_sequence_are_scaled_for_the_loop_that_reads_it() -> None:
+    program = cell()
+    feeds = [{"x": x} for x in features(8, INPUTS)]
+    made = rescale(program, Recipe(scale_inputs=True), feeds)
+    assert made.scaled_inputs == ("x",)
+    before, after = program.subgraphs[2], made.program.subgraphs[2]
+    ratio = after.operators[2].inputs[1].array() / before.operators[2].inputs[1].array()
+    assert (ratio[:, INPUTS:] == 1).all()
+    assert np.ptp(np.log10(ratio[0, :INPUTS])) > 1
+    for feed in feeds:
+        np.testing.assert_allclose(run(made.program, feed["x"])[0], run(program, feed["x"])[0], atol=1e-5)
+    # What a loop changes, and what its condition reads, keeps its numbers.
+    changed, judged = cell(), cell()
+    body = changed.subgraphs[2]
+    body.outputs[1] = Tensor("x_again", (1, INPUTS), FLOAT)
+    body.operators.append(Operator("TANH", [body.inputs[1]], [body.outputs[1]]))
+    judged.subgraphs[1].outputs.append(judged.subgraphs[1].inputs[1])
+    for other in (changed, judged):
+        assert rescale(other, Recipe(scale_inputs=True), feeds).scaled_inputs == ()

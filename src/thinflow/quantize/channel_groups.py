@@ -75,16 +75,23 @@ class Group:
         }
 
 
-def find_groups(program: Program, *, clamped: bool = False) -> list[Group]:
+def find_groups(program: Program, *, clamped: bool = False, loops: bool = False) -> list[Group]:
     """The groups of the main block whose factors can move from some constants into others.
 
     Args:
         clamped: also those whose channels are cut off at limits, which no factor gets past: channels of them
             belong together, but cannot be rescaled.
+        loops: also those that the bodies of LiteRT's loops read.
     """
+    bodies = program.subgraphs if loops and isinstance(program, tflite.Program) else ()
     rules = onnx_rules.RULES if isinstance(program, onnx.Program) else litert_rules.RULES
     return _groups(
-        Flow(main_block(program), rules, partial(_clamps, kernels_of(program)) if clamped else None)
+        Flow(
+            main_block(program),
+            rules,
+            partial(_clamps, kernels_of(program)) if clamped else None,
+            bodies,
+        )
     )
 
 

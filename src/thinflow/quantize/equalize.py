@@ -20,7 +20,6 @@ from thinflow.quantize.channel_groups import Group
 from thinflow.quantize.channel_rules import Border
 from thinflow.quantize.channels import ChannelStatistics
 from thinflow.quantize.kernels import Operator, input_at
-from thinflow.quantize.macs import main_block
 from thinflow.tflite import model as tflite
 from thinflow.typing import Array
 
@@ -187,11 +186,11 @@ def rescaled(program: P, factors: Factors) -> P:
         # In float64, and rounded to float32 once: two groups may meet in a layer.
         by = factor_array(factors[group], numbers)
         scales[_key(border)] = scales.get(_key(border), np.ones(())) * by
-    operators = [_rescaled(o, scales) for o in main_block(program).operators]
     if isinstance(program, onnx.Program):
-        return cast("P", replace(program, operators=operators))
-    main = replace(program.subgraphs[0], operators=operators)
-    return cast("P", replace(program, subgraphs=[main, *program.subgraphs[1:]]))
+        return cast("P", replace(program, operators=[_rescaled(o, scales) for o in program.operators]))
+    # Layers in the bodies of loops, too.
+    blocks = [replace(b, operators=[_rescaled(o, scales) for o in b.operators]) for b in program.subgraphs]
+    return cast("P", replace(program, subgraphs=blocks))
 
 
 def _constants(factors: Factors) -> Iterator[tuple[Group, Array, Border]]:

@@ -22,6 +22,8 @@ from thinflow.quantize.recipe import Recipe
 
 WANTED_IN_FLOAT = "its results are wanted in float only"
 
+SCALES = "it gives the channels of an input like sizes before they are rounded"
+
 KEPT = "kept"
 """The observer of a range that is a grid of the source file: its scale and zero point are to stay."""
 
@@ -50,6 +52,8 @@ def place(
         touches = any(map(is_float, (*operator.inputs, *operator.outputs)))
         if touches and operator.code not in kernels.reads_sizes:
             why = recipe.why_float(operator) or (forced or {}).get(operator)
+            if not why and recipe.scales_inputs and _scales_an_input(operator, block.inputs):
+                why = SCALES
             placement[operator] = why or _why_impossible(operator, observed, kernels)
     # The order matters: each rule sees what those before it keep float, and only ever adds to it.
     keep_batch_statistics(placement, kernels.reciprocal_root, kernels.scalings)
@@ -66,6 +70,11 @@ def place(
     _keep_islands(placement, kernels, has_codes_at_ends=has_codes_at_ends)
     _keep_float_tails(placement, kernels, neighbours)
     return placement
+
+
+def _scales_an_input(operator: Operator, inputs: Collection[Any]) -> bool:
+    is_product = operator.code.upper() == "MUL"
+    return is_product and all(t in inputs or t.is_constant for t in operator.reads())
 
 
 @dataclass

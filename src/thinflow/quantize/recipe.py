@@ -102,6 +102,8 @@ class Recipe:
         keep_weights: whether weights that lie on a grid already, as those of a quantized file do, stay
             exactly what they are; else the largest of a channel becomes the largest integer.
         rescale: a key of `RESCALING`.
+        scale_inputs: whether the model multiplies the channels of its float inputs by factors first, which
+            its layers make up for: one scale for features of unlike size leaves the small ones few steps.
         rounding: a key of `ROUNDING`; all but "nearest" look at samples whatever the scheme.
         correct_bias: whether biases make up for the mean error of rounded weights; looks at samples, too.
         float_parts: keys of `FLOAT_PARTS`; schemes with integer activations look at them.
@@ -127,6 +129,7 @@ class Recipe:
     few_samples: int = 100
     keep_weights: bool = False
     rescale: str = "off"
+    scale_inputs: bool = False
     rounding: str = "nearest"
     correct_bias: bool = False
     float_parts: frozenset[str] = frozenset(("slow", "scores", "recurrent"))
@@ -208,8 +211,14 @@ class Recipe:
     @property
     def needs_a_look(self) -> bool:
         """True if samples tell something besides ranges."""
-        is_learned = self.rescale != "off" or self.rounding != "nearest" or self.correct_bias
+        is_rescaled = self.rescale != "off" or self.scale_inputs
+        is_learned = is_rescaled or self.rounding != "nearest" or self.correct_bias
         return is_learned or self.prune > 0
+
+    @property
+    def scales_inputs(self) -> bool:
+        """True if inputs are scaled: those that are integers have been rounded already."""
+        return self.scale_inputs and self.input_type == "float32"
 
     def why_skipped(self, operator: Operator[Any]) -> str:
         """The choice that keeps all of an operator float; empty if there is none."""

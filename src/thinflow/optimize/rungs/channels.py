@@ -24,3 +24,14 @@ def all_channels(best: Best) -> Iterator[Candidate]:
     recipe = replace(best.recipe, rescale="all")
     if best.recipe.scheme == "int8" and best.recipe.rescale != "all" and best.fit.rescaling(recipe).groups:
         yield Candidate("smoothing" if recipe.per_channel else "cross-layer equalization", recipe)
+
+
+# Features of sounds, of which the first is many times the others, gain 3 to 4 dB by it; of pictures all
+# channels are of one size. What is made has an operator more, which nobody has asked for.
+@rung(order=15, effort="fast", worth_db=0.5, fewest=2)
+def inputs(best: Best) -> Iterator[Candidate]:
+    """Channels of inputs that are floats, by a product that the model then begins with."""
+    recipe = replace(best.recipe, scale_inputs=True)
+    is_new = recipe.needs_samples and recipe.scales_inputs and not best.recipe.scale_inputs
+    if is_new and best.fit.rescaling(recipe).scaled_inputs:
+        yield Candidate("channels of the inputs rescaled", recipe)

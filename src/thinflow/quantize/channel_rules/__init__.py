@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,9 @@ from thinflow.typing import Array
 
 # Products with larger constants carry factors on, and take none up: such constants are whole pictures.
 LARGEST_ROW = 1 << 18
+
+_BODY, _CONDITION = "body_subgraph_index", "cond_subgraph_index"
+"""Options of LiteRT's loops."""
 
 Factors = Array
 """Cells that broadcast to a tensor."""
@@ -87,6 +90,7 @@ class Flow:
     Args:
         clamps: whether an operator does nothing but cut its input off at limits, for those who want to know
             which channels belong together, and not to rescale them; None if limits hold factors at 1.
+        bodies: of loops, by the numbers that LiteRT's operators give; without them loops hold factors at 1.
 
     Attributes:
         borders: constants that take up factors.
@@ -94,26 +98,80 @@ class Flow:
     """
 
     def __init__(
-        self, block: Block[Any, Any], rules: Rules, clamps: Callable[[Operator], bool] | None = None
+        self,
+        block: Block[Any, Any],
+        rules: Rules,
+        clamps: Callable[[Operator], bool] | None = None,
+        bodies: Sequence[Block[Any, Any]] = (),
     ) -> None:
-        self._clamps = clamps
+        self._rules, self._clamps, self._bodies = rules, clamps, bodies
         self.cells = Cells()
         self.borders: list[Border] = []
         self._factors: dict[Tensor, Factors] = {}
         self.products = Products(self.cells)
         self._asked: set[Tensor] = set()
-        self._shared = _shared_constants(block)
+        blocks = [block, *(b for b in bodies if b is not block)]
+        self._shared = _shared_constants(blocks)
+        self._called = Counter(
+            number for b in blocks for o in b.operators if (number := o.options.get(_BODY)) is not None
+        )
+        self._walk(block)
+        self._bind(block.outputs)
+        self.products.settle()
+
+    def _walk(self, block: Block[Any, Any]) -> None:
         for operator in block.operators:
-            found = self._by_rule(operator, rules)
+            is_loop = self._bodies and _BODY in operator.options
+            found = self._through_loop(operator) if is_loop else self._by_rule(operator)
             if found is None:
                 self._bind(operator.reads())
             for tensor, factors in zip(operator.outputs, found or (), strict=False):
                 self._factors[tensor] = factors
-        self._bind(block.outputs)
-        self.products.settle()
 
-    def _by_rule(self, operator: Operator, rules: Rules) -> Sequence[Factors] | None:
-        known = rules.get(operator.code)
+    def _through_loop(self, operator: Operator) -> Sequence[Factors] | None:
+        """What a loop hands on unchanged from turn to turn has its factors inside, too: layers of the body
+        take them up. All that the body makes keeps its numbers.
+        """
+        number = operator.options[_BODY]
+        body, condition = self._bodies[number], self._bodies[operator.options[_CONDITION]]
+        if self._called[number] > 1:
+            return None
+        # Of inputs that are one tensor nobody could tell which of them has factors.
+        handed = {
+            x: t
+            for x, y, judged, t in zip(
+                body.inputs, body.outputs, condition.inputs, operator.inputs, strict=True
+            )
+            if x is y and is_float(x) and t in self._factors and not _reads(condition, judged)
+        }
+        self._bind(t for t in operator.reads() if t not in handed.values())
+        made, known = len(self.borders), set(self._factors)
+        first = self.cells.fresh(1)
+        self._factors.update({x: self._factors[t] for x, t in handed.items()})
+        self._walk(body)
+        self.cells.bind(np.arange(int(first[0]), int(self.cells.fresh(1)[0]), 2))
+        self._bind(t for t in body.outputs if t not in handed)
+        # Nobody sees tensors of the body in a run: what a layer there reads is known outside of it.
+        for tensor in set(self._factors) - known:
+            del self._factors[tensor]
+        self.borders[made:] = [
+            replace(b, x=self._with_factors(b.reads, handed.values()), y=None) for b in self.borders[made:]
+        ]
+        return [
+            self._factors[t]
+            if t is not None and t in handed.values()
+            else np.zeros((1,) * len(y.shape or ()), np.int64)
+            for t, y in zip(operator.inputs, operator.outputs, strict=True)
+        ]
+
+    def _with_factors(self, reads: Factors | None, tensors: Iterable[Tensor]) -> Tensor | None:
+        """The first tensor with one of some factors that are not 1."""
+        wanted = set() if reads is None else {*self.cells.roots(reads).ravel().tolist()} - {0}
+        roots = ((t, self.cells.roots(self._factors[t]).ravel().tolist()) for t in tensors)
+        return next((t for t, found in roots if not wanted.isdisjoint(found)), None)
+
+    def _by_rule(self, operator: Operator) -> Sequence[Factors] | None:
+        known = self._rules.get(operator.code)
         if self._clamps is not None and self._clamps(operator):
             known = _passes
         has_ranks = all(t.shape is not None for t in operator.touched() if is_float(t))
@@ -374,9 +432,13 @@ def on_axis(numbers: Array, axis: int, rank: int) -> Array:
     return numbers.reshape([-1 if a == axis else 1 for a in range(rank)])
 
 
-def _shared_constants(block: Block[Any, Any]) -> set[tuple[Any, ...]]:
+def _shared_constants(blocks: Iterable[Block[Any, Any]]) -> set[tuple[Any, ...]]:
     """Constants that several operators use."""
     uses: Counter[tuple[Any, ...]] = Counter()
-    for operator in block.operators:
+    for operator in (o for block in blocks for o in block.operators):
         uses.update({memory_key(t.array()) for t in operator.reads() if t.is_constant and is_float(t)})
     return {key for key, count in uses.items() if count > 1}
+
+
+def _reads(block: Block[Any, Any], tensor: Tensor) -> bool:
+    return tensor in block.outputs or any(tensor in operator.inputs for operator in block.operators)

@@ -162,3 +162,15 @@ def strides(flow: Flow, operator: Operator) -> Factors | None:
         return None
     whole = all(n == 1 or (x.shape[a] == y.shape[a] and steps[a] == 1) for a, n in enumerate(factors.shape))
     return factors if whole else None
+
+
+@rule("GATHER", of=RULES)
+def takes(flow: Flow, operator: Operator) -> Factors | None:
+    """Rows by their numbers, as a loop takes the next of a sequence, each with the factors of all."""
+    factors, numbers = flow.of(input_at(operator, 0)), input_at(operator, 1)
+    flow.of(numbers)
+    axis = int(operator.options.get("axis", 0)) % factors.ndim
+    if factors.shape[axis] > 1 or operator.options.get("batch_dims", 0) or numbers.shape is None:
+        return None
+    shape = factors.shape
+    return factors.reshape((*shape[:axis], *(1 for _ in numbers.shape), *shape[axis + 1 :]))
