@@ -20,7 +20,7 @@ from thinflow.optimize.litert import LiteRTMaker
 from thinflow.optimize.onnx import OnnxMaker
 from thinflow.optimize.quality import Quality
 from thinflow.optimize.samples import rebind, samples_for
-from thinflow.optimize.sqnr import before_squashing, beside_logits, class_axes, logits_meter
+from thinflow.optimize.sqnr import before_squashing, beside_logits, class_axes, logits_meter, units_of
 from thinflow.quantize.macs import main_block
 from thinflow.quantize.recipe import Recipe
 from thinflow.tflite.writer import to_bytes as tflite_to_bytes
@@ -165,3 +165,18 @@ def test_unknown_channels_are_the_last_axis() -> None:
     turned = net.op("Transpose", net.conv(net.x, 8), shape=(1, 6, 6, 8), perm=(0, 2, 3, 1))
     net.program.outputs = [flat, turned, net.op("Relu", net.x)]
     assert class_axes(net.program) == [-1, 3, -1]
+
+
+def test_small_outputs_are_heard_beside_large_ones() -> None:
+    rng = np.random.default_rng(0)
+
+    def units(*sizes: object) -> list[float | None]:
+        answers = [[rng.normal(1, 0.1, (1, 4)) * s for _ in range(8)] for s in sizes]
+        found = units_of(answers, [-1] * len(sizes))
+        return [None if u is None else float(u.max() / u.min()) for u in found]
+
+    assert units(1.0, [1, 2, 3, 0.5]) == [None, None]
+    assert units(1.0, 300.0) == [1.0, 1.0]
+    (ratio, other) = units([1, 1000, 30, 5], 1.0)
+    assert ratio == pytest.approx(1000, rel=0.2)
+    assert other is None

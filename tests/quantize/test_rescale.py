@@ -13,10 +13,11 @@ from tests.quantize.cells import INPUTS, cell
 from tests.quantize.programs import Builder, run, sqnr
 from thinflow.engines.litert import Model
 from thinflow.ir.types import FLOAT
+from thinflow.optimize.climb import Goal, climb
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import float_model
 from thinflow.optimize.rungs import Best
-from thinflow.optimize.rungs.channels import inputs
+from thinflow.optimize.rungs.channels import inputs, outputs
 from thinflow.optimize.samples import rebind, samples_for
 from thinflow.quantize.fit import Fit
 from thinflow.quantize.placement import SCALES
@@ -101,3 +102,23 @@ def test_columns_of_a_sequence_are_scaled_for_the_loop_that_reads_it() -> None:
     judged.subgraphs[1].outputs.append(judged.subgraphs[1].inputs[1])
     for other in (changed, judged):
         assert rescale(other, Recipe(scale_inputs=True), feeds).scaled_inputs == ()
+
+
+def test_outputs_of_unlike_columns_are_scaled_in_float() -> None:
+    b = Builder(2)
+    h = b.op("FULLY_CONNECTED", b.input(1, 8), b.normal(24, 8), b.normal(24))
+    sizes = np.array([[3000.0], [100.0], [1.0], [0.02]])
+    w, bias = b.const(b.rng.standard_normal((4, 24)) * sizes), b.const(b.rng.standard_normal(4) * sizes[:, 0])
+    program = b.program(b.op("FULLY_CONNECTED", h, w, bias))
+    feeds = [{"in0": np.random.default_rng(i).standard_normal((1, 8)).astype(np.float32)} for i in range(32)]
+    # The judge of a climb hears the small columns, too.
+    way = climb(Goal(program, {}), feeds, Recipe(), "fast")
+    assert way.recipe == Recipe(scale_outputs=True)
+    assert way.trials[0].sqnr_db < 10 < 30 < way.trials[-1].sqnr_db
+    made = Fit(program, feeds, feeds).quantized(way.recipe)
+    wanted, found = (np.concatenate([run(p, x["in0"])[0] for x in feeds]) for p in (program, made.program))
+    assert all(sqnr(wanted[:, n], found[:, n]) > 30 for n in range(4))
+    last = made.program.subgraphs[0].operators[-1]
+    assert (last.code, last.outputs[0].name) == ("MUL", program.subgraphs[0].outputs[0].name)
+    asked = Recipe(input_type="int8", output_type="int8")
+    assert not [*outputs(Best(asked, asked, Fit(program, feeds, feeds)))]

@@ -29,6 +29,7 @@ from thinflow.quantize.doctor import findings
 from thinflow.quantize.doctor.exam import Change, Exam, Extremes, changed_input, holds_numbers
 from thinflow.quantize.doctor.findings import Finding
 from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.rescale import UNEQUAL, unlikeness
 from thinflow.quantize.runners import Feed
 from thinflow.tflite.model import Program
 from thinflow.typing import Array
@@ -41,6 +42,8 @@ MOST, FEWEST = 64, 8
 # plain ones, are done in two seconds.
 _OPERATIONS = 5e9
 """Operations of all runs together, beyond which fewer samples are looked at."""
+_FEW = 8
+"""Samples that tell whether answers are scores of classes."""
 _JUDGES = 16
 """Samples to judge on that are looked at."""
 
@@ -119,11 +122,20 @@ def _exam(model: ConvertedModel[Any], samples: Samples, tested: Samples, recipe:
     if tested is not samples and not tested.synthetic:
         exam.judges = _chosen(model, tested, _numbers(tested.count, _JUDGES))
     is_scored = samples.labels is not None or is_class_scores(model.core.outputs[0])
-    exam.ranked = is_scored and is_ranked(run(feeds[:1])[0])
+    exam.ranked = is_scored and _ranks(run(feeds[:_FEW]), is_labelled=samples.labels is not None)
     if recipe.needs_samples:
         exam.extremes_of = lambda wanted: extremes(model.program, wanted)
         exam.noise = lambda fitting, judging: judged_db(Goal(model.program, {}), fitting, judging, recipe)
     return exam
+
+
+def _ranks(answers: Sequence[Array], *, is_labelled: bool) -> bool:
+    """True for vectors of scores; numbers of several kinds, such as a price and an age, are none."""
+    if not is_ranked(answers[0]) or is_labelled:
+        return is_ranked(answers[0])
+    rows = np.concatenate([np.asarray(a, np.float64).reshape(1, -1) for a in answers])
+    are_shares = bool((rows >= 0).all()) and np.allclose(rows.sum(1), 1, atol=1e-3)
+    return are_shares or unlikeness(np.abs(rows).mean(0)) <= UNEQUAL
 
 
 def _count(model: ConvertedModel[Any]) -> int:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from thinflow.engines import litert, onnxruntime
 from thinflow.ir.interface import State
 from thinflow.onnx import program as onnx
@@ -22,6 +24,7 @@ from thinflow.program.model import Operator
 from thinflow.quantize.kernels import Kernels
 from thinflow.quantize.macs import kernels_of, main_block
 from thinflow.quantize.parts import part_for, with_further_outputs
+from thinflow.quantize.rescale import UNEQUAL, unlikeness
 from thinflow.tflite import model as tflite
 from thinflow.tflite.writer import to_bytes as tflite_to_bytes
 from thinflow.typing import Array
@@ -196,6 +199,8 @@ class SqnrMeter(Generic[P]):
         self.axes = class_axes(program) if axes is None else axes
         self.samples = list(samples)
         self.expected = self._outputs(program)
+        # Nothing where there is no sample.
+        self._units = units_of([*zip(*self.expected, strict=True)], self.axes)
 
     def sqnr(self, program: P) -> float:
         """Signal to quantization noise over all samples and float outputs, in decibels."""
@@ -208,11 +213,56 @@ class SqnrMeter(Generic[P]):
     def scores(self, program: P) -> list[Score]:
         """The same for each sample alone."""
         pairs = zip(self.expected, self._outputs(program), strict=True)
-        return [score_of(before, after, self.axes) for before, after in pairs]
+        in_units = ((self._in_units(before), self._in_units(after)) for before, after in pairs)
+        return [score_of(before, after, self.axes) for before, after in in_units]
+
+    def _in_units(self, answers: list[Array]) -> list[Array]:
+        """Answers in which numbers of unlike sizes count as much as one another."""
+        return [a if unit is None else a / unit for a, unit in zip(answers, self._units, strict=True)]
 
     def _outputs(self, program: P) -> list[list[Array]]:
         model = _opened(program, self.threads)
         return [model.run(arrays) for arrays in self.samples]
+
+
+def units_of(outputs: Sequence[Sequence[Array]], axes: Sequence[int]) -> list[Array | None]:
+    """What to divide each output by so that its largest numbers, or the largest output, do not drown all
+    others; None where these are of one size, as scores of classes are.
+
+    Args:
+        outputs: the answers to all samples, of each.
+        axes: of the numbers that may be of several kinds.
+    """
+    found = [_units(answers, axis) for answers, axis in zip(outputs, axes, strict=True)]
+    sizes = [
+        0.0
+        if unit is not None or not _is_float(answers)
+        else math.sqrt(sum(float(np.square(a, dtype=np.float64).mean()) for a in answers if a.size))
+        for answers, unit in zip(outputs, found, strict=True)
+    ]
+    # Numbers in units of their own are about 1.
+    all_sizes = np.array([*sizes, *(1.0 for unit in found if unit is not None)])
+    if not np.isfinite(all_sizes).all() or unlikeness(all_sizes) <= UNEQUAL:
+        return found
+    return [
+        np.asarray(size / math.sqrt(len(answers)), answers[0].dtype) if size else unit
+        for answers, unit, size in zip(outputs, found, sizes, strict=True)
+    ]
+
+
+def _is_float(answers: Sequence[Array]) -> bool:
+    return bool(answers[0].dtype.kind == "f")
+
+
+def _units(answers: Sequence[Array], axis: int) -> Array | None:
+    if len({a.shape for a in answers}) != 1 or not _is_float(answers) or answers[0].ndim < 2:
+        return None
+    axes = tuple(a for a in range(answers[0].ndim) if a != axis % answers[0].ndim)
+    squares = np.mean([np.square(a, dtype=np.float64).mean(axes, keepdims=True) for a in answers], 0)
+    sizes = np.sqrt(squares)
+    if not np.isfinite(sizes).all() or unlikeness(sizes.ravel()) <= UNEQUAL:
+        return None
+    return np.asarray(np.where(sizes > 0, sizes, sizes.max()), answers[0].dtype)
 
 
 def _opened(

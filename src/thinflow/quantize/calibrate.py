@@ -279,7 +279,10 @@ def _answers(block: Block[Any, Any], kernels: Kernels) -> set[Any]:
     for operator in reversed(block.operators):
         kernel = kernels.table.get(operator.code)
         follows = kernel is not None and kernel.same_scale and answers.intersection(operator.outputs)
-        if operator.code in kernels.decides or follows:
+        # Their channels times a factor each are cut off where they are.
+        scales = operator.code.upper() == "MUL" and answers.intersection(operator.outputs)
+        is_row = scales and any(t.is_constant for t in operator.reads())
+        if operator.code in kernels.decides or follows or is_row:
             answers.update(t for t in operator.inputs if is_float(t) and not t.is_constant)
     return answers
 

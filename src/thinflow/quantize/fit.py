@@ -187,4 +187,5 @@ def for_part(recipe: Recipe, part: tflite.Program | onnx.Program) -> Recipe:
 
 
 def _rescaling_key(recipe: Recipe) -> object:
-    return recipe.prune, recipe.rescale, recipe.scales_inputs, recipe.needs_samples, recipe.per_channel
+    scaled = recipe.rescale, recipe.scales_inputs, recipe.scales_outputs
+    return recipe.prune, *scaled, recipe.needs_samples, recipe.per_channel

@@ -22,7 +22,7 @@ from thinflow.quantize.recipe import Recipe
 
 WANTED_IN_FLOAT = "its results are wanted in float only"
 
-SCALES = "it gives the channels of an input like sizes before they are rounded"
+SCALES = "it is there so that channels are of like sizes where they are rounded"
 
 KEPT = "kept"
 """The observer of a range that is a grid of the source file: its scale and zero point are to stay."""
@@ -52,7 +52,7 @@ def place(
         touches = any(map(is_float, (*operator.inputs, *operator.outputs)))
         if touches and operator.code not in kernels.reads_sizes:
             why = recipe.why_float(operator) or (forced or {}).get(operator)
-            if not why and recipe.scales_inputs and _scales_an_input(operator, block.inputs):
+            if not why and _scales_an_end(operator, block, recipe):
                 why = SCALES
             placement[operator] = why or _why_impossible(operator, observed, kernels)
     # The order matters: each rule sees what those before it keep float, and only ever adds to it.
@@ -72,9 +72,12 @@ def place(
     return placement
 
 
-def _scales_an_input(operator: Operator, inputs: Collection[Any]) -> bool:
-    is_product = operator.code.upper() == "MUL"
-    return is_product and all(t in inputs or t.is_constant for t in operator.reads())
+def _scales_an_end(operator: Operator, block: Block[Any, Any], recipe: Recipe) -> bool:
+    read = [t for t in operator.reads() if not t.is_constant]
+    is_product = operator.code.upper() == "MUL" and len(read) == 1
+    is_first = recipe.scales_inputs and all(t in block.inputs for t in read)
+    is_last = recipe.scales_outputs and all(t in block.outputs for t in operator.outputs)
+    return is_product and (is_first or is_last)
 
 
 @dataclass

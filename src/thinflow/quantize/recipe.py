@@ -104,6 +104,8 @@ class Recipe:
         rescale: a key of `RESCALING`.
         scale_inputs: whether the model multiplies the channels of its float inputs by factors first, which
             its layers make up for: one scale for features of unlike size leaves the small ones few steps.
+        scale_outputs: the same behind the layers that give float outputs: one scale for numbers of 5000 and
+            of 0.1 leaves nothing of the small ones.
         rounding: a key of `ROUNDING`; all but "nearest" look at samples whatever the scheme.
         correct_bias: whether biases make up for the mean error of rounded weights; looks at samples, too.
         float_parts: keys of `FLOAT_PARTS`; schemes with integer activations look at them.
@@ -130,6 +132,7 @@ class Recipe:
     keep_weights: bool = False
     rescale: str = "off"
     scale_inputs: bool = False
+    scale_outputs: bool = False
     rounding: str = "nearest"
     correct_bias: bool = False
     float_parts: frozenset[str] = frozenset(("slow", "scores", "recurrent"))
@@ -211,7 +214,7 @@ class Recipe:
     @property
     def needs_a_look(self) -> bool:
         """True if samples tell something besides ranges."""
-        is_rescaled = self.rescale != "off" or self.scale_inputs
+        is_rescaled = self.rescale != "off" or self.scale_inputs or self.scale_outputs
         is_learned = is_rescaled or self.rounding != "nearest" or self.correct_bias
         return is_learned or self.prune > 0
 
@@ -219,6 +222,11 @@ class Recipe:
     def scales_inputs(self) -> bool:
         """True if inputs are scaled: those that are integers have been rounded already."""
         return self.scale_inputs and self.input_type == "float32"
+
+    @property
+    def scales_outputs(self) -> bool:
+        """The same of outputs."""
+        return self.scale_outputs and self.output_type == "float32"
 
     def why_skipped(self, operator: Operator[Any]) -> str:
         """The choice that keeps all of an operator float; empty if there is none."""

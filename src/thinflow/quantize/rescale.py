@@ -6,8 +6,8 @@ it. One scale for a whole tensor then leaves nothing of the small ones, and answ
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -22,7 +22,7 @@ from thinflow.quantize.equalize import (
     smoothing_factors,
     weight_sizes,
 )
-from thinflow.quantize.kernels import Operator, is_float
+from thinflow.quantize.kernels import is_float
 from thinflow.quantize.macs import main_block
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.runners import Feed
@@ -35,8 +35,11 @@ P = TypeVar("P", bound=tflite.Program | onnx.Program)
 # come from training stay below 4 (benchmarks/ptq, held by a test), one of heat maps reaches 5.2.
 UNEQUAL = 16.0
 
+_KINDS = 32
+"""Numbers of an answer, of which more are of one kind."""
+
 SCALED = "/scaled"
-"""Behind the name of an input: what it is times a factor for each channel."""
+"""Behind the name of an end of the model: what it is without, or with, a factor for each channel."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Rescaling(Generic[P]):
         ratio: the largest channel over the middle one, in the most unequal of all groups; 1.0 without any.
         where: the name of a tensor of that group.
         scaled_inputs: names of inputs whose channels are multiplied first.
+        scaled_outputs: name of each output whose channels are multiplied last -> their `unlikeness`.
     """
 
     program: P
@@ -56,6 +60,7 @@ class Rescaling(Generic[P]):
     ratio: float = 1.0
     where: str = ""
     scaled_inputs: tuple[str, ...] = ()
+    scaled_outputs: Mapping[str, float] = field(default_factory=dict)
 
 
 def rescale(program: P, recipe: Recipe, feeds: Sequence[Feed], *, threads: int = 1) -> Rescaling[P]:
@@ -70,8 +75,10 @@ def rescale(program: P, recipe: Recipe, feeds: Sequence[Feed], *, threads: int =
     Raises:
         FeedError: a sample does not fit.
     """
-    program, scales = with_scaled_inputs(program) if recipe.scales_inputs else (program, ())
-    groups = find_groups(program, loops=True) if recipe.rescale != "off" or scales else []
+    ends = ScaledEnds(program, recipe)
+    program = ends.program
+    has_ends = bool(ends.first or ends.last)
+    groups = find_groups(program, loops=True) if recipe.rescale != "off" or has_ends else []
     if not groups:
         return Rescaling(program)
     smooths = recipe.needs_samples and (recipe.per_channel or recipe.rescale == "unequal")
@@ -83,48 +90,73 @@ def rescale(program: P, recipe: Recipe, feeds: Sequence[Feed], *, threads: int =
     chosen = [
         g
         for g, r in zip(groups, ratios, strict=True)
-        if recipe.rescale == "all" or (r > UNEQUAL and recipe.rescale != "off") or _begins_with(g, scales)
+        if recipe.rescale == "all" or (r > UNEQUAL and recipe.rescale != "off") or ends.bound(g)
     ]
     if not chosen:
         return Rescaling(program)
     if smooths:
-        factors = {group: smoothing_factors(group, seen) for group in chosen}
+        # A product in float takes over all of the size.
+        factors = {g: smoothing_factors(g, seen, alpha=1.0 if ends.is_last(g) else 0.5) for g in chosen}
     else:
         factors = dict(zip(chosen, equalizing_factors(chosen), strict=True))
     most = int(np.argmax(ratios))
-    names = tuple(str(product.inputs[0].name) for product in scales)
-    return Rescaling(
-        rescaled(program, factors), len(chosen), float(ratios[most]), _name_of(groups[most]), names
-    )
+    inputs = tuple(str(product.inputs[0].name) for product in ends.first)
+    outputs = {
+        str(b.operator.outputs[0].name): unlikeness(channel_sizes(g, seen) if smooths else weight_sizes(g))
+        for g in chosen
+        if ends.is_last(g)
+        for b in g.readers
+    }
+    made = rescaled(program, factors)
+    return Rescaling(made, len(chosen), float(ratios[most]), _name_of(groups[most]), inputs, outputs)
 
 
-def _begins_with(group: Group, operators: Collection[Operator]) -> bool:
-    return any(border.operator in operators for border in group.writers)
-
-
-def with_scaled_inputs(program: P) -> tuple[P, tuple[Any, ...]]:
-    """The program with a product by ones behind each float input whose channels a layer can take factors
-    of, and these products; the program itself if there is no such input.
+class ScaledEnds(Generic[P]):
+    """A program with products by ones behind float inputs and in front of float outputs, as far as layers can
+    take up what they multiply by.
 
     Channels lie last, or, where nothing there can be rescaled, behind the batch, as ONNX has pictures.
+
+    Attributes:
+        program: with the products.
+        first, last: products of inputs and of outputs.
     """
-    inputs = [t for t in main_block(program).inputs if is_float(t) and len(t.shape or ()) > 1]
-    axes = {t: axis for axis in (1, -1) for t in _scalable(program, dict.fromkeys(inputs, axis))}
-    made, products = _with_products(program, axes)
-    return (made, tuple(products.values())) if axes else (program, ())
+
+    def __init__(self, program: P, recipe: Recipe) -> None:
+        main = main_block(program)
+        made = main.producers()
+        ends = [t for t in main.inputs if recipe.scales_inputs]
+        ends += [t for t in dict.fromkeys(main.outputs) if recipe.scales_outputs and t in made]
+        ends = [t for t in ends if is_float(t) and len(t.shape or ()) > 1]
+        axes = {t: axis for axis in (1, -1) for t in _scalable(program, dict.fromkeys(ends, axis))}
+        self.program, products = _with_products(program, axes)
+        self.first = tuple(o for t, o in products.items() if t not in made)
+        self.last = tuple(o for t, o in products.items() if t in made)
+
+    def bound(self, group: Group) -> bool:
+        """True if a group lies at an end that was scaled."""
+        return any(b.operator in self.first for b in group.writers) or self.is_last(group)
+
+    def is_last(self, group: Group) -> bool:
+        """True if all of a group's factors are given back in float."""
+        return bool(group.readers) and all(b.operator in self.last for b in group.readers)
 
 
 def _scalable(program: P, axes: Mapping[Any, int]) -> list[Any]:
-    """Those of some inputs whose channels along an axis can be rescaled."""
+    """Those of some ends whose channels along an axis can be rescaled."""
     made, products = _with_products(program, axes)
-    first = {border.operator for group in find_groups(made, loops=True) for border in group.writers}
-    return [x for x, product in products.items() if product in first]
+    groups = find_groups(made, loops=True)
+    met = {border.operator for g in groups for border in (*g.writers, *g.readers)}
+    return [x for x, product in products.items() if product in met]
 
 
 def _with_products(program: P, axes: Mapping[Any, int]) -> tuple[P, dict[Any, Any]]:
-    """The program with products by ones along axes of inputs, for all who read them."""
-    is_onnx = isinstance(program, onnx.Program)
+    """The program with products by ones along axes of inputs, for all who read them, and of outputs."""
+    main = main_block(program)
+    made = main.producers()
     products: dict[Any, Any] = {}
+    # Who reads an input reads its product; what made an output makes what is multiplied.
+    read, written = dict[Any, Any](), dict[Any, Any]()
     for x, axis in axes.items():
         shape = [1] * len(x.shape or ())
         count = (x.shape or ())[axis]
@@ -133,26 +165,44 @@ def _with_products(program: P, axes: Mapping[Any, int]) -> tuple[P, dict[Any, An
         shape[axis] = count
         name = f"{x.name}{SCALED}"
         ones = replace(x, name=f"{name}/by", shape=tuple(shape), data=np.ones(shape, np.float32))
-        y = replace(x, name=name)
-        if is_onnx:
-            products[x] = onnx.Operator("Mul", [x, ones], [y], {}, name)
+        twin = replace(x, name=name)
+        (written if x in made else read)[x] = twin
+        ends = ([twin, ones], [x]) if x in made else ([x, ones], [twin])
+        if isinstance(program, onnx.Program):
+            products[x] = onnx.Operator("Mul", *ends, {}, name)
         else:
-            products[x] = tflite.Operator("MUL", [x, ones], [y], {"fused_activation_function": "NONE"}, name)
-    scaled = {x: product.outputs[0] for x, product in products.items()}
-    main = main_block(program)
+            products[x] = tflite.Operator("MUL", *ends, {"fused_activation_function": "NONE"}, name)
+    others = {**read, **written}
     operators = [
-        *products.values(),
+        *(products[x] for x in read),
         *(
-            replace(o, inputs=[t if t is None else scaled.get(t, t) for t in o.inputs])
-            if not scaled.keys().isdisjoint(o.reads())
+            replace(
+                o,
+                inputs=[t if t is None else others.get(t, t) for t in o.inputs],
+                outputs=[written.get(t, t) for t in o.outputs],
+            )
+            if not others.keys().isdisjoint(o.touched())
             else o
             for o in main.operators
         ),
+        *(products[x] for x in written),
     ]
     if isinstance(program, onnx.Program):
         return cast("P", replace(program, operators=operators)), products
     first = replace(program.subgraphs[0], operators=operators)
     return cast("P", replace(program, subgraphs=[first, *program.subgraphs[1:]])), products
+
+
+def unlikeness(sizes: Array) -> float:
+    """How many times the size of others the largest number of an answer is: 1.0 if there is no other.
+
+    A few numbers may be of several kinds, each with a unit of its own. Many are of one, as pixels are, and
+    where some of these are small they matter little.
+    """
+    sizes = sizes[sizes > 0]
+    if sizes.size > _KINDS:
+        return _ratio(sizes)
+    return float(sizes.max() / np.quantile(sizes, 0.25, method="lower")) if sizes.size else 1.0
 
 
 def _ratio(sizes: Array) -> float:

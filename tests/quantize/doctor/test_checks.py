@@ -56,6 +56,13 @@ def test_little_is_said_of_few_or_made_up_samples() -> None:
     assert said(exam(*[np.zeros((8, 8, 1))] * 20, synthetic=True)) == []
 
 
+def test_beats_that_fall_anywhere_are_no_noise() -> None:
+    places = np.arange(187)[:, None] - RNG.uniform(0, 40, 40)[:, None, None]
+    beats = np.exp(-0.2 * np.square((places + 20) % 40 - 20)) + RNG.normal(0, 0.1, places.shape)
+    assert said(exam(*beats)) == []
+    assert said(exam(*RNG.normal(size=(40, 187, 1)))) == ["noise"]
+
+
 def test_contents() -> None:
     assert said(exam(*smooth(20))) == []
     assert said(exam(*[np.full((8, 8, 1), number) for number in range(20)])) == ["constant"]

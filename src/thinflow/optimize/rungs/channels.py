@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from thinflow.optimize.rungs import Best, Candidate, rung
+from thinflow.quantize.rescale import UNEQUAL
 
 
 # Two samples tell that one channel is a hundred times another, and nothing is gained less often by chance.
@@ -35,3 +36,12 @@ def inputs(best: Best) -> Iterator[Candidate]:
     is_new = recipe.needs_samples and recipe.scales_inputs and not best.recipe.scale_inputs
     if is_new and best.fit.rescaling(recipe).scaled_inputs:
         yield Candidate("channels of the inputs rescaled", recipe)
+
+
+@rung(order=16, effort="fast", worth_db=0.3, fewest=2)
+def outputs(best: Best) -> Iterator[Candidate]:
+    """Channels of outputs that are floats and many times the size of others, by a product behind them."""
+    recipe = replace(best.recipe, scale_outputs=True)
+    is_new = recipe.needs_samples and recipe.scales_outputs and not best.recipe.scale_outputs
+    if is_new and max(best.fit.rescaling(recipe).scaled_outputs.values(), default=0.0) > UNEQUAL:
+        yield Candidate("channels of the outputs rescaled", recipe)

@@ -72,14 +72,14 @@ def _neighbours(arrays: list[Array]) -> float | None:
     """Correlation of neighbours along the axis where it is highest; None without an axis of space or time."""
     shape = arrays[0].shape
     # A lone row of features has no order, unless it is as long as a sound: noise are then numbers that have
-    # nothing to do with each other.
+    # nothing to do with each other. A row may be a series of one channel as well, such as a heart's, whose
+    # beats fall anywhere: of its numbers those that are neighbours tell.
     is_row = sum(n > 1 for n in shape) == 1
-    if is_row and _ROW <= max(shape) < _SOUND:
-        return _dependence(np.stack([np.ravel(a) for a in arrays]).astype(np.float64))
-    axes = [i for i, n in enumerate(shape) if n >= (_SOUND if is_row else _LONG)]
+    is_either = is_row and _ROW <= max(shape) < _SOUND
+    axes = [i for i, n in enumerate(shape) if n >= (_SOUND if is_row and not is_either else _LONG)]
     if not axes or sum(a.size for a in arrays) < _FEWEST:
         return None
-    found = []
+    found = [_dependence(np.stack([np.ravel(a) for a in arrays]).astype(np.float64))] if is_either else []
     for axis in axes:
         products = squares = 0.0
         for array in arrays:
