@@ -14,7 +14,7 @@ import pytest
 import thinflow
 from thinflow.errors import FormatError, ThinflowError
 
-KINDS = {"uint8": 1, "float32": 7, "int64": 5, "int32": 4, "bool": 12, "float64": 8}
+KINDS = {"uint8": 1, "float32": 7, "complex64": 10, "int64": 5, "int32": 4, "bool": 12, "float64": 8}
 
 
 def meta(

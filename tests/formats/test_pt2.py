@@ -240,6 +240,33 @@ def test_views_of_what_is_written_in_place_are_refused(tmp_path: Path) -> None:
     refused(path, "it reads 'v', which 'b' changes in place", "run_decompositions()", UnsupportedOp)
 
 
+def test_slices_that_are_written_in_place_are_put_back(tmp_path: Path) -> None:
+    """y[:, :2] *= 2; y[:, 1:] += y[:, :2]; y[0] = -y[0], both slices taken out before the first write."""
+    nodes = [
+        node("clone.default", ["a"], self=tensor("x")),
+        node(
+            "slice.Tensor", ["l"], self=tensor("a"), dim={"as_int": 1}, start={"as_int": 0}, end={"as_int": 2}
+        ),
+        node(
+            "slice.Tensor", ["r"], self=tensor("a"), dim={"as_int": 1}, start={"as_int": 1}, end={"as_int": 3}
+        ),
+        node("mul_.Tensor", ["m"], self=tensor("l"), other={"as_float": 2.0}),
+        node("add_.Tensor", ["n"], self=tensor("r"), other=tensor("m")),
+        node("select.int", ["s"], self=tensor("a"), dim={"as_int": 0}, index={"as_int": 0}),
+        node("neg_.default", ["t"], self=tensor("s")),
+        node("add.Tensor", ["y"], self=tensor("a"), other=tensor("t")),
+    ]
+    sizes = {"xay": [2, 3], "lrmn": [2, 2], "st": [3]}
+    values = {name: meta("float32", size) for names, size in sizes.items() for name in names}
+    path = archive(tmp_path / "a.pt2", program(nodes, values, ["y"]))
+    x = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+    y = x.copy()
+    y[:, :2] *= 2
+    y[:, 1:] += y[:, :2].copy()
+    y[0] = -y[0]
+    assert np.array_equal(run(path, x), y + y[0])
+
+
 def counting(tmp_path: Path, *nodes: dict[str, Any], outputs: tuple[str, ...] = ("y",), by: str = "") -> Path:
     """A program with a buffer b of ones; `by` is what it holds in the end, if the program says so."""
     written = in_place(*nodes, outputs=outputs)

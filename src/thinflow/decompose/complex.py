@@ -231,6 +231,28 @@ def batch_matmul(x: Complex, y: Complex, *, adj_x: bool = False, adj_y: bool = F
     return _matrix_product(x, y, adj_x=adj_x, adj_y=adj_y)
 
 
+@by_parts("Einsum")
+def einsum(*operands: Complex, equation: str = "") -> Complex:
+    """Operand by operand, as each sum of products is linear in each of them."""
+
+    def summed(terms: Sequence[Term]) -> Term:
+        return terms[0].apply("Einsum", *terms[1:], N=len(terms), equation=equation.encode())
+
+    sums: dict[bool, Term] = {}
+    for turns in range(1 << len(operands)):
+        chosen = [bool(turns >> n & 1) for n in range(len(operands))]
+        if any(c and x.imag.is_all(0) for c, x in zip(chosen, operands, strict=True)):
+            continue
+        # i ** 2 is -1: every second imaginary part turns the sign.
+        y = summed([x.imag if c else x.real for c, x in zip(chosen, operands, strict=True)])
+        count = sum(chosen)
+        y = -y if count % 4 in (2, 3) else y
+        is_imag = bool(count % 2)
+        sums[is_imag] = sums[is_imag] + y if is_imag in sums else y
+    real = sums[False]
+    return Complex(real, sums[True] if True in sums else real * 0.0)
+
+
 def _matrix_product(x: Complex, y: Complex, **flags: bool) -> Complex:
     def times(a: Term, b: Term) -> Term:
         return a.apply(a.body.op, b, **flags)

@@ -1,8 +1,8 @@
 """Values that share memory in a PyTorch program, and what ops that write in place do to them.
 
 In a graph of ours nothing is written in place: whoever reads a value after such an op reads the op's result.
-That holds for the value itself. What other names show of the same memory is not followed, and reading them
-then is an error.
+That holds for the value itself, for slices of it and for what it is a slice of. What other names show of the
+same memory is not followed, and reading them then is an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from thinflow.errors import UnsupportedOp
 _VIEWS = frozenset(
     [
         *("_reshape_alias", "_to_copy", "_unsafe_view", "alias", "alpha_dropout", "as_strided"),
-        *("atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "broadcast_to", "chunk"),
+        *("_conj", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "broadcast_to", "chunk"),
+        *("conj", "imag", "view_as_complex"),
         *("contiguous", "detach", "detach_", "diagonal", "dropout", "dsplit", "expand"),
         *("expand_as", "feature_dropout", "flatten", "float", "hsplit", "identity", "index"),
         *("lift", "mT", "meshgrid", "moveaxis", "movedim", "narrow", "numpy_T", "permute"),
@@ -63,6 +64,14 @@ class Aliases:
         for name in joined:
             self._groups[name] = joined
 
+    def is_stale(self, name: str) -> bool:
+        """True if an op has changed a value behind another name."""
+        return name in self._stale
+
+    def renew(self, name: str) -> None:
+        """Note that a value is what its memory holds again."""
+        self._stale.pop(name, None)
+
     def check(self, name: str) -> None:
         """Refuse to read what an op has changed behind another name.
 
@@ -75,7 +84,9 @@ class Aliases:
                 hint="export it in core ATen: torch.export.save(program.run_decompositions(), path)",
             )
 
-    def note(self, base: str, node: str, source: str | None, results: list[str]) -> bool:
+    def note(
+        self, base: str, node: str, source: str | None, results: list[str], wholes: Iterable[str] = ()
+    ) -> bool:
         """Follow one op; True if its operand's name stands for its first result from now on.
 
         Args:
@@ -83,6 +94,7 @@ class Aliases:
             node: what it is called in the program.
             source: its first operand.
             results: names of what it gives.
+            wholes: of what the operand is a part, which the caller puts back.
 
         Raises:
             UnsupportedOp: it writes into a parameter, or into a part of a buffer.
@@ -100,7 +112,7 @@ class Aliases:
                 f"it changes {self.owner}",
                 hint="export it in core ATen: torch.export.save(program.run_decompositions(), path)",
             )
-        for name in group - {source, *results}:
+        for name in group - {source, *results, *wholes}:
             self._stale[name] = f"'{node}'"
         return True
 

@@ -51,6 +51,8 @@ _TYPES: Mapping[int, str] = {
     6: "half",
     7: "float32",
     8: "double",
+    10: "complex64",
+    11: "complex128",
     12: "bool",
     13: "bfloat16",
     28: "uint16",
@@ -61,7 +63,7 @@ _TYPES: Mapping[int, str] = {
     34: "uint32",
     35: "uint64",
 }
-_COMPLEX = (9, 10, 11)
+_COMPLEX_OF_HALVES = 9
 _STRIDED = 7
 
 
@@ -72,11 +74,8 @@ def element_type(number: object) -> DType:
         FormatError: it is not one that is read here.
     """
     name = _TYPES.get(number) if isinstance(number, int) else None
-    if number in _COMPLEX:
-        raise UnsupportedOp(
-            "its numbers are complex, which are not read here",
-            hint="give --outputs in front of it; torch.onnx.export writes Fourier transforms in real numbers",
-        )
+    if number == _COMPLEX_OF_HALVES:
+        raise UnsupportedOp("its numbers are complex ones of float16", hint="export the model in float32")
     if name is None:
         raise FormatError(f"its element type {str(number)[:20]} is not known here")
     return dtype(name)

@@ -59,6 +59,10 @@ class NodesReader:
         self._names = Names(self.graph)
         self._values: dict[str, Value] = {}
         self._aliases = Aliases()
+        self._written_in: dict[str, str] = {}
+        """What an op that writes in place gives: its operand, under another name."""
+        self._parts: dict[str, tuple[str, Node]] = {}
+        """Values that are parts of others: of which, and the op that takes them out."""
 
     def _read_nodes(self) -> None:
         for number, entry in enumerate(as_list(self._source.get("nodes"), "nodes")):
@@ -117,6 +121,9 @@ class NodesReader:
 
     # --- values --------------------------------------------------------------------------------------------
     def _value(self, name: str) -> Value:
+        name = self._written_in.get(name, name)
+        if name in self._parts and self._aliases.is_stale(name):
+            self._take_out_again(name)
         self._aliases.check(name)
         value = self._values.get(name)
         if value is None:
@@ -183,8 +190,50 @@ class NodesReader:
         if target.startswith(_ATEN):
             base = target.removeprefix(_ATEN).partition(".")[0]
             source = arguments.tensor_names[0] if arguments.tensor_names else None
-            if self._aliases.note(base, node[:MOST_NAME], source, results) and source is not None:
+            source = self._written_in.get(source or "", source)
+            if source is not None and made.op in _PARTS:
+                self._parts[results[0]] = source, made
+            if self._aliases.note(base, node[:MOST_NAME], source, results, self._wholes(source)):
+                assert source is not None
+                self._written_in[results[0]] = source
                 self._values[source] = made.output()
+                self._put_back(source)
+
+    def _wholes(self, name: str | None) -> list[str]:
+        """What a value is a part of, that of which this is one, and so on."""
+        found: list[str] = []
+        while name in self._parts:
+            name = self._parts[name][0]
+            found.append(name)
+        return found
+
+    def _take_out_again(self, name: str) -> None:
+        """Let a part be that of what the whole is by now."""
+        whole, part = self._parts[name]
+        operands = [self._value(whole), *part.inputs[1:]]
+        again = self.graph.add(part.op, operands, self._names.node_name(name, part.op), attrs=part.attrs)
+        spec = self._spec(name)
+        set_spec(again.output(), spec.dtype, spec.shape)
+        self._values[name] = again.output()
+        self._aliases.renew(name)
+
+    def _put_back(self, name: str) -> None:
+        """Let those whose part was written hold it: they share its memory."""
+        while name in self._parts:
+            whole, part = self._parts[name]
+            op = _PARTS[part.op]
+            arguments = part.attrs["_arguments"]
+            assert isinstance(arguments, tuple)
+            attrs = {n: v for n, v in part.attrs.items() if not n.startswith("_")} | stated(
+                [self._spec(whole)]
+            )
+            attrs["_arguments"] = (arguments[0], b"src", *arguments[1:])
+            operands = [self._values[whole], self._values[name], *part.inputs[1:]]
+            node = self.graph.add(op, operands, self._names.node_name(f"{whole}/{name}", op), attrs=attrs)
+            spec = self._spec(whole)
+            set_spec(node.output(), spec.dtype, spec.shape)
+            self._values[whole] = node.output()
+            name = whole
 
     def _results(self, output: object) -> list[tuple[str, TensorSpec]]:
         """Names of what an op gives, "" for a place that is empty, and what the file says of them."""
@@ -204,6 +253,9 @@ class NodesReader:
         raise impossible("it gives something", kind)
 
 
+_PARTS = {f"{ATEN.prefix}{op}": f"{ATEN.prefix}{back}" for op, back in
+          (("slice.Tensor", "slice_scatter"), ("select.int", "select_scatter"))}  # fmt: skip
+"""Ops that take a part out, and those that put it back."""
 _BY_MEMORY = frozenset({"as_strided", "as_strided_copy"})
 """Ops that read elements by their places in memory, whatever the shape."""
 _NUMBERS: Mapping[str, DType] = {"as_sym_int": INT64, "as_sym_float": DOUBLE, "as_sym_bool": BOOL}

@@ -19,7 +19,7 @@ _same("hardswish", "HardSwish")
 _same("mish", "Mish")
 
 
-@aten("sigmoid")
+@aten("sigmoid", "special_expit")
 def _sigmoid(a: Arguments) -> Value:
     return a.emit("Sigmoid", a.cast(a.x, a.dtype))
 

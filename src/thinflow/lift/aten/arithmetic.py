@@ -31,8 +31,8 @@ def _number(a: Arguments, name: str, kind: DType) -> Term:
 def promoted(a: Arguments, first: str = "self", second: str = "other") -> DType:
     """The type in which PyTorch computes with two operands.
 
-    A kind of numbers (truth, whole, real) goes over one below it; of the same kind a tensor goes over a
-    single number, and the wider over the narrower.
+    A kind of numbers (truth, whole, real, complex) goes over one below it; of the same kind a tensor goes
+    over a single number, and the wider over the narrower.
     """
     sides = [_side(a, name) for name in (first, second)]
     top = max(level for level, _, _ in sides)
@@ -59,7 +59,7 @@ def _side(a: Arguments, name: str) -> tuple[int, bool, DType]:
 
 
 def _level(kind: DType) -> int:
-    return 0 if kind is BOOL else 2 if kind.is_floating else 1
+    return 0 if kind is BOOL else 3 if kind.kind == "c" else 2 if kind.is_floating else 1
 
 
 def _pair(a: Arguments, kind: DType | None = None) -> tuple[Term, Term]:
@@ -174,7 +174,6 @@ def _unary(name: str, op: str) -> None:
 
 
 _unary("neg", "Neg")
-_unary("abs", "Abs")
 _unary("exp", "Exp")
 _unary("expm1", "Expm1")
 _unary("log", "Log")

@@ -38,8 +38,22 @@ def _like(name: str, number: float) -> None:
 
 _of_sizes("zeros", 0)
 _of_sizes("ones", 1)
+_of_sizes("empty", 0)
 _like("zeros", 0)
 _like("ones", 1)
+# What is never written before it is read has any value; zeros are one.
+_like("empty", 0)
+
+
+@aten("zero")
+def _zero(a: Arguments) -> Value:
+    return _filled(a, sizes_of(a.term()), a.body.constant(0, a.dtype))
+
+
+@aten("empty.memory_format", "empty_permuted", "empty_strided", "new_empty_strided")
+def _empty(a: Arguments) -> Value:
+    a.ignore("self", "physical_layout", "stride")
+    return _filled(a, a.sizes("size"), a.body.constant(0, a.dtype))
 
 
 @aten("full", "new_full", ignores=("self",))
@@ -47,7 +61,7 @@ def _full(a: Arguments) -> Value:
     return _filled(a, a.sizes("size"), operand(a, "fill_value", a.dtype))
 
 
-@aten("full_like", "fill.Scalar")
+@aten("full_like", "fill.Scalar", "fill.Tensor")
 def _full_like(a: Arguments) -> Value:
     x = a.term()
     name = "value" if a.has("value") else "fill_value"
