@@ -191,6 +191,18 @@ def test_a_sketch_answers_on_this_computer(
         made.test()
 
 
+@pytest.mark.slow
+def test_a_sketch_with_the_kernels_of_one_processor_is_tested_on_boards_alone(
+    model: Path, tmp_path: Path
+) -> None:
+    made = thinflow.deploy(model, tmp_path / "app", "arduino", cpu="cortex-m4", scaling=thinflow.Scaling())
+    assert made.next == f"cd {tmp_path / 'app'} && arduino-cli compile --fqbn BOARD --library . examples/*"
+    assert "make -C extras/computer" not in (tmp_path / "app" / "README.md").read_text()
+    if shutil.which("make") and shutil.which("c++"):
+        with pytest.raises(thinflow.EngineUnavailable, match="its kernels are for a cortex-m4"):
+            made.test()
+
+
 @needs_gcc
 def test_an_application_answers_beside_zephyrs_signatures(
     application: thinflow.Deployment, samples: tuple[bytes, list[int]]
