@@ -92,9 +92,8 @@ def test_the_limit_beats_the_number_of_runs(lite: Path, capsys: pytest.CaptureFi
         "--max_secs=0.05",
         "--min_secs=0.01",
     ]
-    begin = time.perf_counter()
-    assert outcome(flags, capsys)[0] == 0
-    assert time.perf_counter() - begin < 10
+    # All of them would take the better part of an hour.
+    assert plain_runs(outcome(flags, capsys)[1]) < 100_000_000
 
 
 def test_a_number_of_runs_without_a_least_time(lite: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,9 +103,9 @@ def test_a_number_of_runs_without_a_least_time(lite: Path, capsys: pytest.Captur
 
 def test_the_frequency_spaces_the_runs(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     begin = time.perf_counter()
-    argv = [f"--graph={model}", *SHORT[:2], "--max_num_runs=5", "--run_frequency=20", "--inference_delay=9"]
+    argv = [f"--graph={model}", *SHORT[:2], "--max_num_runs=5", "--run_frequency=20", "--inference_delay=600"]
     assert outcome(argv, capsys)[0] == 0
-    assert 0.2 <= time.perf_counter() - begin < 9
+    assert 0.2 <= time.perf_counter() - begin < 600
 
 
 def test_warm_up_by_time(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
