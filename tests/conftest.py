@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import signal
@@ -65,6 +66,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("oracle") and not has_tensorflow:
             item.add_marker(pytest.mark.skip(reason="TensorFlow is not installed; 'make oracle' installs it"))
     items.sort(key=_cost)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Some millions of objects of tests stay until the end: collecting garbage shall not go through them."""
+    gc.collect()
+    gc.freeze()
 
 
 def _cost(item: pytest.Item) -> int:
