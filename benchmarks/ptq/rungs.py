@@ -3,7 +3,8 @@
     python -m benchmarks ptq_rungs [NETWORK ...]
 
 All ranges, roundings and biases are made from all calibration samples; shown is the mean gain in decibels
-over the unseen ones, beside the plain recipe. The last lines are what `usual_db` and `USUAL_SPREAD_DB` state.
+over the unseen ones, beside the plain recipe, or beside GPTQ for what goes with it. The last lines are what
+`usual_db` and `USUAL_SPREAD_DB` state.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 
 from benchmarks.ptq.cases import trained, trained_case
 from thinflow.optimize.climb import Goal
 from thinflow.optimize.gains import Gain
 from thinflow.optimize.litert import float_model
+from thinflow.optimize.quality import Score
 from thinflow.optimize.rungs import Best, rungs
 from thinflow.optimize.samples import samples_for
 from thinflow.optimize.sqnr import SqnrMeter, before_squashing
@@ -61,11 +64,18 @@ def gains(name: str) -> Iterator[tuple[str, Gain]]:
     rows = ([feed[n] for n in names] for feed in model.feeds(unseen))
     meter = SqnrMeter(before_squashing(model.program), rows)
     plain = Recipe()
-    before = meter.scores(fit.quantized(plain, before_squashing).program)
+    rounded = replace(plain, rounding="gptq")
+
+    def scores(recipe: Recipe) -> list[Score]:
+        return meter.scores(fit.quantized(recipe, before_squashing).program)
+
+    before, best = scores(plain), Best(plain, plain, fit)
     for rung in rungs():
-        for what, recipe in rung.candidates(Best(plain, plain, fit)):
-            after = meter.scores(fit.quantized(recipe, before_squashing).program)
-            yield what, Gain.between(before, after)
+        for what, recipe in rung.candidates(best):
+            # What goes with rounding by GPTQ comes behind it.
+            is_second = recipe.rounding == rounded.rounding and recipe != rounded
+            base, more = (scores(rounded), ", over GPTQ alone") if is_second else (before, "")
+            yield what + more, Gain.between(base, scores(recipe))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from tests.quantize.programs import Builder
 from thinflow.ir.types import FLOAT
 from thinflow.optimize.rungs import Best
 from thinflow.optimize.rungs.recurrent import beside_cells, unrolled
+from thinflow.optimize.rungs.rounding import smoothed_weights
 from thinflow.quantize.fit import Fit
 from thinflow.quantize.macs import unrolled_cells
 from thinflow.quantize.recipe import Recipe
@@ -118,3 +119,20 @@ def test_three_layers_with_the_same_weights_are_no_recurrence() -> None:
 )
 def test_unrolled_cells_of_other_models_stay(recipe: Recipe) -> None:
     assert unrolled_recipes(unrolled_network(4), recipe) == []
+
+
+def test_smoothing_is_tried_again_with_weights_that_make_up_for_one_another() -> None:
+    b = Builder(3)
+    h = b.op(
+        "FULLY_CONNECTED", b.input(1, 8), b.normal(24, 8), b.normal(24), fused_activation_function="RELU"
+    )
+    program = b.program(b.op("FULLY_CONNECTED", h, b.normal(4, 24), b.normal(4)))
+    feeds = [{"in0": np.random.default_rng(i).standard_normal((1, 8)).astype(np.float32)} for i in range(8)]
+    fit = Fit(program, feeds, feeds)
+
+    def tried(recipe: Recipe) -> list[Recipe]:
+        return [c.recipe for c in smoothed_weights(Best(recipe, recipe, fit))]
+
+    smoothed = Recipe(rescale="all", rounding="gptq")
+    assert tried(Recipe()) == tried(Recipe(rounding="gptq")) == [smoothed]
+    assert tried(smoothed) == tried(Recipe(rescale="all")) == tried(Recipe(scheme="int16x8")) == []
