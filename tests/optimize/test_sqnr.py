@@ -180,3 +180,5 @@ def test_small_outputs_are_heard_beside_large_ones() -> None:
     (ratio, other) = units([1, 1000, 30, 5], 1.0)
     assert ratio == pytest.approx(1000, rel=0.2)
     assert other is None
+    # Pixels at the border of a picture are small, and of no kind of their own.
+    assert units_of([[np.ones((1, 100)) * np.repeat([1e-3, 1], 50)]], [-1]) == [None]

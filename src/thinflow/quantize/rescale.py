@@ -196,13 +196,12 @@ def _with_products(program: P, axes: Mapping[Any, int]) -> tuple[P, dict[Any, An
 def unlikeness(sizes: Array) -> float:
     """How many times the size of others the largest number of an answer is: 1.0 if there is no other.
 
-    A few numbers may be of several kinds, each with a unit of its own. Many are of one, as pixels are, and
-    where some of these are small they matter little.
+    A few numbers may be of several kinds, each with a unit of its own. Many are of one, as pixels are: where
+    some of these are small, as at the border of a picture, they matter little.
     """
     sizes = sizes[sizes > 0]
-    if sizes.size > _KINDS:
-        return _ratio(sizes)
-    return float(sizes.max() / np.quantile(sizes, 0.25, method="lower")) if sizes.size else 1.0
+    is_of_kinds = 0 < sizes.size <= _KINDS
+    return float(sizes.max() / np.quantile(sizes, 0.25, method="lower")) if is_of_kinds else 1.0
 
 
 def _ratio(sizes: Array) -> float:
