@@ -121,6 +121,15 @@ def test_files_of_any_name_compile(name: str, tmp_path: Path) -> None:
         )
 
 
+def test_names_of_headers_of_the_c_library_are_refused(tmp_path: Path) -> None:
+    source = model(tmp_path, dense())
+    for save in (thinflow.convert, lambda path, to: thinflow.save(thinflow.load(path), to)):
+        with pytest.raises(ParameterError, match=r"string\.h is a header of the C library") as refused:
+            save(source, tmp_path / "string.c")
+        assert refused.value.hint == "give another name: net_string.c"
+    assert not (tmp_path / "string.h").exists()
+
+
 def test_names_of_layers_end_no_comment() -> None:
     net = Layers(1, 4)
     net.dense(3).name = "a */ int x; /* ??/ \\ \x1b[2J\nb"

@@ -74,6 +74,14 @@ def test_on_larger_processors(cpu: str, kind: str, tmp_path: Path) -> None:
 
 
 CLANG = {
+    "x86-64-v3": ("--target=x86_64-linux-gnu", "-mavx2", "-mfma", "-isystem", "/usr/include"),
+    "x86-64-v4": (
+        "--target=x86_64-linux-gnu",
+        "-march=x86-64-v4",
+        "-mavx512vnni",
+        "-isystem",
+        "/usr/include",
+    ),
     "cortex-a53": ("--target=aarch64-linux-gnu", "-isystem", "/usr/aarch64-linux-gnu/include"),
     "cortex-a76": (
         "--target=aarch64-linux-gnu",
@@ -106,12 +114,17 @@ CLANG = {
 """What Clang is told for a processor, and where the headers of its C library are."""
 
 
+@pytest.mark.parametrize("kind", ["int8", "float", "wide"])
 @pytest.mark.parametrize("cpu", CLANG)
-def test_clang_takes_it_without_a_word(cpu: str, tmp_path: Path) -> None:
+def test_clang_takes_it_without_a_word(cpu: str, kind: str, tmp_path: Path) -> None:
     *flags, headers = CLANG[cpu]
     if shutil.which("clang") is None or not Path(headers).is_dir():
         pytest.skip(f"clang or {headers} not found")
-    files = Writer(network(read_program(mixed("int8")), Options(cpu=cpu)), "net").files()
+    # One layer alone with the largest block of sums; nothing else asks for what it brings along.
+    net = Layers(1, 6, 6, 16)
+    net.conv(32, 3)
+    content = net.content() if kind == "wide" else mixed(kind)
+    files = Writer(network(read_program(content), Options(cpu=cpu)), "net").files()
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     command = ["clang", *flags, headers, "-std=c99", "-O1", *STRICT, "-c", "net.c", "-o", "net.o"]

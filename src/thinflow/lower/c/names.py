@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from thinflow.errors import ParameterError
 from thinflow.errors.plain_text import one_line
 
 # Words of C99 and C++, and names that the C library may have as macros.
@@ -21,6 +22,30 @@ _TAKEN = frozenset(
     """,
     )
 )
+
+
+_HEADERS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdarg
+    stdbool stddef stdint stdio stdlib string tgmath time wchar wctype
+    """,
+    )
+)
+
+
+def require_own_header(name: str) -> None:
+    """Refuse the name of a header of the C library, which another of that name would hide.
+
+    Raises:
+        ParameterError: it is one.
+    """
+    if name.lower() in _HEADERS:
+        raise ParameterError(
+            f"{name}.h is a header of the C library, which the network's own would hide",
+            hint=f"give another name: net_{name}.c",
+        )
 
 
 def identifier(name: str, prefix: str = "net") -> str:

@@ -14,7 +14,7 @@ from thinflow._version import __version__
 from thinflow.lower.c.convert import C_TYPES, Network
 from thinflow.lower.c.kernel_text import kernels
 from thinflow.lower.c.layer import Argument, Constant, Layer, Scratch, State, Struct, Verbatim
-from thinflow.lower.c.names import comment, identifier, unique
+from thinflow.lower.c.names import comment, identifier, require_own_header, unique
 from thinflow.lower.c.sample import Sample
 from thinflow.tflite.model import Tensor
 from thinflow.typing import Array, FilePath
@@ -395,8 +395,14 @@ def _moved(step: int) -> str:
 
 
 def stem(path: FilePath) -> str:
-    """The name that files beside each other begin with."""
-    return Path(os.fspath(path)).stem
+    """The name that files beside each other begin with.
+
+    Raises:
+        ParameterError: the C library has a header of that name.
+    """
+    name = Path(os.fspath(path)).stem
+    require_own_header(name)
+    return name
 
 
 def _tail(prefix: str, name: str) -> str:

@@ -21,7 +21,7 @@ typedef struct {
 #define floats_all(value) _mm256_set1_ps(value)
 #define floats_at(from, n) _mm256_loadu_ps((const float *)(from) + (n))
 
-static inline int32_t spread_two(const panel_t *from)
+__attribute__((unused)) static inline int32_t spread_two(const panel_t *from)
 {
     int32_t two;
     memcpy(&two, from, sizeof two);

@@ -22,7 +22,7 @@ typedef struct {
 #define floats_all(value) _mm512_set1_ps(value)
 #define floats_at(from, n) _mm512_loadu_ps((const float *)(from) + (n))
 
-static inline int32_t spread_four(const panel_t *from)
+__attribute__((unused)) static inline int32_t spread_four(const panel_t *from)
 {
     int32_t four;
     memcpy(&four, from, sizeof four);
