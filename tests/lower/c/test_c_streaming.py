@@ -14,10 +14,13 @@ from tests.lower.c.c_answers import STRICT, litert
 from tests.lower.c.c_networks import Layers
 from thinflow.engines._c_library import Library
 from thinflow.errors import ParameterError, UnsupportedOp
+from thinflow.ir.types import FLOAT, dtype
 from thinflow.lower.c.convert import Network, network
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.write import Writer
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 from thinflow.tflite.reader import read_program
+from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
 
 FLAGS = ("-std=c99", "-O1", "-fPIC", "-shared", "-ffp-contract=off", *STRICT)
@@ -131,3 +134,64 @@ def test_a_stream_is_written_and_proven(tmp_path: Path) -> None:
     assert subprocess.run([tmp_path / "short"], cwd=tmp_path).returncode > 0
     with pytest.raises(ParameterError, match=r"a stream goes with \.c files only"):
         thinflow.convert_verified(tmp_path / "net.tflite", tmp_path / "net.pb", stream=True)
+
+
+@pytest.mark.parametrize("is_loop", [True, False])
+def test_loops_and_branches_read_a_window_that_moved_on_once(is_loop: bool) -> None:
+    """As recurrent layers do, round by round; a side of a branch may not be taken."""
+    net = Layers(1, 12, 1, 2, kind="float", seed=3)
+    net.weighted("CONV_2D", (2, 3, 1, 2), 0, (1, 10, 1, 2), padding="VALID", stride_h=1, stride_w=1)
+    rows, int32 = net.last, dtype("int32")
+
+    def number(name: str, value: int | None = None) -> Tensor:
+        return Tensor(name, (), int32, None if value is None else np.array(value, np.int32))
+
+    def block(name: str) -> tuple[Tensor, Tensor, Tensor]:
+        return (
+            number(f"{name}/n"),
+            Tensor(f"{name}/rows", rows.shape, FLOAT),
+            Tensor(f"{name}/sum", (1, 2), FLOAT),
+        )
+
+    axes, y = Tensor("axes", (2,), int32, np.int32([1, 2])), Tensor("y", (1, 2), FLOAT)
+    n, read, before = block("body")
+    mean, after, more = Tensor("mean", (1, 2), FLOAT), Tensor("after", (1, 2), FLOAT), number("more")
+    sums = [Operator("MEAN", [read, axes], [mean]), Operator("ADD", [before, mean], [after])]
+    begin = Tensor("begin", (1, 2), FLOAT, np.ones((1, 2), np.float32))
+    if is_loop:
+        m, all_rows, last = block("condition")
+        fewer = Tensor("fewer", (), dtype("bool"))
+        condition = Subgraph([m, all_rows, last], [fewer], [Operator("LESS", [m, number("3", 3)], [fewer])])
+        steps = [*sums, Operator("ADD", [n, number("1", 1)], [more])]
+        others = [condition, Subgraph([n, read, before], [more, read, after], steps)]
+        outputs = [number("times"), Tensor("same", rows.shape, FLOAT), y]
+        parts = {"cond_subgraph_index": 1, "body_subgraph_index": 2}
+        flow = [Operator("WHILE", [number("0", 0), rows, begin], outputs, parts)]
+    else:
+        x = net.block.inputs[0]
+        zero, most, is_high = (
+            Tensor("zero", (), FLOAT, np.array(0, np.float32)),
+            Tensor("most", (), FLOAT),
+            Tensor("high", (), dtype("bool")),
+        )
+        all_axes = Tensor("all", (4,), int32, np.int32([0, 1, 2, 3]))
+        same, given = Tensor("else/rows", rows.shape, FLOAT), Tensor("else/sum", (1, 2), FLOAT)
+        others = [Subgraph([read, before], [after], sums), Subgraph([same, given], [given], [])]
+        parts = {"then_subgraph_index": 1, "else_subgraph_index": 2}
+        flow = [
+            Operator("MEAN", [x, all_axes], [most]),
+            Operator("GREATER", [most, zero], [is_high]),
+            Operator("IF", [is_high, rows, begin], [y], parts),
+        ]
+    net.block.operators += flow
+    net.block.outputs[:] = [y]
+    content = to_bytes(Program([net.block, *others]))
+    made, whole = (network(read_program(content), Options(stream=s)) for s in (True, False))
+    streamed, windowed = library(made), library(whole)
+    assert made.block.inputs[0].shape == (1, 1, 1, 2)
+    sound = np.random.default_rng(0).standard_normal((1, 24, 1, 2)).astype(np.float32)
+    for end in range(1, 25):
+        (got,) = streamed.run([np.ascontiguousarray(sound[:, end - 1 : end])])
+        if end >= 12:
+            (wanted,) = windowed.run([np.ascontiguousarray(sound[:, end - 12 : end])])
+            np.testing.assert_allclose(got, wanted, rtol=1e-5)

@@ -17,6 +17,7 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import dtype
+from thinflow.lower.c.flow import BRANCH, BRANCH_END, LOOP, LOOP_NEXT
 from thinflow.lower.c.sound import FEATURES, options_of
 from thinflow.lower.c.windows import moves
 from thinflow.tflite.model import Operator, Subgraph, Tensor
@@ -30,6 +31,7 @@ _EACH = frozenset(
         *("NEG", "EXP", "SQRT", "RSQRT", "QUANTIZE", "DEQUANTIZE", "CAST"),
     )
 )
+_OPENING, _CLOSING = (LOOP, BRANCH), (LOOP_NEXT, BRANCH_END)
 _PAIRS = frozenset(["ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "DIV"])
 
 
@@ -119,9 +121,15 @@ class _Streamer:
         self.mixing: list[Operator] = []
 
     def run(self) -> None:
-        for operator in self.block.operators:
+        depth = 0
+        for number, operator in enumerate(self.block.operators):
+            if operator.code in _OPENING and not depth:
+                self._before(number)
+            depth += (operator.code in _OPENING) - (operator.code in _CLOSING)
             streams = [t for t in operator.reads() if t in self.rows]
-            made = self._made(operator, streams) if streams and len(operator.outputs) == 1 else None
+            # Rows move on once a run, and not with each round of a loop.
+            goes_by_rows = streams and not depth and len(operator.outputs) == 1
+            made = self._made(operator, streams) if goes_by_rows else None
             if made is not None:
                 self.rows[operator.outputs[0]] = made
                 continue
@@ -135,6 +143,17 @@ class _Streamer:
         if not self.is_kept:
             # No number of rows will do: by as many as all there are the search ends.
             raise _TooFew(_sizes(self.block.inputs[0])[_time(self.block.inputs[0])])
+
+    def _before(self, start: int) -> None:
+        """Put together what a loop or branch reads of all rows, in front of it."""
+        depth = 0
+        for operator in self.block.operators[start:]:
+            depth += (operator.code in _OPENING) - (operator.code in _CLOSING)
+            for tensor in operator.reads():
+                if tensor in self.rows:
+                    self._whole(tensor)
+            if not depth:
+                return
 
     def _made(self, operator: Operator, streams: list[Tensor]) -> _Rows | None:
         """The rows of an operator's output; None if it is none of those that go row by row."""
