@@ -45,7 +45,7 @@ def entered(page: str, line: Sequence[str]) -> str:
     count, _, what = inputs.partition(", ")
     row[1] = what or row[1]
     row[2 + PLACES.index(place)] = _cell(count, verdict)
-    lines = [_line(_HEADS), _line(["---"] * len(_HEADS)), *map(_line, rows.values())]
+    lines = [_line(_HEADS), _line(["---"] * len(_HEADS)), *map(_line, sorted(rows.values()))]
     return f"{before}{begin}\n" + "\n".join(lines) + f"\n\n{end}{after}"
 
 
