@@ -50,9 +50,12 @@ def take_sizes(block: Subgraph, content: bytes) -> None:
         return
     for operator, details in zip(block.operators, engine._get_ops_details(), strict=False):
         for tensor, number in zip(operator.outputs, details["outputs"], strict=True):
+            # Of what a loop only hands on LiteRT keeps no tensor.
+            if number < 0 or tensor.is_variable:
+                continue
             found = tuple(int(n) for n in engine._get_tensor_details(number, 0)["shape"])
             # What is open stays so: whoever gives sizes gives all of them.
-            if tensor.shape is not None and None not in tensor.shape and not tensor.is_variable:
+            if tensor.shape is not None and None not in tensor.shape:
                 tensor.shape = found
 
 
