@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.keras.written import functional, layer, node, sequential, source, write_h5, write_keras
+from tests.keras.written import dense, functional, layer, node, sequential, source, write_h5, write_keras
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Case: TypeAlias = tuple[str, list[Array], list[Any] | None, dict[str, Any], Any]
@@ -303,6 +303,30 @@ def test_what_only_trains_leaves_pictures_alone(tmp_path: Path, kind: str) -> No
 def test_contrast_fills_the_range(tmp_path: Path) -> None:
     got = preprocessed(tmp_path, layer("AutoContrast", value_range=[0, 1]), x=PICTURE / 100)
     assert np.allclose(got.reshape(4, 3), (np.arange(4) / 3)[:, None], atol=1e-5)
+
+
+def test_whole_numbers_become_floats_where_layers_compute_with_them(tmp_path: Path) -> None:
+    """As what looks up words gives them in Keras 3: TensorFlow multiplies and joins one type alone."""
+    numbers = source(2, name="n")
+    numbers["config"]["dtype"] = "int64"
+    layers = [
+        node(source(2)), node(numbers),
+        node(layer("Concatenate", "both", axis=-1), ("x", 0, 0), ("n", 0, 0)),
+        node(layer("Add", "sum"), ("x", 0, 0), ("n", 0, 0)),
+        node(dense("product"), ("n", 0, 0)),
+    ]  # fmt: skip
+    ends = [["both", 0, 0], ["sum", 0, 0], ["product", 0, 0]]
+    config = functional(layers, [["x", 0, 0], ["n", 0, 0]], ends)
+    graph = thinflow.load(write_h5(tmp_path / "net.h5", config, {"product": [ROWS]}))
+    x, n = np.array([[0.5, -1]], np.float32), np.array([[2, 3]], np.int64)
+    both, total, product = thinflow.run(graph, {"x": x, "n": n}, engine="reference").values()
+    assert both.tolist() == [[0.5, -1, 2, 3]]
+    assert total.tolist() == [[2.5, 2]]
+    np.testing.assert_allclose(product, n @ ROWS)
+    # numpy multiplies anything; TensorFlow and LiteRT do not.
+    one_type = {"Concat", "ConcatV2", "AddV2", "MatMul"}
+    for joining in (m for m in graph if m.op in one_type):
+        assert {str(v.dtype) for v in joining.inputs[:2]} == {"float"}
 
 
 def test_a_pipeline_is_its_layers(tmp_path: Path) -> None:

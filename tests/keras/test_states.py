@@ -8,6 +8,7 @@ import numpy as np
 
 import thinflow
 from tests.keras.written import layer, sequential, write_h5
+from thinflow.api import freeze_with_report
 
 ONE = np.ones((1, 1), np.float32)
 
@@ -43,3 +44,11 @@ def test_state_of_an_open_batch(tmp_path: Path) -> None:
     assert not graph.states
     assert graph.facts["stateful"].endswith("here each run begins anew, as its batch is open")
     assert answers(graph) == [3, 3, 3]
+
+
+def test_a_keras_file_is_frozen_as_it_is_opened(tmp_path: Path) -> None:
+    """TensorFlow has no variable of LiteRT's; what reads one was not taken for an output either."""
+    frozen = freeze_with_report(running_sum(tmp_path, 1))
+    assert frozen.notes == [frozen.graph.facts["state"]]
+    assert not any(n.op.startswith("LiteRT") for n in frozen.graph)
+    assert answers(frozen.graph) == [3, 3, 3]

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, TypeAlias
 
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import BOOL, DType, dtype
+from thinflow.ir.types import BOOL, FLOAT, DType, dtype
 from thinflow.keras.config import LayerConfig
 from thinflow.keras.options import Options
 from thinflow.keras.writer import Writer, element_type, typed
 from thinflow.typing import Array
 
 Operand: TypeAlias = "Value | Array | float | int | bool"
+
+
+def common(x: DType, y: DType) -> DType:
+    """The type that holds both; of floats the wider, and any float before any whole number."""
+    if x is y:
+        return x
+    low, high = sorted((x, y), key=lambda t: (t.is_floating, t is not BOOL, t.itemsize, t.kind))
+    if low.is_floating and low.itemsize == high.itemsize:
+        return FLOAT  # half and bfloat16
+    if high.kind == "u" and low.kind == "i":
+        # Numbers without a sign need one bit more among those that have one.
+        return FLOAT if high.itemsize == 8 else dtype(f"int{16 * high.itemsize}")
+    return high  # float32 for 64-bit whole numbers, too, in Keras 3
 
 
 class Nodes(Options):
@@ -116,6 +130,11 @@ class Nodes(Options):
         if source is element:
             return x
         return self.emit("Cast", x, name="Cast", T=None, SrcT=source, DstT=element)
+
+    def agreed(self, xs: Sequence[Value]) -> list[Value]:
+        """Values in the type that holds them all."""
+        element = reduce(common, (element_type(x) for x in xs))
+        return [self.cast(x, element) for x in xs]
 
     def type_of(self, x: Value) -> DType:
         """The element type of a value."""

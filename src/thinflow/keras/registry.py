@@ -62,12 +62,14 @@ class Entry:
         ignores: options that do not bear on what it computes when it infers.
         masks: what becomes of the mask of its input: "drop", "pass" (the same for the output), or "own": the
             function sets it.
+        real: whether it computes with floats, so that whole numbers that come in become such.
     """
 
     rule: Rule
     slots: Slots
     ignores: frozenset[str] = frozenset()
     masks: str = "drop"
+    real: bool = False
 
 
 @dataclass
@@ -87,7 +89,11 @@ _MET: dict[str, None] = {}
 
 
 def layer(
-    *kinds: str, weights: str | Slots = "", ignores: Iterable[str] = (), masks: str = "drop"
+    *kinds: str,
+    weights: str | Slots = "",
+    ignores: Iterable[str] = (),
+    masks: str = "drop",
+    real: bool = False,
 ) -> Callable[[Rule], Rule]:
     """Function decorator: what layers of these classes compute; see `Entry`.
 
@@ -95,10 +101,11 @@ def layer(
         kinds: names of classes; of a custom one the name that it is registered under: "Acme>Swish".
         weights: names of the variables. `?use_bias` behind one says of which option it depends, `!` that
             training does not change it. A function of the config where that is not enough.
-        ignores, masks: see `Entry`.
+        ignores, masks, real: see `Entry`.
     """
     slots = weights if callable(weights) else named_slots(weights)
-    return _registered(_REGISTRY.layers, kinds, Entry, slots, frozenset(ignores), masks)
+    left = frozenset(ignores)
+    return _registered(_REGISTRY.layers, kinds, lambda rule: Entry(rule, slots, left, masks, real))
 
 
 def operation(*names: str, ignores: Iterable[str] = ()) -> Callable[[Rule], Rule]:
@@ -109,23 +116,19 @@ def operation(*names: str, ignores: Iterable[str] = ()) -> Callable[[Rule], Rule
             ("math.multiply").
         ignores: arguments that do not bear on what it computes.
     """
-    return _registered(_REGISTRY.operations, names, Entry, named_slots(""), frozenset(ignores), "drop")
+    slots, left = named_slots(""), frozenset(ignores)
+    return _registered(_REGISTRY.operations, names, lambda rule: Entry(rule, slots, left))
 
 
 def _registered(
-    table: dict[str, Entry],
-    names: Iterable[str],
-    entry: Callable[..., Entry],
-    slots: Slots,
-    ignores: frozenset[str],
-    masks: str,
+    table: dict[str, Entry], names: Iterable[str], entry: Callable[[Rule], Entry]
 ) -> Callable[[Rule], Rule]:
     def register(rule: Rule) -> Rule:
         for name in names:
             # Which of two functions were taken would depend on the order of imports.
             if name in table:
                 raise RuntimeError(f"two functions say what {name} computes")
-            table[name] = entry(rule, slots, ignores, masks)
+            table[name] = entry(rule)
         return rule
 
     return register

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from thinflow.errors import FormatError, ThinflowError, UnsupportedOp, closest
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Value, paused_gc
+from thinflow.ir.types import BOOL
 from thinflow.keras import config as configs
 from thinflow.keras.activations import activate
 from thinflow.keras.call import Call, Kept
@@ -187,7 +188,7 @@ class Builder:
     ) -> object:
         entry = self._entry(layer)
         if not layer.is_operation and layer.kind != "TFOpLambda":
-            cast = self._cast_to(layer)
+            cast = self._cast_to(layer, entry.real)
             args = [configs.mapped(arg, cast) for arg in args]
         elif layer.kind in CALLING:
             # The function is called by what was given in its place, which gets the tensors.
@@ -203,19 +204,27 @@ class Builder:
                 self.masks.setdefault(value, passed)
         return result
 
-    def _cast_to(self, layer: LayerConfig) -> Callable[[object], object]:
-        """Layers take floats in the type that they compute in."""
+    def _cast_to(self, layer: LayerConfig, real: bool) -> Callable[[object], object]:
+        """Layers take floats in the type that they compute in.
+
+        Args:
+            real: whether to do so with whole numbers, too.
+        """
         element = compute_type(layer)
         if policy_name(layer).startswith("mixed_"):
             self.facts["precision"] = f"computed in float32, where Keras mixes types ({policy_name(layer)})"
 
         def cast(leaf: object) -> object:
             kind = leaf.spec.dtype if isinstance(leaf, Value) else None
-            if not isinstance(leaf, Value) or kind is None or not kind.is_floating or kind is element:
+            if not isinstance(leaf, Value) or kind is None or kind is element:
                 return leaf
-            return self.writer.add(
-                "Cast", [leaf], "Cast", {"T": None, "SrcT": kind, "DstT": element}
-            ).output()
+            if not kind.is_floating and not (real and (kind.is_integer or kind is BOOL)):
+                return leaf
+            attrs: dict[str, Attr | None] = {"T": None, "SrcT": kind, "DstT": element}
+            found = self.writer.add("Cast", [leaf], "Cast", attrs).output()
+            if leaf in self.masks:
+                self.masks[found] = self.masks[leaf]
+            return found
 
         return cast
 

@@ -24,7 +24,7 @@ LORA = ("lora_rank", "lora_alpha")
 """Options of kernels that were tuned by small factors: a .keras file has the sum, an .h5 file more arrays."""
 
 
-@layer("Dense", weights="kernel bias?use_bias", masks="pass", ignores=("input_dim", *LORA))
+@layer("Dense", weights="kernel bias?use_bias", masks="pass", real=True, ignores=("input_dim", *LORA))
 def dense(c: Call) -> Result:
     """activation(x @ kernel + bias).   x [..., m], kernel [m, n]."""
     units = c.integer("units")
@@ -104,7 +104,7 @@ def masking(c: Call) -> Result:
     return c.emit("Mul", c[0], c.cast(kept, c.type_of(c[0])))
 
 
-@layer("EinsumDense", weights="kernel bias?bias_axes", ignores=LORA)
+@layer("EinsumDense", weights="kernel bias?bias_axes", real=True, ignores=LORA)
 def einsum_dense(c: Call) -> Result:
     """activation(einsum(equation, x, kernel) + bias)."""
     equation = c.text("equation")

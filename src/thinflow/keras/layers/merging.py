@@ -16,7 +16,7 @@ def _joined(c: Call, op: str) -> Value:
         raise c.refuse("it has no inputs")
     if any(m is not None for m in c.masks):
         c.mask_out = _all_masks(c)
-    values = _same_rank(c, c.xs)
+    values = _same_rank(c, c.agreed(c.xs))
     return reduce(lambda x, y: c.emit(op, x, y), values)
 
 
@@ -78,7 +78,7 @@ def concatenate(c: Call) -> Result:
     # Along other axes than the steps' the masks of the inputs are one: that of all.
     if masks and len(masks) == len(c.masks):
         c.mask_out = c.concat(masks, 1, "mask") if axis == 1 else _all_masks(c)
-    return c.concat(c.xs, axis)
+    return c.concat(c.agreed(c.xs), axis)
 
 
 @layer("Dot")
@@ -86,7 +86,7 @@ def dot(c: Call) -> Result:
     """Sums of products over an axis of each of two inputs."""
     if len(c.xs) != 2:
         raise c.refuse(f"it takes 2 inputs, not {len(c.xs)}")
-    x, y = c.xs
+    x, y = c.agreed(c.xs)
     given = c.ints("axes", default=-1)
     if len(given) > 2:
         raise c.refuse(f"its axes are {given}")

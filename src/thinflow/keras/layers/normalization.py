@@ -15,6 +15,7 @@ from thinflow.typing import Array
 @layer(
     *("BatchNormalization", "BatchNormalizationV1", "BatchNormalizationV2", "SyncBatchNormalization"),
     weights="gamma?scale beta?center moving_mean! moving_variance!",
+    real=True,
     ignores=(
         "momentum",
         "fused",
@@ -101,7 +102,7 @@ def _parameter(c: Call, name: str, option: str, shape: Sequence[int]) -> Value |
     return c.const(c.array(name).reshape(shape), name) if c.flag(option, True) else None
 
 
-@layer("LayerNormalization", weights="gamma?scale beta?center", masks="pass")
+@layer("LayerNormalization", weights="gamma?scale beta?center", masks="pass", real=True)
 def layer_normalization(c: Call) -> Result:
     rank = c.rank(c[0])
     axes = sorted(c.axis(n, rank) for n in c.ints("axis", default=-1))
@@ -121,7 +122,7 @@ def _rms_scaled(c: Call, axes: Sequence[int], epsilon: float, shape: Sequence[in
     return c.emit("Mul", scaled, c.const(c.array("gamma").reshape(shape), "gamma"))
 
 
-@layer("RMSNormalization", weights="scale")
+@layer("RMSNormalization", weights="scale", real=True)
 def rms_normalization(c: Call) -> Result:
     """x / sqrt(mean(x^2) + epsilon) * scale."""
     rank = c.rank(c[0])
@@ -132,7 +133,7 @@ def rms_normalization(c: Call) -> Result:
     return c.emit("Mul", c.emit("Mul", c[0], factor), c.weight("scale"))
 
 
-@layer("UnitNormalization", masks="pass")
+@layer("UnitNormalization", masks="pass", real=True)
 def unit_normalization(c: Call) -> Result:
     """x / sqrt(max(sum(x^2), 1e-12)) over axes."""
     axes = [c.axis(n, c.rank(c[0])) for n in c.ints("axis", default=-1)]
@@ -141,7 +142,7 @@ def unit_normalization(c: Call) -> Result:
     return c.emit("Mul", c[0], c.emit("Rsqrt", c.emit("Maximum", total, 1e-12)))
 
 
-@layer("GroupNormalization", weights="gamma?scale beta?center", masks="pass")
+@layer("GroupNormalization", weights="gamma?scale beta?center", masks="pass", real=True)
 def group_normalization(c: Call) -> Result:
     """Each group of channels by its own mean and variance."""
     rank = c.rank(c[0])

@@ -16,7 +16,8 @@ from thinflow.keras.call import Call
 from thinflow.keras.config import Literal
 from thinflow.keras.layers.core import gathered
 from thinflow.keras.layers.reshaping import repeated
-from thinflow.keras.operations.elementwise import common, first, tensor
+from thinflow.keras.nodes import common
+from thinflow.keras.operations.elementwise import first, tensor
 from thinflow.keras.registry import Result, operation
 
 

@@ -10,8 +10,9 @@ from thinflow.keras.activations import hidden
 from thinflow.keras.call import Call
 from thinflow.keras.layers.attention import all_of, causal, repeated
 from thinflow.keras.layers.normalization import centred, moments
+from thinflow.keras.nodes import common
 from thinflow.keras.operations.arrays import numbers
-from thinflow.keras.operations.elementwise import common, first, tensor
+from thinflow.keras.operations.elementwise import first, tensor
 from thinflow.keras.registry import Result, operation
 
 

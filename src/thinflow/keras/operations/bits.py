@@ -5,7 +5,8 @@ from __future__ import annotations
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32, dtype
 from thinflow.keras.call import Call
-from thinflow.keras.operations.elementwise import common, first, floats, operands
+from thinflow.keras.nodes import common
+from thinflow.keras.operations.elementwise import first, floats, operands
 from thinflow.keras.registry import Result, Rule, operation
 
 

@@ -11,7 +11,8 @@ from thinflow.ir.types import BOOL, INT32
 from thinflow.keras import activations
 from thinflow.keras.call import Call
 from thinflow.keras.loops import repeated
-from thinflow.keras.operations.elementwise import common, first, tensor
+from thinflow.keras.nodes import common
+from thinflow.keras.operations.elementwise import first, tensor
 from thinflow.keras.operations.places import ascending_order
 from thinflow.keras.registry import Result, operation
 

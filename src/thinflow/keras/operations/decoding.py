@@ -8,7 +8,8 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32, INT64
 from thinflow.keras import activations
 from thinflow.keras.call import Call
-from thinflow.keras.operations.elementwise import common, tensor
+from thinflow.keras.nodes import common
+from thinflow.keras.operations.elementwise import tensor
 from thinflow.keras.registry import Result, operation
 
 

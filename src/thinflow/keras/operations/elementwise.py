@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from thinflow.ir.graph import Value
-from thinflow.ir.types import BOOL, FLOAT, DType, dtype
+from thinflow.ir.types import BOOL, FLOAT, dtype
 from thinflow.keras import activations
 from thinflow.keras.call import Call
+from thinflow.keras.nodes import common
 from thinflow.keras.registry import Result, Rule, operation
 
 Operands: TypeAlias = "tuple[Value, Value]"
@@ -150,19 +151,6 @@ def operands(c: Call) -> Operands:
     x, y = (c.literal(v, like) for v in given)
     both = common(c.type_of(x), c.type_of(y))
     return c.cast(x, both), c.cast(y, both)
-
-
-def common(x: DType, y: DType) -> DType:
-    """The type that holds both; of floats the wider, and any float before any whole number."""
-    if x is y:
-        return x
-    low, high = sorted((x, y), key=lambda t: (t.is_floating, t is not BOOL, t.itemsize, t.kind))
-    if low.is_floating and low.itemsize == high.itemsize:
-        return FLOAT  # half and bfloat16
-    if high.kind == "u" and low.kind == "i":
-        # Numbers without a sign need one bit more among those that have one.
-        return FLOAT if high.itemsize == 8 else dtype(f"int{16 * high.itemsize}")
-    return high  # float32 for 64-bit whole numbers, too, in Keras 3
 
 
 def _binary(op: str) -> Rule:

@@ -10,8 +10,9 @@ from thinflow.ir.types import BOOL, FLOAT, INT32, dtype
 from thinflow.keras import activations
 from thinflow.keras.call import Call
 from thinflow.keras.config import Literal
+from thinflow.keras.nodes import common
 from thinflow.keras.operations.arrays import number, numbers
-from thinflow.keras.operations.elementwise import common, first, tensor
+from thinflow.keras.operations.elementwise import first, tensor
 from thinflow.keras.registry import Result, Rule, operation
 
 

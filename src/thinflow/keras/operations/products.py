@@ -8,7 +8,8 @@ from typing import Any
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32, dtype
 from thinflow.keras.call import Call
-from thinflow.keras.operations.elementwise import common, first, floats, operands, tensor
+from thinflow.keras.nodes import common
+from thinflow.keras.operations.elementwise import first, floats, operands, tensor
 from thinflow.keras.registry import Result, operation
 
 
