@@ -93,6 +93,8 @@ def freeze_with_report(
     from thinflow.load.frozen import Options
     from thinflow.load.sources import freeze_source
 
+    if checkpoint is None and not isinstance(source, Graph) and _says_its_ends(source):
+        return _complete(source, _names(inputs), _names(outputs))
     options = Options(
         only=tuple(only),
         exclude=tuple(exclude),
@@ -112,6 +114,25 @@ def freeze_with_report(
         signature=signature,
         options=options,
     )
+
+
+def _says_its_ends(path: str | os.PathLike[str]) -> bool:
+    """True of a file that has its weights and says what comes out, such as Keras's and those of runtimes."""
+    from thinflow.formats import load, recognise
+    from thinflow.load.sources import holds_variables
+
+    return not holds_variables(path) and recognise(path).load is not None and bool(load(path).outputs)
+
+
+def _complete(
+    path: str | os.PathLike[str], inputs: Sequence[str] | None, outputs: Sequence[str] | None
+) -> Frozen:
+    """Such a file as all open it: there is nothing to freeze."""
+    from thinflow.load.frozen import Frozen, opening_notes
+    from thinflow.load.graphs import load
+
+    graph = load(path, inputs=inputs, outputs=outputs)
+    return Frozen(graph, nodes_before=len(graph), notes=opening_notes(graph))
 
 
 def source_notes(graph: Graph) -> list[str]:

@@ -23,7 +23,6 @@ from thinflow.load.frozen import (
     SIGNATURE,
     Frozen,
     Options,
-    opening_notes,
     require_choice,
     tell_unkept,
 )
@@ -157,8 +156,6 @@ def freeze_source(
                     f"{name}= goes with a SavedModel or a MetaGraph only", hint="leave it out"
                 )
         graph = source.clone() if isinstance(source, Graph) else load(source)
-        if graph.outputs and prefix is None and not isinstance(source, Graph):
-            return _complete(source, inputs, outputs)
         names = outputs if outputs is not None else _guessed(graph)
         values = open_checkpoint(prefix) if prefix is not None else None
         frozen = freeze_graph(graph, names, values, options, inputs=inputs or ())
@@ -167,14 +164,6 @@ def freeze_source(
         _declare_inputs(frozen.graph, inputs)
         declare_states(frozen.graph)
     return frozen
-
-
-def _complete(path: PathLike, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> Frozen:
-    """A file that says what goes in and comes out and has its weights, Keras's or a runtime's."""
-    from thinflow.load.graphs import load as opened
-
-    graph = opened(path, inputs=inputs, outputs=outputs)
-    return Frozen(graph, nodes_before=len(graph), notes=opening_notes(graph))
 
 
 def _tell_choice(frozen: Frozen, meta: MetaGraph, chosen: metagraph.Signature) -> None:
