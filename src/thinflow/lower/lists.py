@@ -50,6 +50,7 @@ class Lists(Generic[B, T]):
         rows: the items at some indices, as the current node's output 0.
         with_row: the list with an item set: at an index, to a tensor.
         with_rows: the list with the rows of a tensor at some indices.
+        filled_up: the list with zeros behind it, as large as an item, up to an index.
         concatenated: the items one behind the other along their first axis, and their sizes.
         length: the number of items, int32 [].
     """
@@ -60,6 +61,7 @@ class Lists(Generic[B, T]):
     rows: Callable[[B, Listed[T], T], T]
     with_row: Callable[[B, Listed[T], T, T], Listed[T]]
     with_rows: Callable[[B, Listed[T], T, T], Listed[T]]
+    filled_up: Callable[[B, Listed[T], T, T], Listed[T]]
     concatenated: Callable[[B, Listed[T]], tuple[T, T]]
     length: Callable[[B, Listed[T]], T]
 
@@ -96,6 +98,19 @@ class Lists(Generic[B, T]):
         # All indices in their order: the tensor itself.
         every = values.count is not None and is_count(indices, values.count)
         return self.stacked(b, values) if every else self.rows(b, values, indices)
+
+    def grown(self, b: B, values: Listed[T], index: T, item: T) -> Listed[T]:
+        """The list with an item at an index, which may lie behind its end."""
+        known = replace(values, shape=merged(values.shape, shape_of(item, "the item")))
+        at = b.elements(index)
+        if at is None or at[0] is None or known.count is None:
+            return self.filled_up(b, known, index, item)
+        count = max(known.count, at[0] + 1)
+        if count == known.count:
+            return known
+        if known.tensor is not None:
+            return self.filled_up(b, known, index, item)
+        return replace(known, count=count, size=None)
 
     def described(self, slot: Slot, element_shape: T) -> Listed[T]:
         """The list, with what the reader knows of its items."""
@@ -136,8 +151,9 @@ class Lists(Generic[B, T]):
         *,
         resize_if_index_out_of_bounds: bool = False,
     ) -> Listed[T]:
-        require(not resize_if_index_out_of_bounds, "the list grows while the model runs")
-        return self.with_row(b, self.list_of(values), index, item)
+        known = self.list_of(values)
+        known = self.grown(b, known, index, item) if resize_if_index_out_of_bounds else known
+        return self.with_row(b, known, index, item)
 
     @_of("TensorListStack")
     def stack(self, b: B, node: Node, values: Slot, element_shape: T, *, element_dtype: DType) -> T:
@@ -174,9 +190,7 @@ class Lists(Generic[B, T]):
         element_shape: Shape = None,
         dynamic_size: bool = False,
     ) -> tuple[Listed[T], Listed[T]]:
-        # An array that grows has no fixed number of rows to hold its items.
-        require(not dynamic_size, "the array grows while the model runs")
-        values = self.new(b, size, dtype, element_shape)
+        values = replace(self.new(b, size, dtype, element_shape), grows=dynamic_size)
         # The handle and the flow.
         return values, values
 
@@ -186,7 +200,9 @@ class Lists(Generic[B, T]):
 
     @_of("TensorArrayWriteV3")
     def write(self, b: B, node: Node, handle: Slot, index: T, item: T, flow: Slot) -> Listed[T]:
-        return self.with_row(b, self.list_of(flow), index, item)
+        known = self.list_of(flow)
+        known = self.grown(b, known, index, item) if known.grows else known
+        return self.with_row(b, known, index, item)
 
     @_of("TensorArrayGatherV3")
     def gather_items(
@@ -200,7 +216,17 @@ class Lists(Generic[B, T]):
 
     @_of("TensorArrayScatterV3")
     def scatter(self, b: B, node: Node, handle: Slot, indices: T, x: T, flow: Slot) -> Listed[T]:
-        return self.with_rows(b, self.list_of(flow), indices, x)
+        known = self.list_of(flow)
+        return self.with_rows(b, self._large_enough(b, known, indices), indices, x)
+
+    def _large_enough(self, b: B, values: Listed[T], indices: T) -> Listed[T]:
+        """An array that may grow, with room for what is written at some indices before anything else."""
+        if not values.grows:
+            return values
+        at = [n for n in b.elements(indices) or (None,) if n is not None]
+        is_known = values.count is not None and len(at) == (indices.shape or (None,))[0]
+        require(is_known and values.tensor is None, "it writes many items of an array that grows")
+        return replace(values, count=max(values.count or 0, *(n + 1 for n in at)), size=None)
 
     @_of("TensorArrayConcatV3")
     def concat_items(self, b: B, node: Node, handle: Slot, flow: Slot) -> tuple[T, T]:

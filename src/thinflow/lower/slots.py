@@ -43,6 +43,7 @@ class Listed(Generic[T]):
         shape: what is known of each item's shape; None for an unknown rank.
         tensor: the items [count, *shape]; None where none has been set, which means zeros.
         size: their number, of one element, where neither `count` nor `tensor` says it.
+        grows: whether an item may be set behind the last.
     """
 
     count: int | None
@@ -50,6 +51,7 @@ class Listed(Generic[T]):
     shape: Dims
     tensor: T | None = None
     size: T | None = None
+    grows: bool = False
 
     is_constant: ClassVar[bool] = False
     dtype: ClassVar[DType] = VARIANT

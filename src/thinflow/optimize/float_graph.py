@@ -128,14 +128,15 @@ def reopened(original: Graph, optimised: Graph) -> Graph:
 
 
 def require_numbers(graph: Graph) -> None:
-    """Refuse weights that are not numbers. Infinities may be meant, as in masks. Reads every float constant.
+    """Refuse weights that are not numbers. Infinities may be meant, as in masks, and so may a lone NaN: what
+    `tf.where` gives where there is no answer. Reads every float constant.
 
     Raises:
         NodeError: names the first.
     """
     for node in graph:
         tensor = node.tensor
-        if tensor is not None and tensor.dtype.is_floating:
+        if tensor is not None and tensor.dtype.is_floating and tensor.size > 1:
             # NaN stays NaN in float32, whatever type it had; a float32 is not copied.
             count = int(np.isnan(tensor.numpy().astype(np.float32, copy=False)).sum())
             if count:

@@ -144,6 +144,8 @@ def test_it_begins_anew_after_a_restart(tmp_path: Path) -> None:
 def test_kinds_that_are_not_known_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOp, match="the scale of its cell is no power of two, or too large"):
         thinflow.Session(model(tmp_path / "m.tflite", cell_power=-8), "reference")
+    with pytest.raises(UnsupportedOp, match=r"is 2\^-16, of which LiteRT's kernel knows no tangent"):
+        thinflow.Session(model(tmp_path / "m.tflite", cell_power=-16), "reference")
     with pytest.raises(UnsupportedOp, match="peepholes and fewer outputs than units"):
         thinflow.Session(model(tmp_path / "m.tflite", peephole=True, project=True), "reference")
 

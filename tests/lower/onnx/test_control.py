@@ -196,10 +196,22 @@ def test_lists_that_grow(shape):
     agree(graph, {"x": THREE}, "y", "l", "pop:1", "rest")
 
 
-def test_a_list_that_grows_by_index_is_refused():
-    graph = list_loop(resize_if_index_out_of_bounds="b: true")
-    with pytest.raises(UnsupportedOp, match="the list grows while the model runs"):
-        lower_graph(graph, [graph.value("x")], [graph.value("y")])
+@pytest.mark.parametrize("count", [0, 2, 6])
+def test_a_list_that_grows_by_index(count):
+    graph = list_loop(count, resize_if_index_out_of_bounds="b: true")
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    agree(graph, {"x": x}, "y", "l")
+
+
+def test_places_that_a_growing_list_left_out_are_zero():
+    net = Net()
+    x = net.feed(np.arange(3, dtype=np.float32))
+    values = net.op("TensorListReserve", np.int32([3]), np.int32(1), element_dtype=FLOAT, shape_type=INT32)
+    more = {"element_dtype": FLOAT, "resize_if_index_out_of_bounds": True}
+    for place in (2, 0, 4, net.feed(np.int32(6), "place"), 1):
+        at = np.int32(place) if isinstance(place, int) else place
+        values = net.op("TensorListSetItem", values, at, x, **more)
+    net.check(net.op("TensorListStack", values, np.int32(-1), element_dtype=FLOAT))
 
 
 def test_a_list_is_no_output():
@@ -341,12 +353,12 @@ def test_some_items_are_scattered():
     net.check(net.op("TensorArrayGatherV3", made, np.arange(4, dtype=np.int32), flow, dtype=FLOAT))
 
 
-def test_an_array_that_grows_is_refused():
+@pytest.mark.parametrize("size", [0, 2])
+def test_an_array_that_grows(size):
     net = Net()
-    x = net.feed(np.zeros((4, 3), np.float32))
-    handle, flow = tensor_arrays(net, x, 4, dynamic=True)
-    with pytest.raises(UnsupportedOp, match="the array grows while the model runs"):
-        net.lower(net.op("TensorArrayGatherV3", handle, np.int32([0]), flow, dtype=FLOAT))
+    x = net.feed(np.arange(12, dtype=np.float32).reshape(4, 3))
+    handle, flow = tensor_arrays(net, x, size, dynamic=True)
+    net.check(net.op("TensorArrayGatherV3", handle, np.int32([0, 3, 1]), flow, dtype=FLOAT))
 
 
 @pytest.mark.parametrize("decision", [True, False])

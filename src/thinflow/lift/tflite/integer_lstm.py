@@ -139,6 +139,14 @@ class _Reader:
         """The exponent of a scale that is a power of two."""
         # The kernel's own test (CheckedLog2) allows the same 1e-3.
         exact = math.log2(self._scale(place))
+        # The converter chooses such scales for cells that samples left near 0; the kernel then leaves the
+        # tangent out, and what stands in its memory is taken for it.
+        if round(exact) < -15:
+            raise UnsupportedOp(
+                f"the scale of its cell is 2^{round(exact)}, of which LiteRT's kernel knows no tangent: what "
+                "the file answers does not follow from its input; convert the float model again, with "
+                "samples that move the cell by more than 0.5, or without (dynamic range)"
+            )
         if abs(exact - round(exact)) >= 1e-3 or not -15 <= round(exact) <= _MOST_CELL_BITS - 15:
             raise UnsupportedOp("the scale of its cell is no power of two, or too large")
         return round(exact)

@@ -19,9 +19,11 @@ def not_finite_weights(c: Context) -> Iterator[LintFinding]:
 
     Mend: take an earlier checkpoint.
 
-    Ignore: never. An infinite number that masks or bounds, and is no weight of a layer, is not reported.
+    Ignore: never. A lone NaN, which may stand for no answer, and infinite numbers that mask or bound, being
+    no weights of a layer, are not reported.
     """
-    bad = [node.name for node, ends in c.extremes.items() if any(map(math.isnan, ends))]
+    several = {node: ends for node, ends in c.extremes.items() if node.tensor is None or node.tensor.size > 1}
+    bad = [node.name for node, ends in several.items() if any(map(math.isnan, ends))]
     infinite = [
         layer.weights.name for layer in c.layers if any(map(math.isinf, c.extremes_of(layer.weights.name)))
     ]

@@ -80,6 +80,18 @@ def with_rows(b: Builder, values: Listed[Tensor], indices: Tensor, x: Tensor) ->
     return values.with_tensor(items)
 
 
+def filled_up(b: Builder, values: Listed[Tensor], index: Tensor, item: Tensor) -> Listed[Tensor]:
+    """The list with as many zeros behind it that there is an item at an index."""
+    items = spread(b, values, item)
+    wanted = b.step("Add", b.reshaped(b.index(index), (1,)), b.ints([1]), shape=(1,))
+    now = b.unsqueezed(size_of(b, replace(values, count=None, tensor=items)), [0])
+    missing = b.step("Max", b.step("Sub", wanted, now, shape=(1,)), b.ints([0]), shape=(1,))
+    shape = (None, *(values.shape or ()))
+    more = b.filled(b.joined(missing, b.sizes_of(item)), 0, values.element, shape=shape)
+    longer = b.step("Concat", items, more, shape=shape, axis=0)
+    return replace(values, count=None).with_tensor(longer)
+
+
 def spread(b: Builder, values: Listed[Tensor], item: Tensor, *, rows: bool = False) -> Tensor:
     """The items, with the sizes that the first of them tells where these are not fixed.
 
@@ -121,6 +133,7 @@ LISTS: Lists[Builder, Tensor] = Lists(
     rows=rows,
     with_row=with_row,
     with_rows=with_rows,
+    filled_up=filled_up,
     concatenated=joined,
     length=lambda b, values: b.cast(size_of(b, values), INT32),
 )

@@ -42,7 +42,8 @@ def length_of(b: Builder, values: Listed[Tensor]) -> Tensor:
 def _size_of(b: Builder, values: Listed[Tensor]) -> Tensor:
     """The number of items, int32 [1]."""
     if values.tensor is not None:
-        rank = len(shape_of(values.tensor, "the list"))
+        # In a loop the tensor may know less than what was learnt of its items.
+        rank = len(values.stored_shape or shape_of(values.tensor, "the list"))
         now = b.step("SHAPE", values.tensor, shape=(rank,), element=INT32, out_type=INT32)
         return b.step("SLICE", now, b.ints([0], "begin"), b.ints([1], "size"), shape=(1,))
     if values.size is None:
@@ -71,8 +72,8 @@ def items_of(b: Builder, values: Listed[Tensor], item: Tensor | None = None) -> 
         value, whole = b.const(zero, "zero", values.element), (values.count, *shape)
         return b.step("FILL", sizes_now, value, shape=whole, element=values.element, suffix="empty")
     sizes = (values.count, *(n or 0 for n in shape))
-    # A FILL takes time in every run: only many zeros are worth that.
-    if zero.nbytes * int(np.prod(sizes)) <= _LARGEST_CONSTANT:
+    # A FILL takes time in every run: only many zeros are worth that, and none, which no constant holds.
+    if 0 < zero.nbytes * int(np.prod(sizes)) <= _LARGEST_CONSTANT:
         return b.const(np.zeros(sizes, zero.dtype), "empty", values.element)
     value = b.const(zero, "zero", values.element)
     return b.step("FILL", b.ints(sizes, "sizes"), value, shape=sizes, element=values.element, suffix="empty")
@@ -117,6 +118,22 @@ def with_row(b: Builder, values: Listed[Tensor], index: Tensor, item: Tensor) ->
     return values.with_tensor(
         b.step("DYNAMIC_UPDATE_SLICE", items, row, start, shape=shape, element=values.element)
     )
+
+
+def filled_up(b: Builder, values: Listed[Tensor], index: Tensor, item: Tensor) -> Listed[Tensor]:
+    """The list with as many zeros behind it that there is an item at an index."""
+    items = items_of(b, values, item)
+    wanted = b.step("ADD", b.reshaped(b.index(index), (1,)), b.ints([1], "one"), shape=(1,), element=INT32)
+    missing = b.step("SUB", wanted, _size_of(b, replace(values, tensor=items)), shape=(1,), element=INT32)
+    missing = b.step("MAXIMUM", missing, b.ints([0], "zero"), shape=(1,), element=INT32)
+    inner = shape_of(item, "the item")
+    sizes = b.ints([n or 0 for n in inner], "sizes") if None not in inner else _shape_now(b, item)
+    whole = b.step("CONCATENATION", missing, sizes, shape=(len(inner) + 1,), axis=0) if inner else missing
+    zero = b.const(np.zeros((), values.element.numpy()), "zero", values.element)
+    shape = (None, *(values.shape or ()))
+    more = b.step("FILL", whole, zero, shape=shape, element=values.element, suffix="more")
+    longer = b.step("CONCATENATION", items, more, shape=shape, element=values.element, axis=0)
+    return replace(values, count=None).with_tensor(longer)
 
 
 def joined(b: Builder, values: Listed[Tensor]) -> tuple[Tensor, Tensor]:
@@ -177,6 +194,7 @@ LISTS: Lists[Builder, Tensor] = Lists(
     rows=rows,
     with_row=with_row,
     with_rows=with_rows,
+    filled_up=filled_up,
     concatenated=joined,
     length=length_of,
 )
