@@ -138,6 +138,20 @@ def test_tables(tmp_path: Path) -> None:
     assert found.tolist() == [b"bee", b"none", b"a"]
 
 
+def test_tables_in_other_files(tmp_path: Path) -> None:
+    """TensorFlow looks into a table that is filled before, ONNX wants a constant default, C has no texts."""
+    made = filled_table(np.int64([7, 5]), np.array([b"a", b"bee"], object))
+    for tensor in (made.subgraphs[0].inputs[0], made.subgraphs[0].outputs[0]):
+        tensor.shape = (None,)
+    (tmp_path / "m.tflite").write_bytes(to_bytes(made))
+    (find,) = (n for n in thinflow.load(tmp_path / "m.tflite") if n.op == "LookupTableFindV2")
+    assert [n.op for n in find.control_inputs] == ["InitializeTableV2"]
+    assert find.inputs[2].node.op == "Const"
+    assert find.inputs[2].shape == ()
+    with pytest.raises(UnsupportedOp, match=r"HASHTABLE_FIND\) has no form in C: keys or values"):
+        thinflow.convert(tmp_path / "m.tflite", tmp_path / "m.c")
+
+
 def test_a_table_that_nothing_fills_is_refused(tmp_path: Path) -> None:
     made = filled_table(np.int64([1]), np.array([b"a"], object))
     made.subgraphs[1].operators.pop()

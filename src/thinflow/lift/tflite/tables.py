@@ -9,6 +9,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, INT32, INT64, STRING, DType, dtype
 from thinflow.lift.lifter import Call
 from thinflow.lift.rules import lifts
+from thinflow.ops.traits import Trait, has
 
 _HANDLE, _IMPORT = "tfl.HASHTABLE", "tfl.HASHTABLE_IMPORT"
 _UINT8 = dtype("uint8")
@@ -45,15 +46,26 @@ def _imports(graph: Graph, number: int) -> Iterator[Node]:
 @lifts("tfl.HASHTABLE_FIND")
 def find(c: Call) -> Value:
     """HASHTABLE_FIND: values of keys, or what stands for a key that is not there."""
-    default = c.emit("Reshape", c[2], c.constant(()), Tshape=INT32)
+    given = c[2].node.tensor
+    # LiteRT's has an axis. One that is computed has no form in other runtimes.
+    if given is not None and given.size == 1:
+        default = c.constant(given.numpy().reshape(()))
+    else:
+        default = c.emit("Reshape", c[2], c.constant(()), Tshape=INT32)
     types = {"Tin": c[1].dtype, "Tout": c[2].dtype}
-    return c.emit("LookupTableFindV2", c[0], c[1], default, T=None, **types)
+    return _filled(c, c.emit("LookupTableFindV2", c[0], c[1], default, T=None, **types))
+
+
+def _filled(c: Call, found: Value) -> Value:
+    """What is read of a table waits until it is filled: no session of TensorFlow sees to that."""
+    found.node.set_control_inputs([u.node for u in c[0].uses if has(u.node.op, Trait.TABLE_FILL)])
+    return found
 
 
 @lifts("tfl.HASHTABLE_SIZE")
 def size(c: Call) -> Value:
     """HASHTABLE_SIZE: of shape [1] in LiteRT."""
-    count = c.emit("LookupTableSizeV2", c[0], T=None)
+    count = _filled(c, c.emit("LookupTableSizeV2", c[0], T=None))
     return c.emit("Reshape", count, c.constant((1,)), T=INT64, Tshape=INT32)
 
 
