@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.types import dtype
+from thinflow.ir.types import Shape, dtype
 from thinflow.lower.c import flow
 from thinflow.lower.c.bounded import Counts, is_bounded
 from thinflow.lower.c.forms import REFUSED
@@ -112,15 +112,25 @@ def _find_counted(operator: Operator, counts: Counts) -> None:
     counts.hand_on(operator)
 
 
+class OpenSizes(UnsupportedOp):
+    """An input whose sizes are not known."""
+
+    def __init__(self, name: str, shape: Shape) -> None:
+        sizes = "?" if shape is None else ",".join("?" if n is None else str(n) for n in shape)
+        # One for the batch; what else would do only the model knows.
+        given = ["SIZE" if n is None else str(n) for n in shape or (None,)]
+        if shape and shape[0] is None:
+            given[0] = "1"
+        super().__init__(
+            f"the sizes of the input '{name}' are open, [{sizes}], and C needs them all",
+            hint=f"give them: --shape {name}={','.join(given)}",
+        )
+
+
 def _fed(tensor: Tensor) -> tuple[int, ...]:
     shape = tensor.shape
     if shape is None or None in shape[1:]:
-        sizes = "?" if shape is None else ",".join("?" if n is None else str(n) for n in shape)
-        example = ",".join("1" if n is None else str(n) for n in shape or (1,))
-        raise UnsupportedOp(
-            f"the sizes of the input '{tensor.name}' are open, [{sizes}], and C needs them all",
-            hint=f"give them: --shape {tensor.name}={example}",
-        )
+        raise OpenSizes(tensor.name, shape)
     return tuple(n or (0 if n == 0 else 1) for n in shape)
 
 
