@@ -229,3 +229,21 @@ def test_logits_are_told_beside_outputs() -> None:
     )
     assert quality_data(quality)["logits"] == {"sqnr_db": 30.0, "same_answer": 95, "of": 100}
     assert quality_data(Quality())["logits"] is None
+
+
+def test_numbers_of_several_kinds_have_no_top_answer() -> None:
+    rng = np.random.default_rng(0)
+
+    def judged(*sizes: float, labelled: bool = False) -> Quality:
+        halves = [QualityMeter(), QualityMeter()]
+        for number in range(40):
+            x = (rng.uniform(0.5, 1, (1, len(sizes))) * sizes).astype(np.float32)
+            halves[number % 2].add([x], [x], 0 if labelled else None)
+        halves[0].merge(QualityMeter.of_state(halves[1].state()))
+        return halves[0].result()
+
+    assert judged(5000, 1, 0.1).same_answer is None
+    assert "SQNR" in judged(5000, 1, 0.1).sentence()
+    assert judged(5000, 1, 0.1, labelled=True).same_answer == 40
+    # Scores of which one is always the largest, and shares of one that is sure.
+    assert judged(3, 1, 1).same_answer == judged(1, 0.01, 0.01).same_answer == 40

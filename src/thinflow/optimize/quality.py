@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,6 +143,8 @@ class Judged(NamedTuple):
 
 
 _FEW_WORST = 10
+_ALWAYS = 20
+"""Samples of which all give the same answer by no chance."""
 _COUNTED = (
     *("samples", "same_answer", "correct", "correct_before", "worst_samples", "lost", "gained"),
     *("not_finite", "is_exact"),
@@ -339,6 +341,9 @@ class QualityMeter:
         self._noise = ExactSum()
         self._largest_value = 0.0
         self._largest_gap = 0.0
+        # Of the original's first output: places of the largest number, two at most, and how far each reaches.
+        self._tops: set[int] = set()
+        self._reach: Array = np.zeros(0)
 
     def add(self, before: Sequence[Array], after: Sequence[Array], label: int | None = None) -> None:
         """One sample: the original's outputs and the candidate's.
@@ -386,6 +391,31 @@ class QualityMeter:
         elif self.ranked:
             # The first output alone is ranked: others may be boxes or counts.
             self._rank(Judged(number, top_answer(before[0]), top_answer(after[0]), label))
+            self._look([top_answer(before[0])], np.abs(before[0].astype(np.float64)).ravel())
+
+    def _look(self, tops: Iterable[int], reach: Array) -> None:
+        from thinflow.quantize.rescale import KINDS
+
+        self._tops = {*sorted({*self._tops, *tops})[:2]}
+        if reach.size > KINDS:
+            return
+        is_known = self._reach.shape == reach.shape
+        self._reach = np.maximum(self._reach, reach) if is_known else reach
+
+    @property
+    def _tells_kinds(self) -> bool:
+        """True if numbers are of several kinds, of which one is always the largest: no scores of classes."""
+        from thinflow.quantize.rescale import UNEQUAL, unlikeness
+
+        is_always_one = len(self._tops) == 1 and self._quality.samples >= _ALWAYS
+        # Shares of a softmax are unlike, too, and are none of them above 1.
+        is_labelled = self._quality.correct is not None
+        return (
+            is_always_one
+            and not is_labelled
+            and float(self._reach.max(initial=0)) > 1.001
+            and unlikeness(self._reach) > UNEQUAL
+        )
 
     def _rank(self, one: Judged) -> None:
         quality, (number, before, after, label) = self._quality, one
@@ -433,6 +463,8 @@ class QualityMeter:
         self._noise.merge(later._noise)
         self._largest_value = max(self._largest_value, later._largest_value)
         self._largest_gap = max(self._largest_gap, later._largest_gap)
+        if later._tops:
+            self._look(later._tops, later._reach)
 
     def state(self) -> dict[str, Any]:
         """All that it knows, as JSON holds it."""
@@ -442,6 +474,8 @@ class QualityMeter:
             "judged": [list(one) for one in quality.judged],
             "sums": [str(self._signal), str(self._noise)],
             "largest": [self._largest_value, self._largest_gap],
+            "tops": sorted(self._tops),
+            "reach": self._reach.tolist(),
         }
 
     @classmethod
@@ -454,6 +488,7 @@ class QualityMeter:
             meter._remember(Judged(*one))
         meter._signal, meter._noise = map(ExactSum, state["sums"])
         meter._largest_value, meter._largest_gap = state["largest"]
+        meter._tops, meter._reach = set(state.get("tops", ())), np.array(state.get("reach", ()), np.float64)
         return meter
 
     def result(self) -> Quality:
@@ -466,7 +501,7 @@ class QualityMeter:
             quality.largest = self._largest_gap / self._largest_value
         else:
             quality.largest = math.inf if self._largest_gap else 0.0
-        return quality
+        return replace(quality, same_answer=None) if self._tells_kinds else quality
 
 
 def _decibels_of(signal: float, noise: float) -> float:

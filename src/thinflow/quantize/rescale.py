@@ -35,7 +35,7 @@ P = TypeVar("P", bound=tflite.Program | onnx.Program)
 # come from training stay below 4 (benchmarks/ptq, held by a test), one of heat maps reaches 5.2.
 UNEQUAL = 16.0
 
-_KINDS = 32
+KINDS = 32
 """Numbers of an answer, of which more are of one kind."""
 
 SCALED = "/scaled"
@@ -200,7 +200,7 @@ def unlikeness(sizes: Array) -> float:
     some of these are small, as at the border of a picture, they matter little.
     """
     sizes = sizes[sizes > 0]
-    is_of_kinds = 0 < sizes.size <= _KINDS
+    is_of_kinds = 0 < sizes.size <= KINDS
     return float(sizes.max() / np.quantile(sizes, 0.25, method="lower")) if is_of_kinds else 1.0
 
 
