@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import thinflow
+from tests import networks
 from tests.lower.c.c_networks import Layers, mixed
 from thinflow.errors import ParameterError
 from thinflow.fit.chips import chip_of, chips
@@ -210,6 +212,21 @@ def test_a_model_of_floats_is_offered_eight_bits() -> None:
     assert remedy.flash_bytes < 0.4 * found.flash_bytes
     assert (remedy.ram_bytes or 0) < found.ram_bytes
     assert max(map(len, found.lines())) <= 80
+
+
+def test_what_is_offered_is_what_it_takes_once_it_is_followed(tmp_path: Path) -> None:
+    """Eight bits go a few rows at a time where floats do, and other pictures have other sizes within."""
+    steps = (("conv", 0, 3, 0), ("conv", 0, 3, 0), ("conv", 0, 3, 1), ("mean", 0, 0, 0))
+    graph = networks.Network(1, (24, 24, 2), 0, steps).graph()
+    found = thinflow.fit(graph, cpu="cortex-m4", ram="5200", compile=False)
+    offered = {remedy.what.split()[0]: remedy.ram_bytes for remedy in found.remedies}
+    recipe = thinflow.Recipe(input_type="int8", output_type="int8")
+    thinflow.quantize(graph, effort="none", samples=2, recipe=recipe).save(tmp_path / "int8.tflite")
+    in_bytes = thinflow.fit(tmp_path / "int8.tflite", cpu="cortex-m4", ram="5200", compile=False)
+    assert in_bytes.fits
+    smaller = thinflow.fit(graph, cpu="cortex-m4", shapes={"x": (1, 16, 16, 2)}, compile=False)
+    assert offered == {"int8": in_bytes.ram_bytes, "pictures": smaller.ram_bytes}
+    assert smaller.ram_bytes < found.ram_bytes
 
 
 def _digits() -> thinflow.Graph:

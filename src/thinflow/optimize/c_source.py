@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.vocabulary import LITERT
 from thinflow.load.fitting_sizes import sizes_to_try
@@ -159,6 +160,8 @@ def _source(
             if any(t.quantization is not None for t in program.subgraphs[0].outputs):
                 raise
     loaded, settings, told = loaded_for_device(source, shapes, names, sample_rate)
+    if shapes:
+        _declare(loaded)
     require_outputs(loaded)
     told = [*told, *source_notes(loaded), *settings]
     if bits_of(loaded, LiteRTMaker()) is not None:
@@ -169,6 +172,13 @@ def _source(
     ready = float_graph(loaded, verify=False, runtime="litert").graph
     way = CSource(ready, sample_rate, tuple(told), path)
     return way, make(way)
+
+
+def _declare(graph: Graph) -> None:
+    """Let inputs say the shapes that were given: whoever infers them anew goes by what they say."""
+    for value in graph.inputs:
+        if value.node.op.startswith("Placeholder") and value.spec.shape is not None:
+            value.node.attrs["shape"] = ShapeAttr(value.spec.shape)
 
 
 def _kept(graph: Graph, verify: bool) -> tuple[bytes, list[str]]:

@@ -232,6 +232,9 @@ def test_fit_hears_as_the_c_will(tmp_path: Path) -> None:
         for kind in ("float", "int16")
     )
     assert quiet.ram_bytes - loud.ram_bytes == 2 * 4000
+    offered = thinflow.fit(path, compile=False, ram="8KB", sample_rate=22050).remedies
+    (remedy,) = [one for one in offered if one.command.endswith("--sound int16")]
+    assert remedy.ram_bytes == loud.ram_bytes
     assert any("22,050 samples a second" in note for note in loud.notes)
     with pytest.raises(ParameterError, match="there is no kind of sound 'mp3'"):
         thinflow.fit(path, sound="mp3")
