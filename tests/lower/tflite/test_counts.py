@@ -17,7 +17,7 @@ from thinflow.lower.tflite.convert import lower_graph
 MOVING = {"TRANSPOSE", "PAD", "PADV2", "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "CAST", "SHAPE"}
 
 ZOO = {
-    "digits": ((1, 8, 8, 1), {"RESHAPE": 1, "SHAPE": 1}),  # the latter of its dropout
+    "digits": ((1, 8, 8, 1), {"RESHAPE": 1}),
     "mobilenet_v1": ((1, 224, 224, 3), {"RESHAPE": 1}),
     "mobilenet_v2": ((1, 224, 224, 3), {}),
     "inception_v3_2015": ((1, 299, 299, 3), {}),
