@@ -219,6 +219,10 @@ def test_an_unknown_op_is_named_with_what_helps(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOp, match=r"aten\.newest has no counterpart") as caught:
         thinflow.load(path)
     assert "run_decompositions()" in caught.value.hint
+    core = program([node("newest.default", ["y"], self=tensor("x"))], values, ["y"]) | {"verifiers": ["ATEN"]}
+    with pytest.raises(UnsupportedOp, match=r"aten\.newest has no counterpart") as caught:
+        thinflow.load(archive(tmp_path / "b.pt2", core))
+    assert "run_decompositions()" not in caught.value.hint
 
 
 def test_names_follow_what_is_written_in_place(tmp_path: Path) -> None:

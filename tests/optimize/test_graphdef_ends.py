@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import thinflow
+from thinflow.cli import main
 
 onnx = pytest.importorskip("onnx")
 X = np.float32([[1, -2, 3]])
@@ -43,6 +44,11 @@ def test_a_graphdef_shows_its_outputs(path: Path) -> None:
         "Neg",
         "Identity",
     }
+
+
+def test_outputs_that_nobody_would_guess_are_told(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", str(path), str(path.with_suffix(".pb"))]) == 0
+    assert "open it with --outputs first,second" in capsys.readouterr().out
 
 
 def test_a_graph_that_is_given_stays_as_it_is(path: Path) -> None:

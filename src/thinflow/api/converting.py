@@ -288,15 +288,19 @@ def convert_verified(
     if target.endswith(SUFFIX):
         return _converted_to_coreml(source, target, shapes, names, of_coreml, verify, progress)
     if not _is_run(target):
+        from thinflow.optimize.graphdef_ends import unsaid_ends
+
         graph = load(source, shapes=shapes, **names)
         if verify:
             note_proof(graph, may_differ=isinstance(source, Graph))
-        size = save(_with_ends(graph, target), target)
+        whole = _with_ends(graph, target)
+        size = save(whole, target)
         is_lowered = target_for(target) is not None
         proof = "nothing here runs it" if is_lowered else "every node and weight kept as it was"
         if not is_lowered and graph.source is not None:
             proof = "the nodes and weights that the outputs need"
-        return Conversion(target, size, proof, [*source_notes(graph), *opening_notes(graph)])
+        unsaid = [] if is_lowered else unsaid_ends(whole)
+        return Conversion(target, size, proof, [*source_notes(graph), *opening_notes(graph), *unsaid])
 
     def write(graph: Graph) -> Conversion:
         if target.endswith(".xml"):

@@ -136,6 +136,9 @@ def _run_twice(body: Body, node: Node, operands: Sequence[Part]) -> tuple[Comple
 def complex_of(real: Term, imag: Term) -> Complex:
     if real.value.shape == imag.value.shape and real.value.shape is not None and None not in real.shape:
         return Complex(real, imag)
+    if imag.is_all(0) and imag.shape == () and None not in real.shape:
+        # Known to be nothing, so that products with it are left out.
+        return Complex(real, real.of(np.zeros([n or 0 for n in real.shape])))
     # Shapes that differ, or are open, may broadcast: both parts get the common one.
     body = real.body
     sizes = body.add("BroadcastArgs", [real.sizes().value, imag.sizes().value], T=INT32)[0].value

@@ -218,6 +218,9 @@ def is_finite(x: Term) -> Term:
 @decompose("Invert")
 def invert(x: Term) -> Term:
     """All bits flipped."""
+    if x.dtype in (INT32, INT64):
+        # Arithmetic of these is known everywhere, that of bits is not.
+        return x.of(-1) - x
     # x XOR 11...1, which is -1 in two's complement.
     limits = np.iinfo(x.dtype.numpy())
     return x.apply("BitwiseXor", -1 if limits.min < 0 else limits.max)

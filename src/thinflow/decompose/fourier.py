@@ -57,7 +57,7 @@ def _last(axis: int) -> Callable[[Term], Term]:
     return swapped
 
 
-def _along(x: Complex, axis: int, *, inverse: bool) -> Complex:
+def _along(x: Complex, axis: int, *, inverse: bool, is_real: bool = False) -> Complex:
     """The transform along one axis; the inverse is divided by the number of points."""
     n = x.real.static_size(axis, "the number of points")
     _check([n])
@@ -66,6 +66,8 @@ def _along(x: Complex, axis: int, *, inverse: bool) -> Complex:
     scale = 1 / n if inverse else 1.0
     # exp(-i w) = cos w - i sin w forwards, exp(i w) / n backwards: (re + i im) times that, by parts.
     cosines, sines = cosine * scale, sine * (scale if inverse else -scale)
+    if is_real:
+        return Complex(_product(x.real, cosines), _product(x.real, sines)).each(_last(axis))
     real = _product(x.real, cosines) - _product(x.imag, sines)
     return Complex(real, _product(x.real, sines) + _product(x.imag, cosines)).each(_last(axis))
 
@@ -85,9 +87,9 @@ _FFT = ("FFT", "FFT2D", "FFT3D")
 
 @by_parts(*_FFT, *(f"I{op}" for op in _FFT), *(f"Batch{op}" for op in _FFT), *(f"BatchI{op}" for op in _FFT))
 def fft(x: Complex) -> Complex:
-    y = x.each(_matrices)
+    y, is_real = x.each(_matrices), x.imag.is_all(0)
     for axis in range(-{"2D": 2, "3D": 3}.get(x.body.op[-2:], 1), 0):
-        y = _along(y, axis, inverse="IFFT" in x.body.op)
+        y, is_real = _along(y, axis, inverse="IFFT" in x.body.op, is_real=is_real), False
     return y.each(_like(x.real))
 
 

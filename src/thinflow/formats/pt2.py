@@ -11,7 +11,7 @@ from thinflow.formats._pt2_graph import ProgramReader
 from thinflow.formats.foreign import copy_file, list_text, unreadable
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.graph import Graph, paused_gc
-from thinflow.ir.vocabulary import ATEN
+from thinflow.ir.vocabulary import ATEN, DECOMPOSED
 
 _SCHEMA = 8
 """The major version of PyTorch's schema; since 2.5, and files with raw tensors have no other."""
@@ -71,6 +71,8 @@ def _facts(program: Object) -> dict[str, str]:
     facts = {"schema": f"{version.get('major')}.{version.get('minor')}"[:_SHOWN_TEXT]}
     if isinstance(program.get("torch_version"), str):
         facts["producer"] = _writer(program)[:_SHOWN_TEXT]
+    if program.get("verifiers") == ["ATEN"]:
+        facts[DECOMPOSED] = "by run_decompositions()"
     ranges = as_object(program.get("range_constraints", {}), "range_constraints")
     if ranges:
         facts["sizes"] = list_text(_range(*item) for item in ranges.items())

@@ -60,6 +60,8 @@ ONNX = Vocabulary(
     "onnxruntime",
     idle_options=frozenset({"consumed_inputs"}),
 )
+DECOMPOSED = "decomposed"
+"""The fact of a graph whose ops are in their simplest form already, so that this is no advice."""
 # ATen is PyTorch's library of ops, in which its exporter writes. Nothing runs such files here.
 ATEN = Vocabulary(
     "pt2",

@@ -6,9 +6,9 @@ import logging
 
 from thinflow.analysis.foreign import is_in_runtime
 from thinflow.errors import ThinflowError, UnsupportedOp
-from thinflow.ir.graph import Node, Value
+from thinflow.ir.graph import Node, Value, graph_of
 from thinflow.ir.types import FLOAT
-from thinflow.ir.vocabulary import Vocabulary, vocabulary_of
+from thinflow.ir.vocabulary import DECOMPOSED, Vocabulary, vocabulary_of
 from thinflow.lift.grids import codes, moved
 from thinflow.lift.lifter import Call, Lifter
 from thinflow.lift.rules import Entry, refuse_unread, rule_for
@@ -72,7 +72,7 @@ def _advice(node: Node, vocabulary: Vocabulary) -> str:
     # An extension's own op is not in the runtime as it is installed.
     if vocabulary.engine and is_in_runtime(node.op):
         found.append(f"run the file with its own engine: engine='{vocabulary.engine}'")
-    elif not vocabulary.engine:
+    elif not vocabulary.engine and ((graph := graph_of(node)) is None or DECOMPOSED not in graph.facts):
         found.append(vocabulary.advice)
     return "; or ".join(found) or "write a rule for it: see CONTRIBUTING.md"
 

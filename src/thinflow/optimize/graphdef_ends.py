@@ -7,6 +7,7 @@ itself goes on with needs an end of its own.
 
 from __future__ import annotations
 
+from thinflow.analysis.interface import guess_interface
 from thinflow.ir.graph import Graph, Value
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Trace
@@ -21,6 +22,16 @@ def with_plain_ends(graph: Graph) -> Graph:
     StripUnusedNodes().apply(plain, Trace())
     plain.outputs = [_end(plain, value) for value in plain.outputs]
     return plain
+
+
+def unsaid_ends(graph: Graph) -> list[str]:
+    """A note on the outputs of such a graph, if who opens its file would take others, or in another order."""
+    if graph.source is None:
+        return []
+    stated = [v.name for v in graph.outputs]
+    if [v.name for v in guess_interface(graph).chosen_outputs] == stated:
+        return []
+    return [f"a GraphDef does not say what its outputs are: open it with --outputs {','.join(stated)}"]
 
 
 def _end(graph: Graph, value: Value) -> Value:

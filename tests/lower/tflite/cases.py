@@ -52,6 +52,8 @@ CASES = [
     ("Relu", [integers(2, 3)], {}),
     ("Relu6", [integers(2, 3, high=12)], {}),
     ("Invert", [integers(2, 3)], {}),
+    ("Invert", [integers(2, 3).astype(np.int64)], {}),
+    ("TruncateMod", [floats(2, 3), floats(3, low=0.1)], {}),
     ("BitwiseXor", [integers(2, 3), integers(3)], {}),
     ("LogicalAnd", [booleans(2, 3), booleans(3)], {}),
     ("LogicalOr", [booleans(2, 3), booleans(3)], {}),

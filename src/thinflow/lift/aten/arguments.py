@@ -21,7 +21,7 @@ from thinflow.decompose.terms import Term
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Value
-from thinflow.ir.types import FLOAT, INT32, DType, TensorSpec
+from thinflow.ir.types import DOUBLE, FLOAT, INT32, DType, TensorSpec
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.delegated import onnx_results
 from thinflow.lift.onnx.formulas import Formula, Size
@@ -239,7 +239,15 @@ class Arguments:
 
     def cast(self, value: Value, kind: DType | None) -> Value:
         """A value in another type."""
-        return value if kind is None else typed(self.call, value, kind)
+        if kind is None:
+            return value
+        own = value.dtype
+        if kind.kind == "c" and own is not None and own.kind != "c":
+            # Said by its parts, as few targets cast to complex numbers.
+            part = DOUBLE if kind.name == "complex128" else FLOAT
+            nothing = self.call.constant(np.array(0, part.numpy()))
+            return self.emit("Complex", typed(self.call, value, part), nothing, Tout=kind)
+        return typed(self.call, value, kind)
 
     def like(self, number: float | Array, value: Value | None = None) -> Value:
         """A number of a value's type, or of that of the operand."""

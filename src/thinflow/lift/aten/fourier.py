@@ -115,9 +115,17 @@ def _fitted(x: Term, axis: int, count: int | None) -> Term:
     return x.cut(axis, 0, count) if own > count else x
 
 
+def _widened(x: Term) -> Term:
+    """Real numbers as complex ones."""
+    if _is_complex(x):
+        return x
+    x = x if x.dtype.is_floating else x.cast(FLOAT)
+    return _joined(x, x.of(0.0))
+
+
 def _both_sides(x: Term, axes: list[int], inverse: bool) -> Term:
     """Of complex numbers, along some axes; the inverse divides by the number of points."""
-    x = x if _is_complex(x) else x.cast(_complex_type(x.dtype))
+    x = _widened(x)
     for axis in axes:
         x = _last(x, axis, lambda t: t.apply("IFFT" if inverse else "FFT", Tcomplex=t.dtype))
     return x
@@ -200,8 +208,7 @@ def _fourier(name: str, dims: int | None) -> None:
     @aten(f"fft_ir{name}")
     def back_rule(a: Arguments) -> Value:
         axes, counts = placed(a)
-        x = a.term()
-        x = x if _is_complex(x) else x.cast(_complex_type(x.dtype))
+        x = _widened(a.term())
         for axis, count in zip(axes[:-1], counts[:-1], strict=True):
             x = _fitted(x, axis, count)
         last = counts[-1]

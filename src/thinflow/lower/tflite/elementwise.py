@@ -101,9 +101,14 @@ def add_n(b: Builder, node: Node, *xs: Tensor) -> Tensor:
 
 @lower("Mod", "TruncateMod", to="tflite")
 def truncate_mod(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    """x - y * trunc(x / y); int32 only, since floats would lose the exact remainder."""
-    require(x.dtype is INT32, f"the remainder of {x.dtype} has no TFLite form")
+    """x - y * trunc(x / y) of int32; floats, which would be inexact, have that of their sizes."""
     shape = b.result_spec().shape
+    if x.dtype is FLOAT:
+        sizes = b.step(
+            "FLOOR_MOD", b.step("ABS", x, shape=x.shape), b.step("ABS", y, shape=y.shape), shape=shape
+        )
+        return b.emit("MUL", sizes, b.step("SIGN", x, shape=x.shape))
+    require(x.dtype is INT32, f"the remainder of {x.dtype} has no TFLite form")
     quotient = b.step("DIV", x, y, shape=shape)
     return b.emit("SUB", x, b.step("MUL", quotient, y, shape=shape))
 

@@ -322,6 +322,9 @@ def gather(b: LayerBuilder, op: Operator) -> None:
 def cast(b: LayerBuilder, op: Operator) -> None:
     """Numbers of another type, as C converts them."""
     x, y = b.input(0), b.output()
+    for t in (x, y):
+        if t.dtype.name not in C_TYPES:
+            raise UnsupportedOp(f"'{t.name}' holds {t.dtype}, for which there is no C")
     # Towards zero from floats, as LiteRT: both leave it to C.
     kinds = {"x_type": C_TYPES[x.dtype.name], "y_type": C_TYPES[y.dtype.name]}
     b.call("cast", x, y, b.size(y), op=f"{x.dtype.name}_{y.dtype.name}", **kinds)
