@@ -13,7 +13,9 @@ import thinflow
 from thinflow.errors import VerificationError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Node
-from thinflow.ir.types import FLOAT
+from thinflow.ir.types import FLOAT, INT8, UINT8
+from thinflow.lift.grids import Grid
+from thinflow.optimize.layer_by_layer import is_dictated
 from thinflow.optimize.source_proof import prove_beside_source
 from thinflow.transforms.quantized.grids import kept_grids
 
@@ -213,3 +215,12 @@ def test_a_wrong_scale_in_real_files(name: str, shared: Path) -> None:
             fake.attrs[end] = fake.get(end, 0.0) * 1.2
         with pytest.raises(VerificationError, match="itself in LiteRT"):
             prove_beside_source(graph)
+
+
+def test_a_grid_that_a_kernel_dictates_is_so_in_uint8() -> None:
+    """LiteRT's sigmoid of int8, and that of uint8, whose codes are 128 higher."""
+    assert [is_dictated(Grid(1 / 256, *given)) for given in ((-128, INT8), (0, UINT8), (0, INT8))] == [
+        True,
+        True,
+        False,
+    ]

@@ -116,6 +116,16 @@ def test_what_bounds_its_result(code: str, expected: tuple[float, float] | None)
     assert found[x][:2] == (-2, 3)
 
 
+def test_parts_with_ranges_of_their_own_leave_the_whole_without() -> None:
+    """On the grid of one of them the other's numbers would be rounded twice."""
+    b = Builder()
+    x = b.input(2, 4)
+    low, high = (b.op("RESHAPE", x, b.const(np.array(n, np.int32))) for n in ([8], [4, 2]))
+    program = b.program(low, high)
+    assert x not in spread(program, {low: Range(-1, 3), high: Range(-1, 2)})
+    assert spread(program, {low: Range(-1, 3), high: Range(-1, 3)})[x] == Range(-1, 3)
+
+
 def test_what_the_kernel_fixes() -> None:
     b = Builder()
     y = b.op("SOFTMAX", b.input(1, 4), beta=1.0)

@@ -20,7 +20,7 @@ from thinflow.interpreter import Plan
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.order import execution_order
-from thinflow.ir.types import dtype
+from thinflow.ir.types import UINT8, dtype
 from thinflow.lift.grids import Grid, grid_of
 from thinflow.quantize.kernels.litert import INT8_KERNELS, INT16_KERNELS
 from thinflow.typing import Array
@@ -278,7 +278,9 @@ def is_dictated(grid: Grid) -> bool:
     """True if a kernel of LiteRT gives its results on this grid and no other, whatever a file asks for."""
     tables = INT8_KERNELS.table, INT16_KERNELS.table
     dictated = [k.fixed for table in tables for k in table.values() if k.fixed is not None]
-    return any((f.scale, f.zero_point) == (grid.scale, grid.zero_point) for f in dictated)
+    # As int8: codes of uint8 are the same numbers, moved up.
+    zero = grid.zero_point - 128 if grid.kind is UINT8 else grid.zero_point
+    return any((f.scale, f.zero_point) == (grid.scale, zero) for f in dictated)
 
 
 def _sign_moves(own: Value, least: int) -> int | None:

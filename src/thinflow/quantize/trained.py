@@ -167,6 +167,7 @@ def _is_clamp(operator: AnyOperator[Any]) -> bool:
 def _spread_once(operators: Sequence[Any], found: dict[Any, Range], kernels: Kernels) -> bool:
     """Share the range of each operator that ties its tensors together; whether any was new."""
     before = len(found)
+    torn = _torn(operators, found, kernels)
     for operator in operators:
         _bound(operator, found)
         kernel = kernels.table.get(operator.code)
@@ -180,8 +181,24 @@ def _spread_once(operators: Sequence[Any], found: dict[Any, Range], kernels: Ker
                 whole = whole.union(other)
             for tensor in tensors:
                 # Stated ranges stay: the weights were trained with exactly these.
-                found.setdefault(tensor, whole)
+                if tensor not in torn:
+                    found.setdefault(tensor, whole)
     return len(found) > before
+
+
+def _torn(operators: Sequence[Any], found: Mapping[Any, Range], kernels: Kernels) -> set[Any]:
+    """Tensors without a range whose parts have several: on one's grid the others would be rounded twice."""
+    asked: dict[Any, Range] = {}
+    torn: set[Any] = set()
+    for operator in operators:
+        kernel = kernels.table.get(operator.code)
+        if kernel is None or not kernel.same_scale:
+            continue
+        stated = [found[t] for t in float_outputs(operator) if t in found]
+        for x in float_inputs(operator):
+            if x not in found and stated and asked.setdefault(x, stated[0]) != stated[0]:
+                torn.add(x)
+    return torn
 
 
 def _bound(operator: AnyOperator[Any], found: dict[Any, Range]) -> None:

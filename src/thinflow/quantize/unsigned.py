@@ -70,5 +70,6 @@ def _raised(tensor: Tensor) -> Tensor:
     if tensor.dtype is not INT8 or known is None:
         return tensor
     quantization = Quantization(known.scale, known.zero_point + 128, known.axis)
-    data = None if tensor.data is None else (tensor.array().astype(np.int16) + 128).astype(np.uint8)
+    # A sum of an array without axes is none any more.
+    data = None if tensor.data is None else np.asarray(tensor.array().astype(np.int16) + 128, np.uint8)
     return replace(tensor, dtype=UINT8, data=data, quantization=quantization)
