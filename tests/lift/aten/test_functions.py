@@ -237,6 +237,17 @@ def test_answers(tmp_path: Path, case: Case) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
+def test_places_of_maxima_that_only_who_runs_it_reads(tmp_path: Path) -> None:
+    values = {"x": meta("float32", [1, 2, 2]), "y": meta("float32", [1, 1, 2]), "z": meta("int64", [1, 1, 2])}
+    made = node(
+        "max_pool2d_with_indices.default", ["y", "z"], self=tensor("x"), kernel_size={"as_ints": [2, 1]}
+    )
+    graph = thinflow.load(archive(tmp_path / "net.pt2", program([made], values, ["z"])))
+    x = np.array([[[1, 5], [3, 4]]], np.float32)
+    (z,) = thinflow.Session(graph, engine="reference").run(None, {"x": x})
+    assert z.tolist() == [[[2, 1]]]
+
+
 def test_places_in_memory_are_those_of_a_tensor_in_its_own_order(tmp_path: Path) -> None:
     case: Case = ("as_strided.default", [X], {**ONE, "size": [2], "stride": [1]}, [np.asarray(X[0, :2])])
     with pytest.raises(UnsupportedOp, match="whose elements lie in another order") as caught:

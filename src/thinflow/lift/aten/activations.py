@@ -136,7 +136,7 @@ def _softsign(a: Arguments) -> Value:
 
 @aten("log_sigmoid", "log_sigmoid_forward")
 def _log_sigmoid(a: Arguments) -> list[Value]:
-    if len(a.call.node.outputs) > 1 and a.call.node.output(1).uses:
+    if a.is_read(1):
         raise UnsupportedOp("its buffer is read, which training needs")
     # The logarithm of a sigmoid would be that of 0 far below zero.
     return [(-(-a.term()).apply("Softplus")).value]

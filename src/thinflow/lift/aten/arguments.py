@@ -223,6 +223,11 @@ class Arguments:
 
     # --- results -------------------------------------------------------------------------------------------
 
+    def is_read(self, port: int) -> bool:
+        """True if a result is read by another op, or by who runs the model."""
+        outputs = self.call.node.outputs
+        return port < len(outputs) and bool(outputs[port].uses or outputs[port].is_graph_output)
+
     @property
     def spec(self) -> TensorSpec:
         """What the file says of the first result."""

@@ -68,7 +68,7 @@ def _extreme(name: str, op: str, place: str) -> None:
     def rule(a: Arguments) -> list[Value]:
         axis, keep = a.axis(), _keeps(a)
         y = a.emit(op, a.x, a.integers([axis]), keep_dims=keep)
-        if len(a.call.node.outputs) < 2 or not a.call.node.output(1).uses:
+        if not a.is_read(1):
             return [y]
         places = a.emit(place, a.x, a.call.constant(axis))
         return [y, a.emit("ExpandDims", places, a.call.constant(axis)) if keep else places]

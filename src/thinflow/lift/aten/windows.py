@@ -134,7 +134,7 @@ def _max_pool(count: int) -> None:
     def both(a: Arguments) -> list[Value]:
         options = _pool_windows(a, count) | {"dilations": _each(a, "dilation", count, 1)}
         x, is_single = _batched(a, count)
-        if not a.call.node.output(1).uses:
+        if not a.is_read(1):
             # Nobody reads the places, and the values alone are one op.
             return [_single(a, a.onnx("MaxPool", x, **options), is_single)]
         y, places = a.onnx_results("MaxPool", x, count=2, **options)
@@ -177,7 +177,7 @@ def _adaptive_pool(count: int, kind: str, op: str) -> None:
             )
         else:
             y = _evenly(a, axes, wanted, op)
-        if kind.startswith("adaptive_max") and a.call.node.output(1).uses:
+        if kind.startswith("adaptive_max") and a.is_read(1):
             raise UnsupportedOp("the places of its maxima are read")
         return [y]
 
