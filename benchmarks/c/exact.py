@@ -316,12 +316,12 @@ def elsewhere(
     ends = [t for t in found_there if t in made.block.outputs and t in reals and t.dtype.kind == "f"]
     told = [t for t in ends if first[numbers[t]].size_bytes == t.size_bytes]
     values = str(len(summed) + len(told))
-    if rounds_midway(made):
-        with ExitStack() as stack:
-            options = Options(rounding, place.cpu)
-            compiled = partial(Played, place=place, stack=stack)
-            return by_layers(path, name, options, compiled, where, count, seconds)
     try:
+        if rounds_midway(made):
+            with ExitStack() as stack:
+                options = Options(rounding, place.cpu)
+                compiled = partial(Played, place=place, stack=stack)
+                return by_layers(path, name, options, compiled, where, count, seconds)
         sums, outputs = played(made, place, feeds, summed, told, _FIRST, seconds)
     except (RuntimeError, TimeoutError) as error:
         return name, rounding, where, "0", values, f"not run: {error}"[:300]
