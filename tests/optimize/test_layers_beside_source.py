@@ -13,10 +13,13 @@ import thinflow
 from thinflow.errors import VerificationError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Node
-from thinflow.ir.types import FLOAT, INT8, UINT8
+from thinflow.ir.types import FLOAT, INT8, INT32, UINT8
 from thinflow.lift.grids import Grid
 from thinflow.optimize.layer_by_layer import is_dictated
+from thinflow.optimize.samples import Samples
 from thinflow.optimize.source_proof import prove_beside_source
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 from thinflow.transforms.quantized.grids import kept_grids
 
 pytest.importorskip("ai_edge_litert")
@@ -94,6 +97,24 @@ def test_a_right_graph_and_what_is_made_of_it(net: Path) -> None:
     thinflow.convert(net, made)
     found = prove_beside_source(thinflow.load(net), str(made)).sentence
     assert "each of 15 quantized layers" in found
+
+
+def test_a_kernel_that_rounds_twice_is_no_wrong_scale(tmp_path: Path) -> None:
+    """A mean of a few rows, as in a layer norm, of which chance has more a step off than of many."""
+    path = tmp_path / "mean.tflite"
+    scale = Quantization(np.float32([0.0128]), np.int64([0]))
+    x = Tensor("x", (1, 7, 8), INT8, quantization=scale)
+    y = Tensor("y", (1, 7, 1), INT8, quantization=dataclasses.replace(scale, scale=np.float32([0.0036])))
+    axes = Tensor("axes", (1,), INT32, np.array([-1], np.int32))
+    mean = Operator("MEAN", [x, axes], [y], {"keep_dims": True})
+    path.write_bytes(to_bytes(Program([Subgraph([x], [y], [mean])])))
+    graph = thinflow.load(path)
+    rows = np.zeros((1, 7, 8), np.int8)
+    # Times 4/9 as twice that, rounded, and its half, rounded: of all but 8 that is a step off.
+    rows[0, :, 0] = [-91, -57, -30, 21, 64, 8, 100]
+    samples = Samples(lambda: iter([{graph.inputs[0]: rows}]), 1, synthetic=False)
+    found = prove_beside_source(graph, samples=samples).sentence
+    assert "fed with the file's own values, is within 1 step of" in found
 
 
 @pytest.mark.parametrize("factor", [0.8, 1.2])
