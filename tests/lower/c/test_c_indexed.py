@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tests.lower.c.c_answers import differences
 from tests.lower.c.many import Many, ints, number
+from thinflow.api.converting import convert_verified
 from thinflow.engines._c_library import compiler
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.types import dtype
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 
@@ -89,3 +94,32 @@ def test_rows_of_bytes_as_reals() -> None:
     numbers = np.arange(-100, 100).reshape(100, 2).astype(np.int8)
     net.add("EMBEDDING_LOOKUP", [net.x, net.constant("rows", numbers, 0.03)], 7, 2, kind="float")
     assert differences(net.content()) == []
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_items_of_lists(step: int, tmp_path: Path) -> None:
+    """TensorFlow's converter joins an item with what lies before and behind it, of sizes that a run tells."""
+    net = Many(5, 1, 3)
+    item, scores = net.value("item", (1, 1, 3)), net.value("scores", (1, 5))
+    place = net.add("ARG_MAX", [scores, number(1)], 1, kind="int32", output_type=dtype("int32"))
+    last = net.add("MINIMUM", [place, ints(5 - step)], 1, kind="int32")
+    place = net.add("RESHAPE", [last, np.zeros(0, np.int32)], kind="int32")
+    after = net.add("ADD", [place, number(step)], kind="int32")
+    first, second = (net.add("RESHAPE", [t, ints(1)], 1, kind="int32") for t in (place, after))
+    length = net.add("CONCATENATION", [first, ints(-1, -1)], 3, kind="int32", axis=0)
+    begin = net.add("CONCATENATION", [second, ints(0, 0)], 3, kind="int32", axis=0)
+    head, tail = (
+        net.add("SLICE", [net.x, *ends], *(None,) * 3, kind="float")
+        for ends in ((ints(0, 0, 0), length), (begin, ints(-1, -1, -1)))
+    )
+    made = net.add("CONCATENATION", [head, item, tail], 5, 1, 3, kind="float", axis=0)
+    net.made = [made]
+    path, target = tmp_path / "list.tflite", tmp_path / "net.c"
+    path.write_bytes(net.content())
+    if step > 1:
+        # Those are other slices.
+        with pytest.raises(UnsupportedOp, match=r"\(SLICE\) follow from what is computed"):
+            convert_verified(path, target)
+        return
+    assert "every number is equal" in convert_verified(path, target).proof
+    assert "DYNAMIC_UPDATE_SLICE" in target.read_text("utf-8")

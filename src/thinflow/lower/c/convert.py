@@ -15,6 +15,7 @@ from thinflow.lower.c.constant_channels import drop_constant_channels
 from thinflow.lower.c.flow import flattened
 from thinflow.lower.c.forms import REFUSED, NotHere, codes, forms_of
 from thinflow.lower.c.layer import Constant, Layer
+from thinflow.lower.c.list_items import write_list_items
 from thinflow.lower.c.options import Bands, Options
 from thinflow.lower.c.pictures import PICTURE, RESIZING, fuse_pictures
 from thinflow.lower.c.plan import Plan, alive_bytes, plan
@@ -125,6 +126,7 @@ def network(program: Program, options: Options) -> Network:
         TooLittleMemory: there is no schedule in the memory that is given.
     """
     block = flattened(program)
+    write_list_items(block)
     counts = settle(block)
     fuse_features(block)
     # Who hears a stream keeps rows of each value, and knows every operator by itself.
