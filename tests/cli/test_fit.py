@@ -63,4 +63,4 @@ def test_what_c_cannot_say_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     net.block.inputs[0].shape = (1, None, 4, 2)
     Path("open.tflite").write_bytes(net.content())
     assert main(["fit", "open.tflite", *QUICK]) == 1
-    assert "--shape input_0=1,1,4,2" in capsys.readouterr().err
+    assert "--shape input_0=1,96,4,2" in capsys.readouterr().err

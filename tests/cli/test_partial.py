@@ -20,12 +20,12 @@ x = Placeholder() {dtype=float, shape=shape[1,4]}
 w = Const() {dtype=float, value=float[4,4]{1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}}
 y = MatMul(x, w) {T=float}
 i = Const() {dtype=int32, value=int32[1,1]{0}}
-z = TensorScatterMax(y, i, y) {T=float, Tindices=int32}
+z = ScatterNdNonAliasingAdd(y, i, y) {T=float, Tindices=int32}
 v = Softmax(z) {T=float}
 inputs: x
 outputs: v
 """
-WHY = "because of node 'z' (TensorScatterMax): TFLite has no form of TensorScatterMax"
+WHY = "because of node 'z' (ScatterNdNonAliasingAdd): TFLite has no form of ScatterNdNonAliasingAdd"
 MISSING = f"the model's output 'v' is not in it, {WHY}"
 SOUND = """
 bytes = Placeholder() {dtype=string, shape=shape[]}

@@ -22,7 +22,7 @@ BEHIND = f"""
 x = Placeholder() {{dtype=float, shape=shape[1,4]}}
 {WEIGHTS}y = MatMul(x, w) {{T=float}}
 i = Const() {{dtype=int32, value=int32[1,1]{{0}}}}
-z = TensorScatterMax(y, i, y) {{T=float, Tindices=int32}}
+z = ScatterNdNonAliasingAdd(y, i, y) {{T=float, Tindices=int32}}
 v = MatMul(z, w) {{T=float}}
 inputs: x
 outputs: v
@@ -86,18 +86,18 @@ def test_a_missing_output_makes_a_part() -> None:
     assert (found.kind, found.is_part) == ("part", True)
     assert list(found.missing) == ["v"]
     assert (found.missing["v"].node, found.missing["v"].why) == (
-        "node 'z' (TensorScatterMax)",
-        "TFLite has no form of TensorScatterMax",
+        "node 'z' (ScatterNdNonAliasingAdd)",
+        "TFLite has no form of ScatterNdNonAliasingAdd",
     )
     assert found.sentence == (
-        "1 of the model's 2 outputs is not in it ('v'), because of node 'z' (TensorScatterMax): "
-        "TFLite has no form of TensorScatterMax"
+        "1 of the model's 2 outputs is not in it ('v'), because of node 'z' (ScatterNdNonAliasingAdd): "
+        "TFLite has no form of ScatterNdNonAliasingAdd"
     )
     assert found.data()["missing_outputs"] == [
         {
             "output": "v",
-            "node": "node 'z' (TensorScatterMax)",
-            "why": "TFLite has no form of TensorScatterMax",
+            "node": "node 'z' (ScatterNdNonAliasingAdd)",
+            "why": "TFLite has no form of ScatterNdNonAliasingAdd",
         }
     ]
 
@@ -149,7 +149,7 @@ def test_outputs_that_are_constants_or_inputs_are_given(tmp_path: Path) -> None:
 
 def test_onnx_is_judged_by_itself() -> None:
     assert onnx_model(optimised(BEHIND)).coverage.kind == "whole"
-    found = onnx_model(optimised(BEHIND.replace("TensorScatterMax(y, i, y)", "AcmeWarp(y)"))).coverage
+    found = onnx_model(optimised(BEHIND.replace("ScatterNdNonAliasingAdd(y, i, y)", "AcmeWarp(y)"))).coverage
     assert found.is_part
     assert "ONNX" in found.sentence
 
@@ -172,7 +172,7 @@ def test_a_smaller_part_is_not_saved_as_the_model(format: str, tmp_path: Path) -
     graph = part()
     if format == "onnx":
         pytest.importorskip("onnxruntime")
-        graph = parse_graph(BEHIND.replace("TensorScatterMax(y, i, y)", "AcmeWarp(y)"))
+        graph = parse_graph(BEHIND.replace("ScatterNdNonAliasingAdd(y, i, y)", "AcmeWarp(y)"))
     made = thinflow.quantize(graph, scheme="float16", format=format)
     with pytest.raises(PartialModel, match=rf"name it small_part\.{format}, so that nobody"):
         made.save(tmp_path / f"small.{format}")
