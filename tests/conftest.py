@@ -71,6 +71,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Some millions of objects of tests stay until the end: collecting garbage shall not go through them."""
+    _spare_what_is_left()
+
+
+def _spare_what_is_left() -> None:
     gc.collect()
     gc.freeze()
 
@@ -121,6 +125,15 @@ def _imports_start_no_thread() -> None:
     """All test modules are imported by now; libraries that report home do so by a thread."""
     started = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
     assert not started, f"a test module's imports have started threads: {started}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _garbage_is_gone() -> Iterator[None]:
+    """Each benchmark collects garbage before it measures, which would take seconds behind thousands of tests:
+    what pytest and caches keep of those is not looked at again.
+    """
+    yield
+    _spare_what_is_left()
 
 
 @pytest.fixture(scope="module", autouse=True)

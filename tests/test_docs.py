@@ -23,7 +23,8 @@ AT_NIGHT_ONLY = {
     *("docs/optimize.md", "docs/quantization.md", "docs/benchmark.md", "docs/verification.md"),
     *("docs/engines.md", "docs/any-model.md", "docs/coming-from-converters.md", "docs/device.md"),
     *("docs/guides/microcontroller.md", "docs/guides/audio.md", "docs/guides/onnx-and-pytorch.md"),
-    *("docs/guides/raspberry-pi.md", "docs/how-to/size-and-precision.md"),
+    *("docs/guides/raspberry-pi.md", "docs/guides/apps.md", "docs/guides/detection.md"),
+    *("docs/guides/mobile.md", "docs/how-to/size-and-precision.md"),
     *("docs/why/int8-slower.md", "docs/why/accuracy-dropped.md"),
 }
 """Pages whose commands, to quantize, measure and optimize, take a processor 5 to 40 s each."""

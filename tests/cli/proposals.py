@@ -2,7 +2,7 @@
 
 Every command that a test of this folder runs is watched. When the test is over, what was proposed behind
 `next:` and in hints is run in the same folder, every command once; by day, of those that are alike in many
-tests only the first few, while the others are parsed.
+tests only the first, while the others are parsed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAY_DIFFER = {
 PLACEHOLDER = re.compile(r"(?<![A-Za-z0-9_.])[A-Z][A-Z_]{2,}(?:\.\w+)?\b|\.\.\.|@latest")
 """What the reader is to fill in: FOLDER_OF_SAMPLES, PREFIX, OUT.pb."""
 PROJECT = Path(__file__).resolve().parents[2]
-TRIED_BY_DAY = 3
+TRIED_BY_DAY = 1
 """In one process, of proposals of the same shape."""
 _tried: Counter[tuple[str, ...]] = Counter()
 QUICK = {
