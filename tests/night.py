@@ -5,3 +5,6 @@ from __future__ import annotations
 import os
 
 AT_NIGHT = bool(os.environ.get("THINFLOW_NIGHT"))
+
+ALL_NETWORKS = bool(os.environ.get("THINFLOW_ALL_NETWORKS"))
+"""Beside TensorFlow, Keras and PyTorch: all networks and all cases, those of minutes included."""

@@ -1,12 +1,11 @@
 """The yardstick `scripts/eras.py`: nothing wrong, nothing that crashes or does not load, many whole files.
 
-Every verb drives a few models of each family. Of the others every sixth is only converted; all are with
+Every verb drives a few models of each family. Of the others every twelfth is only converted; all are with
 THINFLOW_ALL_NETWORKS=1, which is what the floors count. `python -m scripts.eras` drives every verb over all.
 """
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 
@@ -14,6 +13,7 @@ import pytest
 
 from scripts import eras
 from scripts.eras_models import all_models
+from tests.night import ALL_NETWORKS
 
 pytest.importorskip("tf_keras")
 pytest.importorskip("tf_slim")
@@ -84,15 +84,15 @@ SUBSET = [
 ]
 """Of each family what it is about, in a few minutes."""
 
-DRIVEN = SUBSET if os.environ.get("THINFLOW_ALL_NETWORKS") else SUBSET[::3]
-"""Each takes a few seconds for every verb; a third of them in each run, of every family one or two."""
+DRIVEN = SUBSET if ALL_NETWORKS else SUBSET[::5]
+"""Each takes a few seconds for every verb; a fifth of them in each run."""
 
 CONVERTED = ("tflite", "onnx")
 WHOLE_TFLITE = 210
 WHOLE_ONNX = 211
 """Floors, of all models. A file that takes a batch of one only counts as whole."""
 
-STEP = 1 if os.environ.get("THINFLOW_ALL_NETWORKS") else 6
+STEP = 1 if ALL_NETWORKS else 12
 """Every so many of the models outside the subset are converted: all of them take six minutes."""
 
 JOBS = 2

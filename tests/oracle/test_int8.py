@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tests.night import ALL_NETWORKS
 from tests.oracle import _peer
 from tests.oracle._frozen import get
 from tests.oracle._int8 import SAMPLES, pictures, sqnr
@@ -16,8 +17,10 @@ from thinflow.optimize.litert import float_model, quantized_model
 from thinflow.optimize.samples import samples_for
 from thinflow.quantize.recipe import Recipe
 
+LARGE = ["resnet50_v2"] if ALL_NETWORKS else []
 
-@pytest.mark.parametrize("name", ["mobilenet_small", "mobilenet", "keras3:mobilenet_v2_small", "resnet50_v2"])
+
+@pytest.mark.parametrize("name", ["mobilenet_small", "mobilenet", "keras3:mobilenet_v2_small", *LARGE])
 def test_as_good_as_the_peer(name: str) -> None:
     frozen = get(name)
     (size,) = {shape[1] for shape, _ in frozen.inputs.values()}

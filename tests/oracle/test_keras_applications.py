@@ -5,13 +5,13 @@ All of them take an hour: a few are always tried, the rest with THINFLOW_ALL_NET
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.night import ALL_NETWORKS
 from tests.oracle import _keras_models as models
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.filterwarnings("default")]
@@ -25,7 +25,7 @@ _FAMILIES = {
 }
 NETWORKS = [family + kind for family, kinds in _FAMILIES.items() for kind in kinds]
 FEW = ("MobileNetV2", "MobileNetV3Small", "ResNet50V2", "EfficientNetB0")
-TRIED = NETWORKS if os.environ.get("THINFLOW_ALL_NETWORKS") else FEW
+TRIED = NETWORKS if ALL_NETWORKS else FEW
 
 
 def network(generation: int, name: str) -> tuple[Any, list[np.ndarray]]:

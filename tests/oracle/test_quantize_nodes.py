@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.night import ALL_NETWORKS
 from tests.oracle import _original
 from tests.oracle._frozen import Array, Frozen, get, run_in_tensorflow, to_graph, to_message
 from tests.transforms.golden import parse_graph
@@ -221,7 +222,11 @@ EIGHT_BIT = """
 
 
 @pytest.mark.parametrize(
-    "name", ["mobilenet_small", "mobilenet_v2_small", "resnet50_v2", "inception_v3", "zoo:digits"]
+    "name",
+    [
+        *("mobilenet_small", "mobilenet_v2_small", "inception_v3", "zoo:digits"),
+        *(["resnet50_v2"] if ALL_NETWORKS else []),
+    ],
 )
 def test_whole_networks_run(name: str) -> None:
     """Where the original's result of a Keras network loads, but stops with an error or gives NaN."""

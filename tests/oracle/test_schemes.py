@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.night import ALL_NETWORKS
 from tests.oracle import _peer
 from tests.oracle._frozen import Array, Frozen, get
 from tests.oracle._int8 import SAMPLES, pictures, sqnr
@@ -17,7 +18,7 @@ from thinflow.optimize.quantized import QuantizedModel
 from thinflow.optimize.samples import samples_for
 from thinflow.quantize.recipe import Recipe
 
-NETWORKS = ["mobilenet_small", "keras3:mobilenet_v2_small", "resnet50_v2"]
+NETWORKS = ["mobilenet_small", "keras3:mobilenet_v2_small", *(["resnet50_v2"] if ALL_NETWORKS else [])]
 
 
 def made(frozen: Frozen, feeds: dict[str, Array], recipe: Recipe) -> tuple[FloatModel, QuantizedModel]:

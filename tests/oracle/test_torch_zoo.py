@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
-import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import thinflow  # noqa: E402
+from tests.night import ALL_NETWORKS  # noqa: E402
 from tests.oracle import (  # noqa: E402
     _torch_classifiers,
     _torch_language,
@@ -32,8 +32,12 @@ assert all((_torch_classifiers, _torch_language, _torch_pictures, _torch_seeing,
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.filterwarnings("default")]
 ROADS = {"script": ".onnx", "dynamo": ".onnx", "eager": ".pt2", "core": ".pt2"}
 """Exporters by TorchScript and by torch.export; programs of the latter as they are, and in core ATen."""
-_ALL = bool(os.environ.get("THINFLOW_ALL_NETWORKS"))
-_TRIED = [(n, r) for n, net in ZOO.items() for r in ROADS if _ALL or (net.quick and r in ("script", "eager"))]
+_TRIED = [
+    (n, r)
+    for n, net in ZOO.items()
+    for r in ROADS
+    if ALL_NETWORKS or (net.quick and r in ("script", "eager"))
+]
 _NEVER = {
     ("ConvNeXt", "core"): "as_strided, by which core ATen says a pool of channels that lie last, is refused",
     ("LstmForecast", "script"): "PyTorch's exporter knows no projections",
