@@ -264,14 +264,8 @@ def _sample(engine: Any, made: Network, feeds: list[Array]) -> Sample:
 
 def _rounds_nothing(operator: Operator) -> bool:
     """Whether codes are reals here, or stay as they are."""
-    read = {_grid(t) for t in operator.reads() if t.quantization is not None}
-    return {_grid(t) for t in operator.outputs if t.quantization is not None} <= read
-
-
-def _grid(tensor: Tensor) -> tuple[bytes, bytes]:
-    q = tensor.quantization
-    assert q is not None
-    return np.asarray(q.scale).tobytes(), np.asarray(q.zero_point).tobytes()
+    read = {t.quantization.grid for t in operator.reads() if t.quantization is not None}
+    return {t.quantization.grid for t in operator.outputs if t.quantization is not None} <= read
 
 
 def _without_numbers(made: Network, samples: list[Sample]) -> str:

@@ -44,6 +44,11 @@ class Quantization:
     def is_per_channel(self) -> bool:
         return len(self.scale) > 1
 
+    @property
+    def grid(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Scales and zero points, as what can be compared; of two that are equal codes mean the same."""
+        return tuple(map(float, self.scale)), tuple(map(int, self.zero_point))
+
 
 @dataclass(eq=False)
 class Tensor:

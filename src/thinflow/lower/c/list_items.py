@@ -50,19 +50,15 @@ def _written(operator: Operator, makers: Mapping[Tensor, Operator]) -> tuple[Ten
     (x, first, length), (same, behind, rest) = head.inputs, tail.inputs
     if x is None or x is not same or not x.shape or not item.shape or item.shape[0] != 1:
         return None
-    is_alike = is_plain(operator) and _grid(x) == _grid(item) == _grid(operator.outputs[0])
-    if not is_alike or not _all(first, 0) or not _all(rest, -1):
+    quantizations = (t.quantization for t in (x, item, operator.outputs[0]))
+    grids = {((), ()) if q is None else q.grid for q in quantizations}
+    if not is_plain(operator) or len(grids) != 1 or not _all(first, 0) or not _all(rest, -1):
         return None
     sizes, place = _first_of(length, -1, makers)
     _, after = _first_of(behind, 0, makers)
     if sizes is None or place is None or after is None or not _follows(after, place, makers):
         return None
     return x, item, sizes
-
-
-def _grid(tensor: Tensor) -> tuple[float, ...]:
-    q = tensor.quantization
-    return () if q is None else (*map(float, q.scale), *map(float, q.zero_point))
 
 
 def _all(tensor: Tensor | None, number: int) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.reach import Reach, Reaches, by_rows, sizes
-from thinflow.tflite.model import Operator, Quantization, Subgraph, Tensor
+from thinflow.tflite.model import Operator, Subgraph, Tensor
 
 PICTURE = "PICTURE"
 READING = ("CAST", "DEQUANTIZE")
@@ -83,16 +83,10 @@ def _steps(
 
 def _is_resized_bytes(operator: Operator, x: Tensor, options: Options) -> bool:
     """Whether bytes are resized in integers, as LiteRT's reference kernel does it."""
-    is_alike = operator.code == RESIZING and x.quantization is not None
-    y = operator.outputs[0].quantization
-    is_alike = is_alike and y is not None and _grid(x.quantization) == _grid(y)
-    return (
-        is_alike and x.dtype.name == "int8" and sizes(x)[-1] <= MOST_TABLES and options.rounding == "litert"
-    )
-
-
-def _grid(q: Quantization | None) -> tuple[list[float], list[int]]:
-    return ([], []) if q is None else (q.scale.tolist(), q.zero_point.tolist())
+    before, after = x.quantization, operator.outputs[0].quantization
+    if operator.code != RESIZING or before is None or after is None or before.grid != after.grid:
+        return False
+    return x.dtype.name == "int8" and sizes(x)[-1] <= MOST_TABLES and options.rounding == "litert"
 
 
 def _is_by_channel(operator: Operator, x: Tensor) -> bool:
