@@ -43,6 +43,11 @@ def flattened(program: Program) -> Subgraph:
     return Subgraph(main.inputs, outputs, operators, main.name)
 
 
+def nesting(operator: Operator) -> int:
+    """By how much what follows lies deeper in loops and branches: 1 where one opens, -1 where it closes."""
+    return (operator.code in (LOOP, BRANCH)) - (operator.code in (LOOP_NEXT, BRANCH_END))
+
+
 def remove_unused(block: Subgraph) -> None:
     """Drop operators whose results nobody reads, unless they have an effect. O(edges)."""
     live = set(block.outputs)

@@ -17,7 +17,7 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import dtype
-from thinflow.lower.c.flow import BRANCH, BRANCH_END, LOOP, LOOP_NEXT
+from thinflow.lower.c.flow import nesting
 from thinflow.lower.c.sound import FEATURES, options_of
 from thinflow.lower.c.windows import moves
 from thinflow.tflite.model import Operator, Subgraph, Tensor
@@ -31,7 +31,6 @@ _EACH = frozenset(
         *("NEG", "EXP", "SQRT", "RSQRT", "QUANTIZE", "DEQUANTIZE", "CAST"),
     )
 )
-_OPENING, _CLOSING = (LOOP, BRANCH), (LOOP_NEXT, BRANCH_END)
 _PAIRS = frozenset(["ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "DIV"])
 
 
@@ -123,9 +122,9 @@ class _Streamer:
     def run(self) -> None:
         depth = 0
         for number, operator in enumerate(self.block.operators):
-            if operator.code in _OPENING and not depth:
+            if nesting(operator) > 0 and not depth:
                 self._before(number)
-            depth += (operator.code in _OPENING) - (operator.code in _CLOSING)
+            depth += nesting(operator)
             streams = [t for t in operator.reads() if t in self.rows]
             # Rows move on once a run, and not with each round of a loop.
             goes_by_rows = streams and not depth and len(operator.outputs) == 1
@@ -148,7 +147,7 @@ class _Streamer:
         """Put together what a loop or branch reads of all rows, in front of it."""
         depth = 0
         for operator in self.block.operators[start:]:
-            depth += (operator.code in _OPENING) - (operator.code in _CLOSING)
+            depth += nesting(operator)
             for tensor in operator.reads():
                 if tensor in self.rows:
                     self._whole(tensor)
