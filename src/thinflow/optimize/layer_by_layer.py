@@ -328,8 +328,12 @@ def _judged(
 
 
 def _allowed(size: int) -> float:
-    by_chance = _HALVED * size + _SPREAD * math.sqrt(_HALVED * (1 - _HALVED) * size)
-    return max(_FEW, _SHARE * size, by_chance)
+    return max(_FEW, _SHARE * size)
+
+
+def _rounded_twice(size: int) -> float:
+    """How many of so many numbers chance may take a step off."""
+    return _HALVED * size + _SPREAD * math.sqrt(_HALVED * (1 - _HALVED) * size)
 
 
 def _hits_levels(wrong: Array, expected: Array) -> bool:
@@ -340,7 +344,8 @@ def _hits_levels(wrong: Array, expected: Array) -> bool:
     """
     if not wrong.any():
         return False
-    if _off_levels(wrong.ravel(), expected.ravel()) > _allowed(np.unique(expected).size):
+    levels = np.unique(expected).size
+    if _off_levels(wrong.ravel(), expected.ravel()) > max(_allowed(levels), _rounded_twice(levels)):
         return True
     for axis in {1 % max(wrong.ndim, 1), wrong.ndim - 1} if wrong.ndim > 1 else ():
         if wrong.shape[axis] == 1:
