@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from tests.quantize.cells import INPUTS, STEPS, UNITS, cell
 from tests.quantize.programs import Builder, samples
 from thinflow.errors import EngineUnavailable
 from thinflow.quantize import runners
+from thinflow.quantize.loop_runner import runner_with_loops
 from thinflow.quantize.runners import LiteRTRunner
-from thinflow.tflite.model import Program, Tensor
+from thinflow.tflite.model import Operator, Program, Tensor
 
 
 def layers() -> tuple[Program, list[Tensor]]:
@@ -99,3 +101,30 @@ def test_views_that_another_thread_holds_for_a_moment_change_no_kernel() -> None
         assert not held
     finally:
         timer.join()
+
+
+def test_tensors_inside_of_a_loop_are_seen_in_every_turn() -> None:
+    program = cell()
+    body = program.subgraphs[2]
+    both, w, bias = body.operators[1].outputs[0], *(t.array() for t in body.operators[2].inputs[1:])
+    x = np.random.default_rng(5).standard_normal((1, INPUTS)).astype(np.float32)
+    runner = runner_with_loops(program, [both, program.subgraphs[0].outputs[0]], 1)
+    for _ in range(2):  # nothing is left of the run before
+        runner.run({"x": x}, "sample 0")
+        rows, h = [], np.zeros((1, UNITS), np.float32)
+        for _ in range(STEPS):
+            rows.append(np.concatenate([x, h], axis=1))
+            h = np.tanh(rows[-1] @ w.T + bias)
+        assert_allclose(runner.view(both), np.concatenate(rows), atol=1e-5)
+        assert_allclose(runner.view(program.subgraphs[0].outputs[0]), h, atol=1e-5)
+
+
+def test_a_loop_that_does_not_run_alone_shows_nothing() -> None:
+    program = cell()
+    body = program.subgraphs[2]
+    body.operators[0] = Operator(
+        "CUSTOM", body.operators[0].inputs, body.operators[0].outputs, custom_code="x"
+    )
+    watched = body.operators[1].outputs[0]
+    with pytest.raises(EngineUnavailable):
+        runner_with_loops(program, [watched], 1).run({"x": np.zeros((1, INPUTS), np.float32)}, "sample 0")

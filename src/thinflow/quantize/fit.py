@@ -22,6 +22,7 @@ from thinflow.quantize.rounding import NEAREST, Rounding
 from thinflow.quantize.runners import Feed
 from thinflow.quantize.schemes import quantize_program
 from thinflow.quantize.sequential import sequential_rounding
+from thinflow.quantize.small_weights import splits_products
 from thinflow.tflite import model as tflite
 from thinflow.typing import Progress
 
@@ -151,7 +152,7 @@ class Fit(Generic[P]):
                     program, whole, ranges, self.few, threads=self.threads, **self._choices
                 )
             return self._roundings[key]
-        key = _rescaling_key(recipe)
+        key = _rescaling_key(recipe), splits_products(recipe)
         if key not in self._roundings:
             # Layers are looked at in the float network, where it does not matter which of them stay float.
             whole = replace(recipe, skip_ops=frozenset(), skip_nodes=())

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.onnx import program as onnx
+from thinflow.quantize.cell_products import cell_products
 from thinflow.quantize.grams import Layer, Some, affordable_samples, gather, layers_of
 from thinflow.quantize.products import products
 from thinflow.quantize.recipe import Recipe
@@ -47,7 +48,7 @@ def gptq_rounding(
 ) -> GptqRounding:
     """A rounding of the program's weights by what samples show of the layers' inputs.
 
-    Layers of operators that the recipe keeps float are left out; those of loop bodies are rounded to nearest.
+    Layers of operators that the recipe keeps float are left out.
 
     Args:
         feeds: samples; no iterator. Some hundred are looked at, fewer of large programs.
@@ -56,8 +57,9 @@ def gptq_rounding(
         FeedError: a sample does not fit the inputs, or there are no samples.
         EngineUnavailable: the runtime is missing or cannot run the program.
     """
-    found = [p for p in products(program) if not recipe.why_skipped(p.operator)]
-    return GptqRounding(program, layers_of(found), feeds, threads, progress)
+    found = [*products(program), *cell_products(program, recipe)]
+    layers = layers_of(p for p in found if not recipe.why_skipped(p.operator))
+    return GptqRounding(program, layers, feeds, threads, progress)
 
 
 class GptqRounding(Rounding):

@@ -12,11 +12,12 @@ import numpy as np
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Tensor
 from thinflow.quantize.calibrate import watch
+from thinflow.quantize.loop_runner import MOST_TURNS, runner_with_loops
 from thinflow.quantize.macs import multiplications
 from thinflow.quantize.observers import Watcher
 from thinflow.quantize.products import Product
 from thinflow.quantize.recipe import Quantized, Recipe
-from thinflow.quantize.runners import Feed, runner_of
+from thinflow.quantize.runners import Feed
 from thinflow.quantize.weights import memory_key
 from thinflow.tflite import model as tflite
 from thinflow.typing import Array, Progress
@@ -199,7 +200,7 @@ def gather(
         layer.begin()
         for product in layer.products:
             watched.setdefault(product.x, Reader(samples)).readers.append((layer, product))
-    watch(runner_of(program, watched, threads), watched, (), feeds, Recipe(), progress=progress)
+    watch(runner_with_loops(program, watched, threads), watched, (), feeds, Recipe(), progress=progress)
 
 
 class Some(Iterable[Feed]):
@@ -221,5 +222,9 @@ class Some(Iterable[Feed]):
 def affordable_samples(program: tflite.Program | onnx.Program, layers: Iterable[Layer]) -> int:
     """The number of samples that can be run, by the multiplications of some layers of a program."""
     costs = multiplications(program)
-    each = sum(costs.get(product.operator, 0) for layer in layers for product in layer.products)
+    each = sum(
+        product.weights.array().size * MOST_TURNS if product.in_loop else costs.get(product.operator, 0)
+        for layer in layers
+        for product in layer.products
+    )
     return int(min(max(_WORK / max(each, 1), _FEWEST_SAMPLES), MOST_SAMPLES))

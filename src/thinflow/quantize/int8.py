@@ -103,7 +103,7 @@ def quantize_int8(
     }
     kept_float = [(small.get(new, new), why) for new, why in rewriter.kept_float]
     # One range for all steps, and for sums of gates, would leave them fewer bits than ranges of each step.
-    bodies = with_small_bodies(program, stored)
+    bodies = with_small_bodies(program, stored, rounding)
     result = replace(program, subgraphs=[subgraph, *bodies.program.subgraphs])
     result.signatures = {
         key: Signature(*({n: rewriter.interface.get(t, t) for n, t in side.items()} for side in signature))

@@ -26,7 +26,7 @@ from thinflow.tflite.model import Operator, Quantization, Subgraph, Tensor
 from thinflow.typing import Array
 
 CODE = "UNIDIRECTIONAL_SEQUENCE_LSTM"
-_INPUT_MATRICES, _STATE_MATRICES, _BIASES = range(1, 5), range(5, 9), range(12, 16)
+_INPUT_MATRICES, STATE_MATRICES, _BIASES = range(1, 5), range(5, 9), range(12, 16)
 _PEEPHOLES, _PROJECTION, _NORMS = range(9, 12), range(16, 18), range(20, 24)
 _H, _CELL = 18, 19
 _INT16 = dtype("int16")
@@ -43,7 +43,7 @@ def why_float(operator: Operator, main: Subgraph, recipe: Recipe) -> str:
     given = dict(enumerate(operator.inputs))
     if any(given.get(n) is not None for n in (*_PEEPHOLES, *_PROJECTION, *_NORMS)):
         return "its peepholes, projection or norms have ranges inside that are not measured"
-    constants = [given.get(n) for n in (*_INPUT_MATRICES, *_STATE_MATRICES, *_BIASES)]
+    constants = [given.get(n) for n in (*_INPUT_MATRICES, *STATE_MATRICES, *_BIASES)]
     if any(t is None or not t.is_constant or not is_float(t) for t in constants):
         return "it has no input gate, or weights that are computed at run time"
     if not all(np.isfinite(t.array()).all() for t in constants if t is not None):
@@ -63,7 +63,7 @@ def float_matrices(operator: Operator) -> dict[int, Tensor]:
 
     Empty if one is computed at run time, or is not finite.
     """
-    places = (*_INPUT_MATRICES, *_STATE_MATRICES, *_PEEPHOLES, _PROJECTION[0])
+    places = (*_INPUT_MATRICES, *STATE_MATRICES, *_PEEPHOLES, _PROJECTION[0])
     given = [(n, operator.inputs[n]) for n in places if n < len(operator.inputs)]
     found = {n: t for n, t in given if t is not None}
     is_constant = all(t.is_constant and is_float(t) and np.isfinite(t.array()).all() for t in found.values())
@@ -135,7 +135,7 @@ def integer_lstm(
         ends = constant_range(tensor)
         decisions.append(Decision(tensor.name, grid.scale, 0, (ends.low, ends.high), "weights", reason))
 
-    for matrix, recurrent, bias in zip(_INPUT_MATRICES, _STATE_MATRICES, _BIASES, strict=True):
+    for matrix, recurrent, bias in zip(_INPUT_MATRICES, STATE_MATRICES, _BIASES, strict=True):
         scales = {n: _scale(operator.inputs[n]) for n in (matrix, recurrent)}
         for number, scale in scales.items():
             put(number, scale, WEIGHT_MAX, INT8, "weights: symmetric, per tensor")

@@ -7,8 +7,8 @@ channels. What rounding does to the output of a layer is X (W - Wq)^T, for X [ro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -29,12 +29,14 @@ class Product:
         operator: the layer.
         x, weights: its input and its constant weights, float32.
         has_bias: whether one number can be added to all of an output channel, by a constant bias.
+        in_loop: whether what is seen of the input are all turns of a loop, one behind the other.
     """
 
     operator: Operator
     x: Tensor
     weights: Tensor
     has_bias: bool
+    in_loop: bool = field(default=False, kw_only=True)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -72,9 +74,10 @@ class Product:
         shape = self.x.shape
         if shape is None:
             return values.ndim > 1
-        return len(shape) == values.ndim and all(
-            n in (None, found) for n, found in zip(shape, values.shape, strict=True)
-        )
+        if len(shape) != values.ndim:
+            return False
+        sizes = [*zip(shape, values.shape, strict=True)]
+        return all(n in (None, found) for n, found in sizes[self.in_loop :])
 
     def count(self, values: Array) -> int:
         """The number of rows of an input."""
@@ -102,7 +105,16 @@ def _reads(code: str) -> Callable[[_P], _P]:
 def products(program: tflite.Program | onnx.Program) -> Iterator[Product]:
     """Layers with constant weights in the part of a program that is not called by others."""
     block = program if isinstance(program, onnx.Program) else program.subgraphs[0]
-    for operator in block.operators:
+    return _products_of(block.operators)
+
+
+def products_in_loop(body: tflite.Subgraph) -> Iterator[Product]:
+    """The same in the body of a loop."""
+    return (replace(product, in_loop=True) for product in _products_of(body.operators))
+
+
+def _products_of(operators: Iterable[Operator]) -> Iterator[Product]:
+    for operator in operators:
         reader = _READERS.get(operator.code)
         found = None if reader is None else reader(operator)
         if found is not None:

@@ -82,18 +82,26 @@ class LiteRTRunner:
     def run(self, feed: Feed, where: str) -> None:
         arrays = self._arrays(feed, where)
         try:
-            try:
-                self._invoke(arrays)
-            except (RuntimeError, ValueError):
-                # XNNPACK refuses sizes of 0 in loops and branches that LiteRT's own kernels take.
-                if not self.is_delegated:
-                    raise
-                self.is_delegated, self.allocated = False, None
-                self.interpreter = self._open(delegates=False)
-                self._invoke(arrays)
+            self.run_with(arrays)
         except (RuntimeError, ValueError) as e:
             problem = f"LiteRT cannot run the float model: {first_line(e)}"
             raise EngineUnavailable(problem, where, _SIZES_HINT) from e
+
+    def run_with(self, arrays: Mapping[tflite.Tensor, Array]) -> None:
+        """Run with what each input holds, which has to fit.
+
+        Raises:
+            RuntimeError, ValueError: LiteRT refuses it.
+        """
+        try:
+            self._invoke(arrays)
+        except (RuntimeError, ValueError):
+            # XNNPACK refuses sizes of 0 in loops and branches that LiteRT's own kernels take.
+            if not self.is_delegated:
+                raise
+            self.is_delegated, self.allocated = False, None
+            self.interpreter = self._open(delegates=False)
+            self._invoke(arrays)
 
     def _invoke(self, arrays: Mapping[tflite.Tensor, Array]) -> None:
         self._wait_for_views()

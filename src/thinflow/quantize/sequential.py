@@ -18,7 +18,8 @@ import numpy as np
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Tensor
 from thinflow.quantize.calibrate import watch
-from thinflow.quantize.gptq import BUDGET, Solver
+from thinflow.quantize.cell_products import cell_products
+from thinflow.quantize.gptq import BUDGET, GptqRounding, Solver
 from thinflow.quantize.grams import (
     MOST_SAMPLES,
     Layer,
@@ -149,9 +150,15 @@ class _PairedSolver(Solver):
 
 
 class SequentialRounding(Rounding):
-    """Rounds layers that were looked at one after the other; others to the nearest."""
+    """Rounds layers that were looked at one after the other.
 
-    def __init__(self, waiting: Iterable[Key]) -> None:
+    Args:
+        waiting: the layers.
+        others: rounds all others.
+    """
+
+    def __init__(self, waiting: Iterable[Key], others: Rounding = NEAREST) -> None:
+        self._others = others
         self.layers: dict[Key, Paired] = {}
         self._waiting = set(waiting)
         self._codes: dict[Key, Array] = {}
@@ -165,7 +172,7 @@ class SequentialRounding(Rounding):
     def codes(self, w: Array, grid: Grid) -> Array:
         layer = self.layers.get(memory_key(w))
         if layer is None or not layer.count:
-            return NEAREST.codes(w, grid)
+            return self._others.codes(w, grid)
         key = (memory_key(w), *grid.key)
         if key not in self._codes:
             # A grid that was not asked for while the statistics were there is none of this recipe's.
@@ -176,7 +183,7 @@ class SequentialRounding(Rounding):
         layer = self.layers.get(memory_key(w))
         if layer is None or not layer.count:
             # Layers behind those that are looked at now are not run.
-            return grid if memory_key(w) in self._waiting else NEAREST.clipped(w, grid)
+            return grid if memory_key(w) in self._waiting else self._others.clipped(w, grid)
         key = (memory_key(w), *grid.key)
         if key not in self._grids:
             if not layer.grams:
@@ -186,7 +193,9 @@ class SequentialRounding(Rounding):
 
     def bias(self, w: Array, grid: Grid, bias: Array) -> Array:
         layer = self.layers.get(memory_key(w))
-        if layer is None or not layer.count or not layer.is_centred:
+        if layer is None or not layer.count:
+            return self._others.bias(w, grid, bias)
+        if not layer.is_centred:
             return bias
         real = grid.real(self.codes(w, grid))
         return layer.product.corrected_bias(bias, w, layer.float_means, real, layer.means)
@@ -204,7 +213,8 @@ def sequential_rounding(
 ) -> SequentialRounding:
     """A rounding of the program's weights, layer after layer as they run.
 
-    Layers of operators that the recipe keeps float are left out; those of loop bodies are rounded to nearest.
+    Layers of operators that the recipe keeps float are left out; recurrent ones are rounded by what they read
+    in the float network.
 
     Args:
         ranges: of activations, as for `quantize_program`; so are `choices`.
@@ -217,7 +227,8 @@ def sequential_rounding(
     trial = replace(recipe, input_type="float32", output_type="float32", columns="off")
     layers = layers_of(p for p in products(program) if not recipe.why_skipped(p.operator))
     some = Some(feeds, min(affordable_samples(program, layers.values()), MOST_SAMPLES))
-    result = SequentialRounding(layers)
+    cells = layers_of(p for p in cell_products(program, recipe) if not recipe.why_skipped(p.operator))
+    result = SequentialRounding(layers, GptqRounding(program, cells, feeds, threads))
     # Two Gram matrices are held for each layer.
     steps = steps_of(program, layers, 2 * len(some), BUDGET / 2)
     for number, step in enumerate(steps):

@@ -22,11 +22,11 @@ from thinflow.quantize.integer_lstm import float_matrices
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.litert import INT8_KERNELS, Weights, weights_of
 from thinflow.quantize.recipe import PLAIN, Decision, Quantized, Recipe
-from thinflow.quantize.rounding import Grid, Rounding, weight_grid
+from thinflow.quantize.rounding import NEAREST, Grid, Rounding, weight_grid
 from thinflow.quantize.split_products import with_split_products
 from thinflow.quantize.weights import INT4_MAX, WEIGHT_MAX, memory_key
 from thinflow.tflite import model as tflite
-from thinflow.tflite.model import Operator, Program, Quantization, Tensor
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 from thinflow.typing import Array
 
 INT4 = dtype("int4")
@@ -56,10 +56,20 @@ def dynamic(program: Program, recipe: Recipe) -> Storing:
     return _Dynamic(recipe)
 
 
-def with_small_bodies(program: Program, recipe: Recipe) -> Quantized[Program]:
+def split_bodies(program: Program) -> list[Subgraph]:
+    """The bodies of loops as they are stored beside integers: products of joined inputs are sums."""
+    return [with_split_products(body, _FEWEST_STEPPED) for body in program.subgraphs[1:]]
+
+
+def splits_products(recipe: Recipe) -> bool:
+    """True if a recipe's scheme stores the bodies of loops so."""
+    return recipe.needs_samples or recipe.scheme == "dynamic"
+
+
+def with_small_bodies(program: Program, recipe: Recipe, rounding: Rounding = NEAREST) -> Quantized[Program]:
     """The bodies of loops with int8 weights, called with floats: the program without its main block."""
-    bodies = [with_split_products(body, _FEWEST_STEPPED) for body in program.subgraphs[1:]]
-    return _Stepped(replace(recipe, scheme="dynamic")).stored(replace(program, subgraphs=bodies))
+    scheme = _Stepped(replace(recipe, scheme="dynamic"), rounding=rounding)
+    return scheme.stored(replace(program, subgraphs=split_bodies(program)))
 
 
 def weights_only(program: Program, recipe: Recipe) -> Storing:
@@ -171,9 +181,7 @@ def _made(
 class _Dynamic(_IntegerWeights):
     def apply(self, program: Program) -> Quantized[Program]:
         # The bodies of loops alone: cells are there, and nothing that was learned of weights as they stand.
-        main, *bodies = program.subgraphs
-        split = [with_split_products(body, _FEWEST_STEPPED) for body in bodies]
-        return super().apply(replace(program, subgraphs=[main, *split]))
+        return super().apply(replace(program, subgraphs=[program.subgraphs[0], *split_bodies(program)]))
 
     def _smaller(self, operator: Operator, weights: Weights, data: np.ndarray) -> Smaller | str:
         if operator.code == "GATHER":

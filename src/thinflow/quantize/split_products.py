@@ -98,7 +98,8 @@ def _sum(
 
 
 def _columns(weights: Array, ends: Array) -> list[Array]:
-    return [np.ascontiguousarray(weights[:, a:b]) for a, b in pairwise(ends.tolist())]
+    # Views have the same memory however often a product is taken apart, and roundings know weights by it.
+    return [weights[:, a:b] for a, b in pairwise(ends.tolist())]
 
 
 def _read(operators: list[Operator], outputs: Iterable[Tensor]) -> list[Operator]:

@@ -87,6 +87,19 @@ def matrices(flow: Flow, operator: Operator) -> Factors | None:
     return common.matrices(flow, operator)
 
 
+@rule("LSTM", "GRU", "RNN", of=RULES)
+def recurs(flow: Flow, operator: Operator) -> list[Factors] | None:
+    """Weights [directions, gates, I] take up what the sequence has; the state keeps its numbers."""
+    x, w = operands(operator, 0, 1)
+    if not flow.is_usable(w):
+        return None
+    row = flow.along(x, -1, int(np.asarray(w.array()).shape[-1]))
+    if row is None:
+        return None
+    flow.borders.append(Border(operator, 1, x, None, on_axis(row, 2, 3), None, "layer"))
+    return [np.zeros((1,) * len(y.shape or ()), np.int64) for y in operator.outputs]
+
+
 @rule("LayerNormalization", of=RULES)
 def norms(flow: Flow, operator: Operator) -> Factors | None:
     """Its scale and offset give factors; what it takes the mean of may have none."""
