@@ -208,6 +208,22 @@ def test_what_the_converter_fuses(op: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("op", ["BiasAdd", "_FusedMatMul"])
+def test_sums_that_the_converter_calls_biases(op: str, tmp_path: Path) -> None:
+    """As of an LSTM's two products: TensorFlow's BiasAdd takes a vector alone."""
+    x, more = RNG.standard_normal((2, 3, 4)).astype(np.float32)
+    w = RNG.standard_normal((4, 4)).astype(np.float32)
+    nodes = [placeholder("x", 3, 4), placeholder("more", 3, 4), constant("w", w)]
+    if op == "BiasAdd":
+        nodes += [node("dense", "MatMul", "x", "w", T=FLOAT), node("y", op, "dense", "more", T=FLOAT)]
+    else:
+        attrs = {"T": FLOAT, "num_args": {"i": "1"}, "fused_ops": text("BiasAdd")}
+        nodes += [node("y", op, "x", "w", "more", **attrs)]
+    session = thinflow.Session(write(tmp_path, nodes, {"w": w}), "reference")
+    (y,) = session.run(["y"], {"x": x, "more": more})
+    np.testing.assert_allclose(y, x @ w + more, rtol=1e-5, atol=1e-6)
+
+
 def test_types_that_its_files_do_not_have(tmp_path: Path) -> None:
     words, wide = np.array([b"a", b"", b"see"], object), np.int32([3, -4])
     nodes = [
@@ -238,16 +254,25 @@ def test_functions_have_their_weights(tmp_path: Path) -> None:
         "ret": {"b": "mul:z:0"},
     }
     call = {"Tin": {"list": {"type": ["DT_FLOAT"]}}, "Tout": {"list": {"type": ["DT_FLOAT"]}}}
-    nodes = [placeholder("x", 2), node("y", "PartitionedCall", "x", f={"func": {"name": "twice"}}, **call)]
+    nodes = [
+        placeholder("x", 2),
+        node("z", "PartitionedCall", "x", f={"func": {"name": "same"}}, **call),
+        node("y", "PartitionedCall", "z", f={"func": {"name": "twice"}}, **call),
+    ]
+    # A function that gives back what it is given has no nodes.
+    empty = {"signature": {**function["signature"], "name": "same"}, "ret": {"b": "a"}}
     path = write(tmp_path, nodes, {"twice/c": kept})
     content = json.loads(path.read_text())
-    content["modelTopology"]["library"] = {"function": [function]}
+    content["modelTopology"]["library"] = {"function": [function, empty]}
     path.write_text(json.dumps(content))
     (y,) = thinflow.Session(path, "reference").run(["y"], {"x": np.float32([5, 7])})
     assert y.tolist() == [10, 21]
 
 
-def test_tables_are_filled_by_the_initializer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("era", [1, 2])
+def test_tables_are_filled_by_the_initializer(era: int, tmp_path: Path) -> None:
+    """TensorFlow 2 hands the table over by a number, and calls outputs of both graphs `Identity`; from a
+    SavedModel of TensorFlow 1 both graphs have the table itself, and constants."""
     keys, values = np.array([b"a", b"b"], object), np.int32([4, 9])
     kinds = {"key_dtype": {"type": "DT_STRING"}, "value_dtype": {"type": "DT_INT64"}}
     find = {"Tin": {"type": "DT_STRING"}, "Tout": {"type": "DT_INT64"}}
@@ -255,25 +280,34 @@ def test_tables_are_filled_by_the_initializer(tmp_path: Path) -> None:
         placeholder("words", 2, kind="DT_STRING"),
         placeholder("table", kind="DT_RESOURCE"),
         constant("none", np.int32(-1), "DT_INT64"),
-        node("y", "LookupTableFindV2", "table", "words", "none", **find),
+        node("find", "LookupTableFindV2", "table" if era > 1 else "hash", "words", "none", **find),
+        node("Identity", "Identity", "find", T={"type": "DT_INT64"}),
     ]
+    if era == 1:
+        nodes[1] = node("hash", "HashTableV2", **kinds)
     start = [
         node("hash", "HashTableV2", **kinds),
+        node("done", "NoOp", "^Identity"),
+        node("Identity", "Identity", "hash", "^fill", T={"type": "DT_RESOURCE"}),
         constant("keys", keys, "DT_STRING"),
         constant("values", values, "DT_INT64"),
         node("fill", "LookupTableImportV2", "hash", "keys", "values", **find),
     ]
     signature = {
         "inputs": {"words": {"name": "words:0"}, "t": {"name": "table:0", "resourceId": 1}},
-        "outputs": {"y": {"name": "y:0"}},
+        "outputs": {"y": {"name": "Identity:0"}},
     }
+    made = {"initializerSignature": {"outputs": {"hash": {"name": "Identity:0", "resourceId": 1}}}}
+    if era == 1:
+        made = {}
+        del signature["inputs"]["t"]
     path = write(
         tmp_path,
         nodes,
         {"none": np.int32(-1), "keys": keys, "values": values},
         signature=signature,
         modelInitializer={"node": start},
-        initializerSignature={"outputs": {"hash": {"name": "hash:0", "resourceId": 1}}},
+        **made,
     )
     (y,) = thinflow.Session(path, "reference").run(["y"], {"words": np.array([b"b", b"?"], object)})
     assert y.tolist() == [9, -1]

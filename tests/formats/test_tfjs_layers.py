@@ -90,6 +90,40 @@ def test_a_network(weights: dict[str, np.ndarray], wrapped: bool, tmp_path: Path
     np.testing.assert_allclose(y, expected(), rtol=1e-5, atol=1e-6)
 
 
+# Keras 3 has the model's own name in front; of its archives the converter takes the paths in the file.
+BY_KERAS_3 = {f"net/{n}": a for n, a in BY_KERAS.items()}
+BY_PATH = {
+    f"layers/{place}/vars/{number}": array
+    for place, arrays in (("dense", K[:2]), ("batch_normalization", NORM), ("dense_1", K[2:]))
+    for number, array in enumerate(arrays)
+}
+COUNTED = {n.replace("/", "_1/", 1): a for n, a in BY_KERAS.items()}
+
+
+@pytest.mark.parametrize("weights", [BY_KERAS_3, BY_PATH, COUNTED], ids=["prefix", "path", "counted"])
+def test_names_of_weights(weights: dict[str, np.ndarray], tmp_path: Path) -> None:
+    topology = {"model_config": sequential(), "keras_version": "3.5.0" if weights is BY_PATH else "2.15.0"}
+    graph = thinflow.load(write(tmp_path, topology, weights))
+    (y,) = thinflow.Session(graph, "reference").run(None, {graph.inputs[0].name: X})
+    np.testing.assert_allclose(y, expected(), rtol=1e-5, atol=1e-6)
+
+
+def test_weights_of_layers_with_other_names_are_not_guessed(tmp_path: Path) -> None:
+    """The converter goes by the order of the alphabet, not by that of the layers."""
+    square = {n: np.eye(4, dtype=np.float32) * k for k, n in enumerate(("dense", "dense_1", "dense_2"))}
+    layers = [layer("Dense", name, units=4, use_bias=False, activation="linear") for name in "zyx"]
+    layers[0]["config"]["batch_input_shape"] = [None, 4]
+    topology = {"class_name": "Sequential", "config": {"name": "net", "layers": layers}}
+    with pytest.raises(FormatError, match="weight 'dense_1/kernel' is of no layer"):
+        thinflow.load(write(tmp_path, topology, {f"{n}/kernel": a for n, a in square.items()}))
+    layers = [layer("Dense", f"dense{n}", units=4, use_bias=False, activation="linear") for n in ("", "_1")]
+    layers[0]["config"]["batch_input_shape"] = [None, 4]
+    topology["config"] = {"name": "net", "layers": layers}
+    weights = {f"dense_{n}/kernel": square["dense"] for n in (1, 2)}
+    with pytest.raises(FormatError, match="weight 'dense_2/kernel' is of no layer"):
+        thinflow.load(write(tmp_path, topology, weights))
+
+
 def test_a_model_inside_of_a_model(tmp_path: Path) -> None:
     inner = sequential()
     inner["config"]["name"] = "inner"

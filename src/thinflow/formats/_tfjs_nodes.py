@@ -1,6 +1,7 @@
 """Nodes of TensorFlow.js graphs, in JSON: what its converter fused, as TensorFlow writes it.
 
 _FusedConv2D, FusedDepthwiseConv2dNative, _FusedMatMul  ->  the layer, BiasAdd, an activation
+BiasAdd of what is no vector  ->  AddV2, which it was
 Prelu(x, alpha)  ->  Relu(x) - alpha * Relu(-x), as Keras spells it
 """
 
@@ -19,6 +20,8 @@ Node = dict[str, Any]
 _FUSED = re.compile(r"_?Fused(Conv2D|DepthwiseConv2dNative|MatMul)")
 """A layer that more is fused into; TensorFlow.js has its own name for one of them."""
 _ACTIVATION = re.compile("Relu6?|Elu|Sigmoid|Tanh|LeakyRelu|Prelu")
+_PORTS = (":0", ":output:0")
+"""The only output of a constant, as graphs and functions name it."""
 _KEPT = frozenset(
     {
         *("T", "strides", "padding", "explicit_paddings", "data_format", "dilations"),
@@ -37,6 +40,7 @@ class Unfuser:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._names = {str(n.get("name")) for n in nodes}
+        self._vectors = {f"{n['name']}{port}" for n in nodes if _is_vector(n) for port in ("", *_PORTS)}
         self._nodes = nodes
         self._made: list[Node] = []
 
@@ -52,6 +56,8 @@ class Unfuser:
                     self._layer(node, fused[1])
                 elif node.get("op") == "Prelu":
                     self._prelu(node, *_split(node, 2))
+                elif node.get("op") == "BiasAdd":
+                    self._bias(node)
                 else:
                     self._made.append(node)
             except FormatError as error:
@@ -71,9 +77,7 @@ class Unfuser:
         for place, name in enumerate(fused):
             is_last = place == len(fused) - 1
             if name == "BiasAdd":
-                form = {"data_format": own["data_format"]} if "data_format" in own else {}
-                inputs = [value, _next(rest)]
-                value = self._step(node, name, inputs, _typed(attrs) | form, is_last=is_last)
+                value = self._added(node, value, _next(rest), own | _typed(attrs), is_last=is_last)
             elif name == "Prelu" and is_last:
                 self._prelu(node, value, _next(rest), [])
             elif _ACTIVATION.fullmatch(name) and is_last:
@@ -84,6 +88,21 @@ class Unfuser:
                 raise FormatError(f"'{name:.40}' is fused into it, which is not known here")
         if rest:
             raise FormatError(f"it has {len(rest)} operands more than what is fused into it takes")
+
+    def _bias(self, node: Node) -> None:
+        x, bias, waits = _split(node, 2)
+        if waits:
+            self._made.append(node)
+        else:
+            self._added(node, x, bias, node.get("attr") or {}, is_last=True)
+
+    def _added(self, node: Node, x: str, bias: str, attrs: Node, *, is_last: bool) -> str:
+        """A bias. The converter makes one of every sum with a product, and TensorFlow.js just adds."""
+        form = {"data_format": attrs["data_format"]} if "data_format" in attrs else {}
+        is_first = _text(form.get("data_format")).startswith("NC")
+        op = "BiasAdd" if bias in self._vectors or is_first else "AddV2"
+        more = form if op == "BiasAdd" else {}
+        return self._step(node, op, [x, bias], _typed(attrs) | more, is_last=is_last)
 
     def _prelu(self, node: Node, x: str, alpha: str, waits: Sequence[str]) -> None:
         # TensorFlow.js's operator states no type, and has none but float.
@@ -97,20 +116,37 @@ class Unfuser:
     def _step(self, node: Node, op: str, inputs: list[str], attrs: Node, *, is_last: bool = False) -> str:
         """A node of its own for one step; its name."""
         name = str(node.get("name"))
-        if not is_last:
-            wished, count = f"{name}/{op}", 0
-            name = wished
-            while name in self._names:
-                count += 1
-                name = f"{wished}_{count}"
-            self._names.add(name)
+        name = name if is_last else free_name(f"{name}/{op}", self._names)
         made = {"name": name, "op": op, "input": inputs, "attr": attrs}
         self._made.append(made | ({"device": node["device"]} if "device" in node else {}))
         return name
 
 
+def free_name(wished: str, names: set[str]) -> str:
+    """A name that nobody has, which is taken then."""
+    name, count = wished, 0
+    while name in names:
+        count += 1
+        name = f"{wished}_{count}"
+    names.add(name)
+    return name
+
+
 def _typed(attrs: Node) -> Node:
     return {"T": attrs["T"]} if "T" in attrs else {}
+
+
+def _is_vector(node: Node) -> bool:
+    """True for a constant of one axis."""
+    place: Any = node if node.get("op") == "Const" else None
+    for key in ("attr", "value", "tensor", "tensorShape", "dim"):
+        place = place.get(key) if isinstance(place, dict) else None
+    return isinstance(place, list) and len(place) == 1 and "name" in node
+
+
+def _text(attr: Any) -> str:
+    found = attr.get("s") if isinstance(attr, dict) else None
+    return _texts({"list": {"s": [found]}})[0] if isinstance(found, str) else ""
 
 
 def _split(node: Node, count: int) -> tuple[Any, ...]:

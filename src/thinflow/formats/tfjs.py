@@ -10,7 +10,7 @@ from typing import Any
 
 from thinflow.errors import FormatError
 from thinflow.formats import graphdef
-from thinflow.formats._tfjs_nodes import Unfuser
+from thinflow.formats._tfjs_nodes import Unfuser, free_name
 from thinflow.formats._tfjs_weights import as_type, constants, read_weights
 from thinflow.formats.files import map_file
 from thinflow.formats.foreign import beside
@@ -107,7 +107,8 @@ def _message(topology: dict[str, Any], weights: dict[str, Tensor]) -> Any:
     functions = library.get("function") if isinstance(library, dict) else None
     parts = [topology, *(functions if isinstance(functions, list) else [])]
     for key, part in zip(["node", *["nodeDef"] * (len(parts) - 1)], parts, strict=True):
-        nodes = part.get(key) if isinstance(part, dict) else None
+        # A function that gives back what it is given has no nodes.
+        nodes = part.get(key, [] if key == "nodeDef" else None) if isinstance(part, dict) else None
         if not isinstance(nodes, list) or not all(isinstance(n, dict) for n in nodes):
             raise FormatError("its nodes are no list of objects")
         part[key] = Unfuser(nodes).nodes()
@@ -171,7 +172,10 @@ def _with_initializer(
     Inputs of the graph that stand for a table have its number, and so have outputs of the other.
     """
     made = content.get("initializerSignature") or {}
-    tables = {v.get("resourceId"): v.get("name") for v in (made.get("outputs") or {}).values()}
+    others, renamed = _apart([n for n in start["node"] if isinstance(n, dict)], topology["node"])
+    tables = {
+        v.get("resourceId"): _instead(v.get("name"), renamed) for v in (made.get("outputs") or {}).values()
+    }
     asked = (content.get("signature") or {}).get("inputs") or {}
     numbers = {key: v.get("resourceId") for key, v in asked.items() if v.get("resourceId") is not None}
     if any(tables.get(n) is None for n in numbers.values()):
@@ -180,18 +184,43 @@ def _with_initializer(
     for key in numbers:
         del asked[key]
     own = [n for n in topology["node"] if n.get("name") not in stands]
-    taken = {n.get("name") for n in own}
-    others = [n for n in start["node"] if isinstance(n, dict)]
-    if any(n.get("name") in taken for n in others):
-        raise FormatError("its initializer has names that its graph has, too")
     for node in own:
         node["input"] = [_instead(name, stands) for name in node.get("input") or []]
     return topology | {"node": [*others, *own]}
 
 
+def _apart(
+    nodes: list[dict[str, Any]], own: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The initializer's nodes under names that the graph does not have, and which they got.
+
+    Tables and constants of one name are the same in both: older converters cut both out of one graph, and
+    the manifest has one weight for them.
+    """
+    taken = {str(n.get("name")): str(n.get("op")) for n in own}
+    shared, renamed = set[str](), dict[str, str]()
+    names = {*taken, *(str(n.get("name")) for n in nodes)}
+    for node in nodes:
+        name, op = str(node.get("name")), str(node.get("op"))
+        if taken.get(name) == op and (op == "Const" or op.startswith("HashTable")):
+            shared.add(name)
+        elif name in taken and op == "Const":
+            raise FormatError(f"its initializer and its graph have a weight '{name[:200]}' each")
+        elif name in taken:
+            renamed[name] = free_name(f"initializer/{name}", names)
+    kept = [n for n in nodes if str(n.get("name")) not in shared]
+    for node in kept:
+        node["name"] = renamed.get(str(node.get("name")), node.get("name"))
+        node["input"] = [_instead(name, renamed) for name in node.get("input") or []]
+    return kept, renamed
+
+
 def _instead(name: str, stands: dict[str, str]) -> str:
-    plain, mark = name.removeprefix("^").removesuffix(":0"), "^" if name.startswith("^") else ""
-    return mark + stands[plain] if plain in stands else name
+    mark = "^" if name.startswith("^") else ""
+    plain, colon, port = name.removeprefix("^").partition(":")
+    if plain not in stands:
+        return name
+    return mark + stands[plain] + (colon + port if port not in ("", "0") else "")
 
 
 def _sign(graph: Graph, content: dict[str, Any]) -> None:
