@@ -170,8 +170,11 @@ def _unsigned(
     if not set(types.values()) <= {"uint8"} or ENGINE.available():
         return None
     made = as_unsigned(quantize_int8(program, ranges, recipe, dict.fromkeys(types, "int8"), shifted=True))
+    # Kernels tell what they do not take when they are asked to compute, some not before.
+    ends = made.program.subgraphs[0].inputs
+    zeros = [np.zeros([n or 1 for n in t.shape or ()], t.dtype.numpy()) for t in ends]
     try:
-        run_file(to_bytes(made.program), ENGINE.name, [])
+        run_file(to_bytes(made.program), ENGINE.name, [zeros])
     except (EngineUnavailable, EngineCrashed):
         return None
     return made
@@ -198,7 +201,7 @@ def _qdq(
     with range_only(graph):
         # FakeQuant nodes give ranges here, so they must be lowered to notes and not to arithmetic.
         model = replace(maker, opset=maker.opset or DEFAULT_OPSET).lower(graph, samples, fixed=fixed)
-    imported = {t: r._replace(observer=KEPT) for t, r in prepare(model.program).items()}
+    imported = prepare(model.program, observer=KEPT)
     kinds = {grid.kind.name for grid in kept_grids(graph).values() if grid.bits == kept.bits}
     at_ends = set(kept.border_types.values()) or kinds
     options = QdqOptions(activations="int8" if at_ends == {"int8"} else "uint8")

@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from thinflow.analysis.foreign_quant_params import params_of, step_of
-from thinflow.compare.inner_values import names_of
-from thinflow.compare.match_io import RAW, order_between
 from thinflow.interpreter import Plan
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.order import execution_order
 from thinflow.ir.types import UINT8, dtype
 from thinflow.lift.grids import Grid, grid_of
+from thinflow.optimize.axis_orders import Ordered
 from thinflow.quantize.kernels.litert import INT8_KERNELS, INT16_KERNELS
 from thinflow.typing import Array
 
@@ -46,6 +45,8 @@ _OFF_GRID = 0.1
 """Of a step, by which a difference may be no whole number of steps: codes are whole."""
 _MOST_BYTES = 1 << 28
 """Of all tensors that are held for comparing."""
+_FLOAT_ROUNDINGS = 2
+"""By which two numbers of a float may differ, however small the steps of its grid are."""
 _SAME = 1e-5
 """Relative difference of two scales that are one: a range has been stored in between."""
 
@@ -132,13 +133,25 @@ def layer_by_layer(
     result = Layers(wrong=other_grid(pairs))
     if result.wrong is not None:
         return result
-    given: dict[Value, Array] = {}
-    for a, b in pairs.items():
-        array = None if a not in found or b in fed else _as_fed(found[a], a, b)
-        if array is not None:
-            given[b] = array
-    given |= _surely_ordered(graph, given, fed)
-    made = run_each(graph, given, fed)
+    given = Ordered({b: x for a, b in pairs.items() if (x := _as_fed(a, b, found, fed)) is not None})
+    given.nearest(graph, fed, unlikely=False)
+    result = _compared(own, graph, pairs, found, fed, given.arrays)
+    # Its axes may be in an order that the sizes speak against, where several fit.
+    if result.wrong is not None and given.nearest(graph, fed, unlikely=True):
+        result = _compared(own, graph, pairs, found, fed, given.arrays)
+    return result
+
+
+def _compared(
+    own: Graph,
+    graph: Graph,
+    pairs: Mapping[Value, Value],
+    found: Mapping[Value, Array],
+    fed: Mapping[Value, Array],
+    given: Mapping[Value, Array],
+) -> Layers:
+    """As `layer_by_layer`, with the file's tensors in the order of the graph's axes."""
+    result, made = Layers(), run_each(graph, given, fed)
     for a, b in pairs.items():
         if b not in made or not step_of(a):
             continue
@@ -183,68 +196,19 @@ def _twin(copy: Graph, value: Value) -> Value:
     return copy.node(value.node.name).output(value.port)
 
 
-def _as_fed(array: Array, own: Value, value: Value) -> Array | None:
-    """A tensor of the file as a value of the graph: real numbers for its codes, its axes in their order; None
-    if it cannot be.
-    """
-    kind = value.dtype
-    grid = params_of(own)
-    if kind is None or array.dtype.kind not in "fiub":
+def _as_fed(
+    own: Value, value: Value, found: Mapping[Value, Array], fed: Mapping[Value, Array]
+) -> Array | None:
+    """A tensor of the file as a value of the graph: real numbers for its codes; None if it cannot be."""
+    array, kind = found.get(own), value.dtype
+    if array is None or value in fed or kind is None or array.dtype.kind not in "fiub":
         return None
+    grid = params_of(own)
     if grid is not None and array.dtype.kind in "iu" and not kind.is_integer:
         array = grid.real(array)
     if array.dtype.kind == kind.numpy().kind == "f":
         array = array.astype(kind.numpy())
-    return _in_order(array, value) if array.dtype == kind.numpy() else None
-
-
-def _in_order(array: Array, value: Value) -> Array | None:
-    """An array with its channels where a value of the graph has them."""
-    shape = value.shape
-    if shape is None:
-        return array
-    if names_of(value)[0].endswith(RAW) and array.ndim > 2:
-        array = np.moveaxis(array, 1, -1)
-    if len(shape) == array.ndim and _fits(array.shape, shape):
-        return array
-    known = [array.shape[0] if n is None and not i else n for i, n in enumerate(shape)]
-    sizes = [n for n in known if n is not None]
-    if len(sizes) < len(known) or math.prod(sizes) != array.size:
-        return None
-    order = order_between(sizes, array.shape)
-    return array.reshape(sizes) if order is None else array.transpose(order)
-
-
-def _surely_ordered(
-    graph: Graph, given: Mapping[Value, Array], fed: Mapping[Value, Array]
-) -> dict[Value, Array]:
-    """The arrays of which shapes do not tell where their channels are, in the order that is nearest to what
-    the graph computes; of a picture as high and as wide as it has channels, say.
-
-    A wrong order is far off everywhere, and what roundings before it add up to is not.
-    """
-    unsure = [v for v, x in given.items() if _has_equal_sizes(x) and v not in fed]
-    if not unsure:
-        return {}
-    computed = Plan(graph, unsure, list(fed)).run(dict(fed))
-    return {v: _nearest_order(given[v], near) for v, near in zip(unsure, computed, strict=True)}
-
-
-def _has_equal_sizes(array: Array) -> bool:
-    sizes = array.shape[1:]
-    return len(sizes) > 1 and len(set(sizes)) == 1 and sizes[0] > 1
-
-
-def _nearest_order(array: Array, near: Array) -> Array:
-    """The array itself, or with its channels moved to the other end."""
-    if array.shape != near.shape:
-        return array
-    orders = [array, np.moveaxis(array, 1, -1), np.moveaxis(array, -1, 1)]
-    return min(orders, key=lambda x: float(np.abs(x.astype(np.float64) - near).sum()))
-
-
-def _fits(sizes: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
-    return all(n is None or n == size for size, n in zip(sizes, shape, strict=True))
+    return array if array.dtype == kind.numpy() else None
 
 
 def other_grid(pairs: Mapping[Value, Value]) -> WrongLayer | None:
@@ -306,7 +270,11 @@ def _judged(
     if not made.size:
         return 0.0, None
     is_code = made.dtype.kind in "iu"
-    off = (made.astype(np.float64) - expected) / (1.0 if is_code else step_of(own))
+    gap = made.astype(np.float64) - expected
+    if not is_code:
+        # Biases may be so large that their steps lie between two floats.
+        gap = np.where(np.abs(gap) <= _FLOAT_ROUNDINGS * np.spacing(np.abs(made)), 0, gap)
+    off = gap / (1.0 if is_code else step_of(own))
     away = np.abs(off)
     if _is_per_channel(own):
         # Weights on their way: they are copied and not computed.

@@ -128,6 +128,13 @@ class IntegerRewriter:
             return
         if is_crossing(operator) and self._are_same(operator):
             return
+        if operator.code == "FAKE_QUANT" and operator.outputs[0] in self._kept:
+            # Others read what it rounds as it is.
+            x, y = operator.inputs[0], operator.outputs[0]
+            assert x is not None, "FAKE_QUANT rounds something"
+            source = self._as_plain(x)
+            self.result.operators.append(Operator("QUANTIZE", [source], [self._integer_tensor(y)]))
+            return
         read = self._as_anything if why_float is None else self._as_plain
         new = replace(
             operator,

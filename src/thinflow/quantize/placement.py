@@ -27,6 +27,12 @@ SCALES = "it is there so that channels are of like sizes where they are rounded"
 KEPT = "kept"
 """The observer of a range that is a grid of the source file: its scale and zero point are to stay."""
 
+_SAME_GRID = 1e-5
+"""Of a range, by which the ends of another one of the same steps may differ: files store them rounded."""
+
+_AS_FINE = 0.9
+"""Of the steps that a kernel dictates: finer ones of a file than these would be lost."""
+
 UNSEEN = "calibration saw no finite value of"
 """Begins the reason of an operator that reads or writes a tensor without a range."""
 
@@ -135,23 +141,39 @@ def _why_impossible(
                 return f"constant '{tensor.name}' has values that are not finite"
         elif tensor not in observed:
             return f"{UNSEEN} '{tensor.name}'"
-    return _why_cut(operator, observed, kernels)
+    if isinstance(observed, Mapping):
+        return _why_coarser(operator, observed, kernels) or _why_cut(operator, observed, kernels)
+    return ""
 
 
-def _why_cut(operator: Operator, observed: Collection[Any] | Mapping[Any, Any], kernels: Kernels) -> str:
+def _why_coarser(operator: Operator, observed: Mapping[Any, Any], kernels: Kernels) -> str:
+    """Why not the steps that a kernel dictates, where a file has finer ones for its result."""
+    fixed, result, arithmetic = kernels.table[operator.code].fixed, operator.outputs[0], kernels.arithmetic
+    given = observed.get(result)
+    # Those of sixteen bits are finer than what comes in.
+    if fixed is None or given is None or given.observer != KEPT or arithmetic.is_symmetric:
+        return ""
+    if given.width > _AS_FINE * fixed.scale * (arithmetic.high - arithmetic.low):
+        return ""
+    return f"the file's steps of '{result.name}' are finer than those that {operator.code} has in integers"
+
+
+def _why_cut(operator: Operator, observed: Mapping[Any, Any], kernels: Kernels) -> str:
     """Why not the grid of its output, on which a kernel that averages would get its input.
 
-    What lies beyond the mean's own range is part of the mean: it may not be cut off before.
+    What lies beyond the mean's own range is part of the mean: it may not be cut off before. And what is
+    rounded to other steps before is a step off behind every other time.
     """
-    if not kernels.table[operator.code].averages or not isinstance(observed, Mapping):
+    if not kernels.table[operator.code].averages:
         return ""
     (result,) = operator.outputs
     after = observed[result]
     for tensor in kernels.computed_inputs(operator):
         before = observed[tensor]
-        is_wider = before.low < after.low or after.high < before.high
-        if is_wider and before.observer == after.observer == KEPT:
-            return f"the file's range of '{result.name}' does not hold that of its input '{tensor.name}'"
+        near = _SAME_GRID * max(before.width, after.width)
+        is_other = abs(before.low - after.low) > near or abs(before.high - after.high) > near
+        if is_other and before.observer == after.observer == KEPT:
+            return f"the file's grid of '{result.name}' is not that of its input '{tensor.name}'"
     return ""
 
 

@@ -14,20 +14,25 @@ from thinflow.lower.onnx.wiring import Wiring, new_constant
 from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.program.wiring import constant_of
 from thinflow.quantize.kernels import is_float
+from thinflow.quantize.kernels.onnx import INT8_KERNELS as KERNELS
+from thinflow.quantize.placement import KEPT
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.trained import Roundings
 
 _TINY = float(np.finfo(np.float32).tiny)
 
 
-def prepare(program: Program) -> dict[Any, Range]:
+def prepare(program: Program, *, observer: str = "trained") -> dict[Any, Range]:
     """Rewrite a program for quantization, in place.
+
+    Args:
+        observer: of the ranges that it states.
 
     Returns:
         The ranges the model was trained with, by tensor.
     """
     wiring = Wiring(program)
-    imported = _without_rounding(wiring)
+    imported = _without_rounding(wiring, observer)
     for operator in list(program.operators):
         if operator.code == "ReduceMean":
             _pool_all(wiring, operator)
@@ -37,17 +42,21 @@ def prepare(program: Program) -> dict[Any, Range]:
     return imported
 
 
-def _without_rounding(wiring: Wiring) -> dict[Any, Range]:
+def _without_rounding(wiring: Wiring, observer: str) -> dict[Any, Range]:
     """Take out simulated quantizations; what they are done to has their ranges."""
     stated = {
-        o: Range(o.options["low"], o.options["high"], "trained")
+        o: Range(o.options["low"], o.options["high"], observer)
         for o in wiring.block.operators
         if o.code == "FakeQuant"
     }
     rounded = {o: given for o, given in stated.items() if is_float(o.inputs[0])}
-    roundings = Roundings(wiring, rounded)
+    roundings = Roundings(wiring, rounded, KERNELS if observer == KEPT else None)
     for operator, given in stated.items():
         if operator in rounded and not roundings.take_out(operator):
+            if operator.inputs[0] not in roundings.ranges:
+                # Rounding cuts off what is beyond, and is all that happens here.
+                operator.code, operator.options = "Identity", {}
+                continue
             # Another reader sees what is before the rounding: its limits stay, for these numbers only.
             y = operator.outputs[0]
             limits = [

@@ -95,6 +95,8 @@ class _Rewriter:
         self.program, self.placement, self.assignment = program, placement, assignment
         self.recipe, self.options, self.rounding = recipe, options, rounding
         self._trained = trained
+        # A file rounds what it is fed, for whoever reads it.
+        self._rounded_inputs = {t for t in program.inputs if t in trained and trained[t].observer == KEPT}
         self.element: DType = dtype(options.activations)
         self.operators: list[Operator] = []
         self.decisions: list[Decision] = []
@@ -142,12 +144,15 @@ class _Rewriter:
         for tensor in operator.inputs:
             if tensor is not None and tensor in self._integers:
                 self._as_float(tensor)
-        new = replace(operator, outputs=list(operator.outputs))
+        inputs = [
+            self._as_read(t) if t is not None and t in self._rounded_inputs else t for t in operator.inputs
+        ]
+        new = replace(operator, inputs=inputs, outputs=list(operator.outputs))
         w = KERNELS.weights(operator) if self.recipe.stores_weights(operator) else None
         if w is not None and w.is_constant and is_float(w) and np.isfinite(w.array()).all():
-            new = self.made[operator] = replace(new, inputs=self._with_small_weights(operator, w))
+            new = self.made[operator] = replace(new, inputs=self._with_small_weights(new, w))
         elif "hidden_size" in operator.options and not self.recipe.why_skipped(operator):
-            new = replace(new, inputs=self._with_small_cells(operator))
+            new = replace(new, inputs=self._with_small_cells(new))
         self.operators.append(new)
         for number, tensor in enumerate(operator.outputs):
             # The model was trained with this rounding, so that readers in float get the rounded numbers, too.

@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from thinflow.lower.tflite.wiring import Wiring
 from thinflow.program.model import Block
 from thinflow.program.model import Operator as AnyOperator
 from thinflow.program.wiring import Wiring as AnyWiring
-from thinflow.quantize.kernels import Kernels, float_inputs, float_outputs
+from thinflow.quantize.kernels import Kernels, float_inputs, float_outputs, is_float
 from thinflow.quantize.kernels.litert import CLAMPS, INT8_KERNELS
 from thinflow.quantize.kernels.onnx import INT8_KERNELS as ONNX_KERNELS
-from thinflow.quantize.ranges import Range, fixed_parameters
+from thinflow.quantize.placement import KEPT
+from thinflow.quantize.ranges import Range, fixed_parameters, parameters_for
 from thinflow.tflite.model import Operator, Program, Signature, Subgraph
 
 
@@ -40,7 +43,7 @@ def without_fake_quants(
         for o in copies
         if o.code == "FAKE_QUANT" and bits in (None, o.options["num_bits"]) and _computed(o) is not None
     }
-    roundings = Roundings(wiring, stated)
+    roundings = Roundings(wiring, stated, INT8_KERNELS if observer == KEPT else None)
     for operator in stated:
         roundings.take_out(operator)
     wiring.finish()
@@ -60,6 +63,9 @@ def _range_of(operator: Operator, observer: str) -> Range:
 
 
 _BYTE_CODES = 256
+_ON_GRID = 1e-3
+"""Of a step, by which numbers of a file may miss it: scales are stored in float32."""
+_ONNX_CLAMPS = frozenset(code for code, kernel in ONNX_KERNELS.table.items() if kernel.is_clamp)
 
 
 def _computed(operator: AnyOperator[Any]) -> Any:
@@ -74,14 +80,21 @@ class Roundings:
     Args:
         wiring: of the program.
         stated: their operators and the ranges that they round in.
+        kernels: of the runtime, if who reads what is not rounded yet is to read it so wherever that costs no
+            layer its integers; None if all are to read it rounded.
 
     Attributes:
         ranges: what is known of tensors since they are gone.
     """
 
-    def __init__(self, wiring: AnyWiring[Any, Any], stated: Mapping[Any, Range]) -> None:
+    def __init__(
+        self,
+        wiring: AnyWiring[Any, Any],
+        stated: Mapping[Any, Range],
+        kernels: Kernels | None = None,
+    ) -> None:
         self.ranges: dict[Any, Range] = {}
-        self._wiring, self._stated = wiring, stated
+        self._wiring, self._stated, self._kernels = wiring, stated, kernels
         # One tensor may be rounded for several readers, each with a range of its own.
         self._widest: dict[Any, Range] = {}
         for operator, given in stated.items():
@@ -98,6 +111,9 @@ class Roundings:
         """
         wiring, given = self._wiring, self._stated[operator]
         x, y = operator.inputs[0], operator.outputs[0]
+        if self._is_read_exact(x):
+            self.ranges[y] = given
+            return False
         known = self.ranges.get(x) or self._widest.get(x, given)
         if _cuts(given, known):
             self.ranges[x], self.ranges[y] = known, given
@@ -115,6 +131,34 @@ class Roundings:
         else:
             self.ranges[x], self.ranges[y] = known, given
             return False
+        return True
+
+    def _is_read_exact(self, x: Any) -> bool:
+        """True if somebody reads a tensor before it is rounded, and is to.
+
+        A layer cannot give both from its integers: half a step less exact for that reader, it stays one.
+        """
+        if self._kernels is None:
+            return False
+        wiring, table = self._wiring, self._kernels.table
+        if not wiring.is_wanted(x) and all(o in self._stated for o in wiring.readers(x)):
+            return False
+        before = wiring.producer(x)
+        while before is not None and (before.code in CLAMPS or before.code in _ONNX_CLAMPS):
+            before = wiring.producer(before.inputs[0])
+        kernel = None if before is None else table.get(before.code)
+        is_layer = kernel is not None and kernel.is_heavy
+        return not (is_layer and before is not None and any(map(self._has_grid, float_inputs(before))))
+
+    def _has_grid(self, x: Any) -> bool:
+        """True if a tensor has been rounded, or that of which it is another view."""
+        assert self._kernels is not None, "asked for a runtime"
+        while x not in self.ranges:
+            before = self._wiring.producer(x)
+            kernel = None if before is None else self._kernels.table.get(before.code)
+            if before is None or kernel is None or not kernel.same_scale or kernel.averages:
+                return False
+            x = next(iter(float_inputs(before)), None)
         return True
 
 
@@ -148,13 +192,16 @@ def before_clamps(block: Block[Any, Any], known: Mapping[Any, Range]) -> dict[An
 
 def _spread(block: Block[Any, Any], known: Mapping[Any, Range], kernels: Kernels) -> dict[Any, Range]:
     found = dict(known)
+    is_kept = any(given.observer == KEPT for given in known.values())
     for operator in block.operators:
         kernel = kernels.table.get(operator.code)
-        if kernel is not None and kernel.fixed is not None:
+        # What a source file does not round there, its fixed steps would.
+        if kernel is not None and kernel.fixed is not None and not is_kept:
             fixed = fixed_parameters(kernel.fixed, operator.code).range
             found.update((t, fixed) for t in float_outputs(operator) if t not in known)
     # Ranges travel both ways, from outputs to inputs too, so one walk in running order is not enough.
-    while _spread_once(block.operators, found, kernels):
+    share = _spread_exactly if is_kept else _spread_once
+    while share(block, found, kernels):
         pass
     return found
 
@@ -164,11 +211,11 @@ def _is_clamp(operator: AnyOperator[Any]) -> bool:
     return kernel is not None and kernel.is_clamp
 
 
-def _spread_once(operators: Sequence[Any], found: dict[Any, Range], kernels: Kernels) -> bool:
+def _spread_once(block: Block[Any, Any], found: dict[Any, Range], kernels: Kernels) -> bool:
     """Share the range of each operator that ties its tensors together; whether any was new."""
     before = len(found)
-    torn = _torn(operators, found, kernels)
-    for operator in operators:
+    torn = _torn(block.operators, found, kernels)
+    for operator in block.operators:
         _bound(operator, found)
         kernel = kernels.table.get(operator.code)
         if kernel is None or not kernel.same_scale:
@@ -184,6 +231,42 @@ def _spread_once(operators: Sequence[Any], found: dict[Any, Range], kernels: Ker
                 if tensor not in torn:
                     found.setdefault(tensor, whole)
     return len(found) > before
+
+
+def _spread_exactly(block: Block[Any, Any], found: dict[Any, Range], kernels: Kernels) -> bool:
+    """Share the grids of a source file where that changes nothing; whether any was new.
+
+    What only moves numbers, or chooses among them, may do so before they are rounded or after. Averages may
+    not: they are no multiples of the steps of their parts, and narrower than these.
+    """
+    before = len(found)
+    reads = Counter([*(t for o in block.operators for t in o.reads()), *block.outputs])
+    for operator in reversed(block.operators):
+        kernel = kernels.table.get(operator.code)
+        if kernel is None or not kernel.same_scale or kernel.averages:
+            continue
+        inputs, outputs = float_inputs(operator), float_outputs(operator)
+        given = {found.get(t) for t in outputs}
+        wanted = given.pop() if len(given) == 1 else None
+        if wanted is not None:
+            own = Counter(operator.reads())
+            # Whoever else reads them reads what is neither rounded nor cut off.
+            alone = (t for t in inputs if reads[t] == own[t])
+            found.update((t, wanted) for t in alone if t not in found)
+            continue
+        given = {found.get(t) for t in inputs}
+        known = given.pop() if len(given) == 1 else None
+        constants = [t for t in operator.reads() if t.is_constant and is_float(t)]
+        if known is not None and all(_is_on_grid(t, known) for t in constants):
+            found.update((t, known) for t in outputs if t not in found)
+    return len(found) > before
+
+
+def _is_on_grid(constant: Any, given: Range) -> bool:
+    """True if rounding in a range changes no number of a constant."""
+    grid, array = parameters_for(given), np.asarray(constant.array(), np.float64)
+    codes = grid.quantized(array).astype(np.float64) - grid.zero_point
+    return bool(np.allclose(codes * grid.scale, array, rtol=0, atol=_ON_GRID * grid.scale))
 
 
 def _torn(operators: Sequence[Any], found: Mapping[Any, Range], kernels: Kernels) -> set[Any]:
