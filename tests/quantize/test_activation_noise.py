@@ -11,7 +11,7 @@ from tests.quantize import onnx_programs
 from tests.quantize.programs import Builder, samples
 from thinflow.optimize.climb import Goal, climb
 from thinflow.optimize.rungs import Best
-from thinflow.optimize.rungs.activations import drowned_activations, loud_activations
+from thinflow.optimize.rungs.activations import _Network, drowned_activations, loud_activations
 from thinflow.quantize.activation_noise import SILENT_DB, activation_noise
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.fit import Fit
@@ -73,6 +73,20 @@ def test_the_same_in_onnx() -> None:
     found = {t.name: db for t, db in activation_noise(net.program, Recipe(), ranges, net.samples()).items()}
     assert set(found) >= {"x", "conv0_0"}
     assert all(30 < db < 60 for db in found.values())
+
+
+def test_what_a_clamp_cuts_off_is_no_noise() -> None:
+    net = onnx_programs.Net(1, 4, 6, 6)
+    raw = net.conv(net.x)
+    y = net.op("Relu", raw)
+    net.program.outputs = [net.conv(y)]
+    fit = Fit(net.program, net.samples(), net.samples())
+    found = fit.activation_noise(Recipe())
+    assert raw not in found
+    assert found[y] > 35
+    # In float it is not rounded, and so neither is what it cuts off.
+    touching = _Network(Best(Recipe(), Recipe(), fit)).touching(y)
+    assert [o.code for o in touching] == ["Relu", "Conv", "Conv"]
 
 
 def best_of(program: Program, recipe: Recipe, count: int = 16) -> Best:

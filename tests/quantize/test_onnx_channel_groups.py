@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.quantize.onnx_programs import Net, run
+from thinflow.ir.types import INT64
 from thinflow.onnx.program import Program, Tensor
 from thinflow.quantize.channel_groups import Group, find_groups, watched
 from thinflow.quantize.channels import channel_statistics
@@ -66,6 +67,13 @@ def padded(net: Net, x: Tensor) -> Tensor:
     return net.op("Pad", x, np.array([0, 0, 1, 1, 0, 0, 1, 1]), shape=(1, 4, 8, 8))
 
 
+def resized(net: Net, x: Tensor) -> Tensor:
+    """As many pictures as there are: who asks for that sees no number."""
+    batch = net.op("Shape", x, end=2, shape=(2,), element=INT64)
+    sizes = net.op("Concat", batch, np.array([12, 12]), axis=0, shape=(4,), element=INT64)
+    return net.op("Resize", x, None, None, sizes, mode="linear", shape=(1, 4, 12, 12))
+
+
 BETWEEN: dict[str, Callable[[Net, Tensor], Tensor]] = {
     "nothing": lambda net, x: x,
     "relu": lambda net, x: net.op("Relu", x),
@@ -86,6 +94,7 @@ BETWEEN: dict[str, Callable[[Net, Tensor], Tensor]] = {
     "shuffled": shuffled,
     "halves": halves,
     "padded": padded,
+    "resized": resized,
 }
 
 

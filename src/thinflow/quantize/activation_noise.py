@@ -13,7 +13,7 @@ from thinflow.quantize.calibrate import watch_program
 from thinflow.quantize.macs import kernels_of, main_block
 from thinflow.quantize.observers import Watcher
 from thinflow.quantize.placement import place
-from thinflow.quantize.ranges import Parameters, Range, assign
+from thinflow.quantize.ranges import Assignment, Parameters, Range, assign
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.runners import Feed
 from thinflow.tflite import model as tflite
@@ -27,9 +27,15 @@ def activation_parameters(
     program: tflite.Program | onnx.Program, recipe: Recipe, ranges: Mapping[Any, Range]
 ) -> dict[Any, Parameters]:
     """Parameters of every activation that the scheme stores as integers, its constants left out."""
+    return _assignment(program, recipe, ranges).of
+
+
+def _assignment(
+    program: tflite.Program | onnx.Program, recipe: Recipe, ranges: Mapping[Any, Range]
+) -> Assignment:
     main = main_block(program)
     kernels = kernels_of(program, recipe.scheme)
-    return assign(main, place(main, kernels, recipe, ranges), ranges, kernels).of
+    return assign(main, place(main, kernels, recipe, ranges), ranges, kernels)
 
 
 def activation_noise(
@@ -52,7 +58,10 @@ def activation_noise(
         FeedError: a sample does not fit the inputs, or there are no samples.
         EngineUnavailable: the runtime is missing or cannot run the program.
     """
-    watched = {t: _Rounded(p) for t, p in activation_parameters(program, recipe, ranges).items()}
+    made = _assignment(program, recipe, ranges)
+    # What a clamp cuts off is none: it is stored as what the clamp gives, which stands for both.
+    before_clamps = {*made.absorbed.values()}
+    watched = {t: _Rounded(p) for t, p in made.of.items() if t not in before_clamps}
     if not watched:
         return {}
     watch_program(program, watched, feeds, threads=threads)

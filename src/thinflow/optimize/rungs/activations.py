@@ -7,7 +7,7 @@ from typing import Any
 
 from thinflow.optimize.rungs import Best, Candidate, in_float, rung
 from thinflow.program.model import Operator
-from thinflow.quantize.macs import main_block, multiplications
+from thinflow.quantize.macs import kernels_of, main_block, multiplications
 
 # Networks of `benchmarks/ptq` that lose nothing have 29 dB and more at their worst activation; maps that are
 # nearly everywhere 0 have 15.
@@ -52,7 +52,7 @@ class _Network:
         program = best.fit.rescaling(best.recipe).program
         main = main_block(program)
         self._makers, self._readers = main.producers(), main.consumers()
-        self._costs = multiplications(program)
+        self._costs, self._kernels = multiplications(program), kernels_of(program)
         self._noise = best.fit.activation_noise(best.recipe)
 
     def worst(self, below_db: float = float("inf")) -> list[Any]:
@@ -62,9 +62,15 @@ class _Network:
 
     def touching(self, tensor: Any) -> list[Operator[Any]]:
         """What makes an activation, and what reads it."""
+        makers = []
         maker = self._makers.get(tensor)
-        readers = [operator for operator, _ in self._readers.get(tensor, ())]
-        return readers if maker is None else [maker, *readers]
+        while maker is not None:
+            makers.append(maker)
+            # What stands in front of a clamp is rounded as its result is.
+            kernel = self._kernels.table.get(maker.code)
+            is_clamp = kernel is not None and kernel.is_clamp
+            maker = self._makers.get(maker.inputs[0]) if is_clamp else None
+        return [*makers, *(operator for operator, _ in self._readers.get(tensor, ()))]
 
     def part(self, operators: Iterable[Operator[Any]]) -> float:
         """The share of all multiplications that operators make."""

@@ -175,7 +175,7 @@ class Flow:
         if self._clamps is not None and self._clamps(operator):
             known = _passes
         has_ranks = all(t.shape is not None for t in operator.touched() if is_float(t))
-        if known is None or not has_ranks or not is_float(operator.outputs[0]):
+        if known is None or not has_ranks or not (is_float(operator.outputs[0]) or known is sizes):
             return None
         # Variables of LiteRT keep their numbers from run to run.
         if any(getattr(t, "is_variable", False) for t in operator.touched()):
@@ -378,6 +378,12 @@ class Flow:
             reads, gives = None if reads is None else reads ^ 1, gives ^ 1
         self.borders.append(Border(operator, number, x, y, reads, gives, "row"))
         return fresh
+
+
+def sizes(flow: Flow, operator: Operator) -> Sequence[Factors]:
+    """What tells how large a tensor is sees none of its numbers."""
+    flow.of(input_at(operator, 0))
+    return ()
 
 
 def _passes(flow: Flow, operator: Operator) -> Factors:

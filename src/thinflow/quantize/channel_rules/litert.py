@@ -13,6 +13,7 @@ from thinflow.quantize.channel_rules import (
     on_axis,
     operands,
     rule,
+    sizes,
 )
 from thinflow.quantize.kernels import Operator, input_at
 
@@ -24,6 +25,7 @@ rule("RESHAPE", "SQUEEZE", "EXPAND_DIMS", of=RULES)(common.moves)
 rule("ADD", "SUB", "MAXIMUM", "MINIMUM", of=RULES)(common.adds)
 rule("MUL", of=RULES)(common.multiplies)
 rule("DIV", of=RULES)(common.divides)
+rule("SHAPE", "RANK", of=RULES)(sizes)
 
 
 @rule("MAX_POOL_2D", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", of=RULES)

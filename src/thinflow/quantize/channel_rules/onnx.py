@@ -14,6 +14,7 @@ from thinflow.quantize.channel_rules import (
     on_axis,
     operands,
     rule,
+    sizes,
     with_rank,
 )
 from thinflow.quantize.kernels import Operator, input_at
@@ -26,6 +27,7 @@ rule("Reshape", "Flatten", "Squeeze", "Unsqueeze", of=RULES)(common.moves)
 rule("Add", "Sub", "Max", "Min", "Sum", of=RULES)(common.adds)
 rule("Mul", of=RULES)(common.multiplies)
 rule("Div", of=RULES)(common.divides)
+rule("Shape", "Size", of=RULES)(sizes)
 
 
 @rule("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", of=RULES)
