@@ -70,8 +70,8 @@ def padded(net: Net, x: Tensor) -> Tensor:
 def resized(net: Net, x: Tensor) -> Tensor:
     """As many pictures as there are: who asks for that sees no number."""
     batch = net.op("Shape", x, end=2, shape=(2,), element=INT64)
-    sizes = net.op("Concat", batch, np.array([12, 12]), axis=0, shape=(4,), element=INT64)
-    return net.op("Resize", x, None, None, sizes, mode="linear", shape=(1, 4, 12, 12))
+    sizes = net.op("Concat", batch, np.array([6, 6]), axis=0, shape=(4,), element=INT64)
+    return net.op("Resize", x, None, None, sizes, mode="linear")
 
 
 BETWEEN: dict[str, Callable[[Net, Tensor], Tensor]] = {
