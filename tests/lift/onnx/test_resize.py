@@ -163,7 +163,16 @@ def test_what_needs_sizes_is_refused_where_they_are_open(tmp_path: Path) -> None
     with pytest.raises(UnsupportedOp, match="it keeps proportions, and its sizes are open"):
         case.lifted(tmp_path)
     whole_pixels = Single(
-        "Resize", [np.ones((1, 1, 4, 4), np.int8)], [None, f(1, 1, 2, 2)], {"mode": "linear"}
+        "Resize", [np.ones((1, 1, 4, 4), np.int8)], [None, f(1, 1, 2, 2)], {"mode": "cubic"}
     )
     with pytest.raises(UnsupportedOp, match="it mixes pixels of int8"):
         whole_pixels.lifted(tmp_path)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_mixtures_of_whole_numbers_are_cut_off(kind: type, tmp_path: Path) -> None:
+    """As ONNX Runtime does it, which eight-bit networks that are made larger on the way rely on."""
+    limits = np.iinfo(kind)
+    x = np.random.default_rng(0).integers(limits.min, limits.max, (1, 3, 4, 5), kind, endpoint=True)
+    case = Single("Resize", [x], [None, f(1, 1, 2, 2)], {"mode": "linear"}, opset=13)
+    np.testing.assert_array_equal(case.run(tmp_path), case.expected()[0])

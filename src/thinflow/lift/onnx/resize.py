@@ -11,7 +11,7 @@ import numpy as np
 from thinflow.decompose.terms import Term
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import BOOL, FLOAT, INT32
+from thinflow.ir.types import BOOL, FLOAT, INT8, INT32, UINT8
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.formulas import Formula, Size, size, vector
 from thinflow.lift.onnx.resampling import (
@@ -46,20 +46,29 @@ def _resize(c: Call) -> Value:
         raise UnsupportedOp(f"it resizes in the mode '{mode}'")
     x = f.operand(0)
     if mode != "nearest" and not x.dtype.is_floating:
-        raise UnsupportedOp(f"it mixes pixels of {x.dtype}")
-    kind = _coordinates(c)
+        # ONNX does not say how mixtures become whole numbers; its runtime cuts off, where it has a kernel.
+        if mode != "linear" or x.dtype not in (INT8, UINT8):
+            raise UnsupportedOp(f"it mixes pixels of {x.dtype}")
+        return _resized(f, x.cast(FLOAT), mode).cast(x.dtype).value
+    y = _resized(f, x, mode)
+    return y.apply("Identity").value if y is x else y.value
+
+
+def _resized(f: Formula, x: Term, mode: str) -> Term:
+    """The pixels of the operand, which may be of another type here, in their new places."""
+    c, kind = f.call, _coordinates(f.call)
     c.get("antialias")  # of no account where nothing is made smaller
     # An axis of scale 1 whose size stays is not resampled.
     axes = {n: axis for n, axis in enumerate(_axes(f, x)) if _changes(n, axis, kind)}
     own = _as_tensorflow(f, x, mode, kind, axes)
     if own is not None:
-        return own
+        return f.term(own)
     y = x
     for n, axis in axes.items():
         y = _along(f, y, n, axis, mode, kind)
     if kind == "tf_crop_and_resize" and axes:
         y = _extrapolated(f, y, {n: places(kind, axis) for n, axis in axes.items()}, axes)
-    return y.apply("Identity").value if y is x else y.value
+    return y
 
 
 def _is_old(c: Call) -> bool:
