@@ -51,6 +51,19 @@ BESIDE = """
     y = Add(r, cr)
 """
 """A layer of floats, of which one reader has numbers in coarse steps and the other in finer ones."""
+PARTS = """
+    w = DequantizeLinear(even, scale)
+    c = Conv<kernel_shape = [1, 1]>(d, w)
+    cq = QuantizeLinear(c, large, zero)
+    cd = DequantizeLinear(cq, large, zero)
+    a, b = Split<axis = 1>(cd)
+    aq = QuantizeLinear(a, small, zero)
+    ad = DequantizeLinear(aq, small, zero)
+    bq = QuantizeLinear(b, scale, none)
+    bd = DequantizeLinear(bq, scale, none)
+    y = Concat<axis = 1>(ad, bd)
+"""
+"""A grid for each part."""
 CHOSEN = """
     a = Mul(d, three)
     e = Exp(d)
@@ -96,6 +109,7 @@ CASES = {
     "a sigmoid in fine steps": FINE,
     "a norm of numbers that are rounded for its variance": NORM,
     "a layer read before it is rounded": BESIDE,
+    "parts of several grids": PARTS,
     "a maximum one part of which is read elsewhere": CHOSEN,
     "a minimum with numbers off the grid": LIMITED,
     "axes of products that changed places": PRODUCTS,
@@ -110,6 +124,7 @@ def saved(body: str, path: Path) -> Path:
         "fine": np.float32(0.0007), "zero": np.uint8(128), "none": np.uint8(0), "odd": np.uint8(131),
         "three": np.float32(3), "limits": np.float32([-9, 0.013, -1.111, 0.7]).reshape(4, 1, 1),
         "rows": np.int64([1, 4, 32]), "heads": np.int64([1, 32, 2, 2, 1]), "first": np.int64([0]),
+        "even": np.arange(-128, 128, 16, np.int8).reshape(4, 4, 1, 1),
         "kernel": np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4, 1, 1),
         "weights": np.arange(0, 256, 16, np.uint8).reshape(4, 4, 1, 1),
     }  # fmt: skip

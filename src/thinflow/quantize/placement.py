@@ -142,7 +142,8 @@ def _why_impossible(
         elif tensor not in observed:
             return f"{UNSEEN} '{tensor.name}'"
     if isinstance(observed, Mapping):
-        return _why_coarser(operator, observed, kernels) or _why_cut(operator, observed, kernels)
+        rules = (_why_coarser, _why_apart, _why_cut)
+        return next((why for rule in rules if (why := rule(operator, observed, kernels))), "")
     return ""
 
 
@@ -156,6 +157,16 @@ def _why_coarser(operator: Operator, observed: Mapping[Any, Any], kernels: Kerne
     if given.width > _AS_FINE * fixed.scale * (arithmetic.high - arithmetic.low):
         return ""
     return f"the file's steps of '{result.name}' are finer than those that {operator.code} has in integers"
+
+
+def _why_apart(operator: Operator, observed: Mapping[Any, Any], kernels: Kernels) -> str:
+    """Why not one grid for all that an operator gives, where a file has several."""
+    if not kernels.table[operator.code].same_scale:
+        return ""
+    ranges = [observed[t] for t in float_outputs(operator)]
+    if len({r for r in ranges if r.observer == KEPT}) < 2:
+        return ""
+    return f"the file has several grids for what {operator.code} gives, which is codes of one"
 
 
 def _why_cut(operator: Operator, observed: Mapping[Any, Any], kernels: Kernels) -> str:
