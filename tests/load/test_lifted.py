@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -155,6 +156,46 @@ def test_a_fixed_batch_can_be_another(tmp_path: Path) -> None:
     first = one.run(["y", "z"], {"x": X})
     np.testing.assert_allclose(y[2:], first[0], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(z[2:], first[1], rtol=1e-4, atol=1e-5)
+
+
+def stating(inner: dict[str, tuple[int, ...]], batch: int | str, y: Sequence[int | str]) -> bytes:
+    """The net, with other shapes stated of inner tensors and of its first output."""
+    model = onnx.load_from_string(net(batch=batch))
+    info = helper.make_tensor_value_info
+    model.graph.value_info.extend(info(name, 1, shape) for name, shape in inner.items())
+    model.graph.output[0].CopyFrom(info("y", 1, y))
+    return bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("inner", "batch", "y", "told"),
+    [
+        ({}, 1, [1, 7], "'y' is computed as [1,5], though the file states [1,7]"),
+        ({}, 1, [1, 5, 1], "'y' is computed as [1,5], though the file states [1,5,1]"),
+        (
+            {"/m/conv": (1, 6, 6, 6), "/m/relu;1": (1, 4, 6, 1)}, 1, [1, 5],
+            "'/m/conv' is computed as [1,4,6,6], though the file states [1,6,6,6]",
+        ),
+        ({"/m/conv": (1, 4, 6, 6)}, 1, [1, 5], ""),
+        # A batch that somebody opened at the ends alone.
+        ({"/m/conv": (7, 4, 6, 6), "left": (7, 2, 6, 6)}, "n", ["n", 5], ""),
+        ({}, "n", [1, 5], ""),
+    ],
+)  # fmt: skip
+def test_what_is_computed_goes_before_what_is_stated(
+    inner: dict[str, tuple[int, ...]], batch: int | str, y: list[int | str], told: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(stating(inner, batch, y))
+    graph = thinflow.load(path)
+    assert graph.source is not None
+    assert graph.source.assumed == ((told,) if told else ())
+    size = None if batch == "n" else 1
+    assert [v.shape for v in graph.outputs] == [(size, 5), (size, 2, 6, 6)]
+    fed = {"x": np.concatenate([X, -X]) if size is None else X}
+    ours, theirs = (thinflow.run(m, fed) for m in (graph, path))
+    for one, other in zip(ours.values(), theirs.values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_a_batch_is_assumed_where_rules_need_sizes(tmp_path: Path) -> None:

@@ -24,11 +24,11 @@ from thinflow.lift.grids import sweep_codes
 from thinflow.lift.lifter import Lifter
 from thinflow.lift.nodes import lift_node
 from thinflow.lift.onnx.sequences import without_sequences
-from thinflow.lift.specs import inferred, types_of
+from thinflow.lift.specs import Disputed, inferred, types_of
 from thinflow.progress import counted
 
 
-def lift(graph: Graph, *, keep_grids: bool = False) -> Graph:
+def lift(graph: Graph, *, keep_grids: bool = False, disputed: Disputed | None = None) -> Graph:
     """The same computation in TensorFlow's ops; nodes keep their names. O(nodes + edges).
 
     Subgraphs that control flow calls become functions of its library.
@@ -37,12 +37,13 @@ def lift(graph: Graph, *, keep_grids: bool = False) -> Graph:
         keep_grids: whether quantized values become real numbers behind a FakeQuant, which is a graph to work
             on: what is written from it has the file's scales. Else codes are computed as they are in the
             file.
+        disputed: gets the values, those of bodies aside, for which the file states what cannot be.
 
     Raises:
         UnsupportedOp: an op has no counterpart here; names the node.
     """
     require_known_opset(graph.facts)
-    lifter = _lifted(graph, graph.facts, keep_grids=keep_grids)
+    lifter = _lifted(graph, graph.facts, keep_grids=keep_grids, disputed=disputed)
     library: dict[str, Function] = dict(lifter.made)
     pending = dict(lifter.wanted)
     while pending:
@@ -89,9 +90,16 @@ def _order(graph: Graph) -> Iterable[Node]:
     return list(graph)
 
 
-def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "", *, keep_grids: bool = False) -> Lifter:
+def _lifted(
+    graph: Graph,
+    facts: Mapping[str, str],
+    scope: str = "",
+    *,
+    keep_grids: bool = False,
+    disputed: Disputed | None = None,
+) -> Lifter:
     lifter = Lifter(graph, facts, scope)
-    lifter.keeps_grids = keep_grids
+    lifter.keeps_grids, lifter.disputed = keep_grids, disputed
     for node in counted(_order(graph), len(graph), "translating nodes"):
         lift_node(lifter, node)
     return lifter

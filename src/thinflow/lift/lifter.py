@@ -13,9 +13,9 @@ from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
-from thinflow.ir.types import TensorSpec
+from thinflow.ir.types import Shape, TensorSpec
 from thinflow.lift.contents import Computed, compute, content_of
-from thinflow.lift.specs import both, inferred, of_kind, types_of
+from thinflow.lift.specs import Disputed, are_apart, both, has_old_batch, inferred, of_kind, types_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -280,6 +280,10 @@ class Lifter:
         """How deep this is inside functions put into the place of their calls; the nodes of all of those."""
         self.computed: Computed = {}
         """Values that follow from constants and sizes, see `contents`."""
+        self.disputed: Disputed | None = None
+        """Where to note what the file states and cannot be; None if nobody asks."""
+        ends = [v.spec.shape for v in source.inputs if v.spec.shape]
+        self._has_open_batch = bool(ends) and all(shape[0] is None for shape in ends)
         self._histories: dict[Attr, History] = {}
         self._source = self._file = source
         self._values: dict[Value, Value | None] = {}
@@ -333,8 +337,14 @@ class Lifter:
     def note(self, node: Node, results: list[Value]) -> None:
         """Let values stand for the outputs of an op."""
         for port, value in enumerate(results):
-            value.spec = both(value.spec, node.output(port).spec)
-            self._values[node.output(port)] = value
+            own = node.output(port)
+            if self.disputed is not None and self._is_disputed(value.spec.shape, own.spec.shape):
+                self.disputed.setdefault(own, (value.spec, own.spec))
+            value.spec = both(value.spec, own.spec)
+            self._values[own] = value
+
+    def _is_disputed(self, made: Shape, stated: Shape) -> bool:
+        return are_apart(made, stated) or (self._has_open_batch and has_old_batch(made, stated))
 
     def after_effects(self, results: list[Value]) -> list[Value]:
         """The results, which come only once variables hold what the op leaves in them."""

@@ -10,7 +10,7 @@ from thinflow.analysis.shapes import infer_node
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import TensorSpec
+from thinflow.ir.types import Shape, TensorSpec
 from thinflow.ops._operand_types import operand_types
 from thinflow.ops.traits import Trait, has
 
@@ -53,6 +53,28 @@ def of_kind(option: str, given: Any, default: Any) -> Any:
         if isinstance(default, kind) and not isinstance(given, accepted):
             raise UnsupportedOp(f"its option '{option}' is {str(given)[:40]!r}, which is no {name}")
     return given
+
+
+Disputed = dict[Value, tuple[TensorSpec, TensorSpec]]
+"""Values of a file -> the spec that follows for them, and the one that the file states, which cannot be."""
+
+
+def are_apart(made: Shape, stated: Shape) -> bool:
+    """True if a shape that follows from an op is none of those that a file states."""
+    if made is None or stated is None:
+        return False
+    pairs = zip(made, stated, strict=False)
+    return len(made) != len(stated) or any(None not in (m, n) and m != n for m, n in pairs)
+
+
+def has_old_batch(made: Shape, stated: Shape) -> bool:
+    """True if a file states a batch where it leaves that open at its inputs.
+
+    Whoever opens the batch of a file that was exported for one picture seldom changes what is stated inside.
+    """
+    if not made or not stated or len(made) != len(stated):
+        return False
+    return made[0] is None and stated[0] is not None
 
 
 def both(made: TensorSpec, stated: TensorSpec) -> TensorSpec:

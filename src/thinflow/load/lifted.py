@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from thinflow.analysis.foreign import is_foreign, stated
@@ -10,15 +10,16 @@ from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.analysis.size_names import size_names
 from thinflow.errors import FeedError, GraphError, UnsupportedOp, closest
-from thinflow.formats.foreign import is_as_read
+from thinflow.formats.foreign import file_name, is_as_read
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.source_file import SourceFile
-from thinflow.ir.types import TensorSpec, shape_text
-from thinflow.ir.vocabulary import Vocabulary, vocabulary_named
+from thinflow.ir.types import Shape, TensorSpec, shape_text
+from thinflow.ir.vocabulary import ONNX, Vocabulary, vocabulary_named
 from thinflow.lift import lift
+from thinflow.lift.specs import Disputed, are_apart
 from thinflow.load.batches import rebatch
 from thinflow.synthetic import override_shapes
 from thinflow.tflite.blockwise import LOSS
@@ -122,21 +123,55 @@ def default_signature(graph: Graph) -> str | None:
 
 
 def _lifted(graph: Graph, keep_grids: bool) -> tuple[Graph, tuple[str, ...]]:
-    """The graph lifted, and what was assumed for it: a batch of one, where rules need to know it."""
+    """The graph lifted, and what was assumed for it: that what follows goes before what the file states of
+    it, and a batch of one, where rules need to know it.
+    """
+    disputed: Disputed | None = {} if graph.vocabulary == ONNX.name else None
+    first = None
     try:
-        return lift(graph, keep_grids=keep_grids), ()
+        lifted = lift(graph, keep_grids=keep_grids, disputed=disputed)
     except UnsupportedOp as error:
-        batches = _open_batches(graph)
-        if not batches:
-            raise
         first = error
+    notes: tuple[str, ...] = ()
+    if disputed:
+        graph, told = _without_disputed(graph, disputed)
+        try:
+            return lift(graph, keep_grids=keep_grids), told
+        except UnsupportedOp as error:
+            # A batch inside may be needed, if not true.
+            if told:
+                first, notes = error, told
+    if first is None:
+        return lifted, ()
+    batches = _open_batches(graph)
+    if not batches:
+        raise first
     assume(graph, batches)
     infer_shapes(graph)
     try:
-        return lift(graph, keep_grids=keep_grids), ("batch assumed 1",)
+        return lift(graph, keep_grids=keep_grids), (*notes, "batch assumed 1")
     except UnsupportedOp as error:
         # What the second try says is of no use where the batch made no difference.
         raise (error if (error.problem, error.where) != (first.problem, first.where) else first) from None
+
+
+def _without_disputed(graph: Graph, disputed: Disputed) -> tuple[Graph, tuple[str, ...]]:
+    """A copy of the graph without the sizes of which some cannot be, and what to tell of it; nothing if it is
+    a batch alone that is stated inside though it is open.
+    """
+    copy = graph.clone()
+    apart = [(v, *specs) for v, specs in disputed.items() if are_apart(specs[0].shape, specs[1].shape)]
+    if not apart:
+        _forget_sizes(copy, _without_batch)
+        infer_shapes(copy)
+        return copy, ()
+    _forget_sizes(copy)
+    copy.functions = {name: _without_sizes(f) for name, f in copy.functions.items()}
+    infer_shapes(copy)
+    # What is behind the first may be right for what the file states of that.
+    value, made, other = apart[0]
+    shapes = f"{shape_text(made.shape)}, though the file states {shape_text(other.shape)}"
+    return copy, (f"'{file_name(value)}' is computed as {shapes}",)
 
 
 def _open_batches(graph: Graph) -> dict[str, tuple[int | None, ...]]:
@@ -301,15 +336,21 @@ def _contradicts(declared: TensorSpec, given: TensorSpec) -> bool:
     return any(None not in (a, b) and a != b for a, b in zip(declared.shape, given.shape, strict=True))
 
 
-def _forget_sizes(graph: Graph) -> None:
-    """Leave of what the file states of results only their types."""
+def _forget_sizes(graph: Graph, left: Callable[[Shape], Shape] = lambda shape: None) -> None:
+    """Leave of what the file states of results their types, and of their shapes what a function says."""
     for node in graph:
         known = node.attrs_view.get("_output_shapes")
         # A state has the sizes that it is stored with: nothing else tells them.
         if isinstance(known, tuple) and node.op != "tfl.variable":
-            node.attrs["_output_shapes"] = tuple(ShapeAttr(None) for _ in known)
+            node.attrs["_output_shapes"] = tuple(
+                ShapeAttr(left(s.dims)) if isinstance(s, ShapeAttr) else ShapeAttr(None) for s in known
+            )
             for value in node.outputs:
                 value.spec = TensorSpec(value.spec.dtype, None)
+
+
+def _without_batch(shape: Shape) -> Shape:
+    return (None, *shape[1:]) if shape else shape
 
 
 def _without_sizes(function: Function) -> Function:
