@@ -250,8 +250,10 @@ def _strided(f: Callable[..., Any]) -> Draw:
     def draw(r: Random) -> Case:
         rank = r.randint(0, 3)
         size, step = _size(r, rank, 0), [r.randint(0, 3) for _ in range(rank)]
-        start = r.choice([0, 0, 2])
-        return Case(lambda x: f(x, size, step, start), (_numbers(r, [5, 7], r.choice(EVERY)),))
+        start, order = r.choice([0, 0, 2]), r.sample(range(3), 3)
+        x = _numbers(r, [5, 7, 1], r.choice(EVERY))
+        # Of a view, too: it goes by places in memory, whatever axis stands in front.
+        return Case(lambda x: f(x.permute(order), size, step, start), (x,))
 
     return draw
 
@@ -447,9 +449,7 @@ def _embedding_bag(way: str) -> Draw:
     def draw(r: Random) -> Case:
         table, places, starts = _bag(r)
         mode, last = r.choice([0, 1, 2]), r.random() < 0.3
-        if mode == 2:
-            # The largest of numbers and what is none depends on which of them comes first in PyTorch.
-            table = table.nan_to_num(0.5, math.inf, -math.inf)
+        skipped = r.choice([None, 0, 1, -1]) if table.shape[0] > 1 else None
         weights = torch.randn(places.shape, dtype=table.dtype) if mode == 0 and r.random() < 0.4 else None
         if last:
             starts = torch.cat([starts, torch.tensor([len(places)], dtype=starts.dtype)])
@@ -457,10 +457,11 @@ def _embedding_bag(way: str) -> Draw:
         def f(table: Any, places: Any, starts: Any) -> Any:
             if way == "padding_idx":
                 return torch.ops.aten.embedding_bag.padding_idx(
-                    table, places, starts, False, mode, False, weights, last, None
+                    table, places, starts, False, mode, False, weights, last, skipped
                 )[0]
             inner = getattr(torch.ops.aten, way)
-            return inner(table, places, starts, False, mode, False, weights, last)[0]
+            core = () if way == "embedding_bag" else (-1 if skipped is None else abs(skipped),)
+            return inner(table, places, starts, False, mode, False, weights, last, *core)[0]
 
         return Case(f, (table, places, starts))
 
@@ -517,6 +518,141 @@ def _combinations(r: Random) -> Case:
     return Case(torch.cartesian_prod, tuple(x))
 
 
+# --- more of the same ---------------------------------------------------------------------------------------
+
+
+def _one_axis(f: Callable[..., Any], kinds: Sequence[torch.dtype] = EVERY, odd: bool = False) -> Draw:
+    """Of an axis that is kept or not."""
+
+    def draw(r: Random) -> Case:
+        x = _numbers(r, _size(r, r.randint(1, 3)), r.choice(kinds), odd)
+        options = {"dim": r.randrange(-x.dim(), x.dim()), "keepdim": r.random() < 0.5}
+        return Case(lambda x: f(x, **options), (x,))
+
+    return draw
+
+
+def _mode(r: Random) -> Case:
+    # PyTorch sorts, and numbers that are none stand anywhere then.
+    return _one_axis(lambda x, **options: torch.mode(x, **options)[0])(r)
+
+
+def _nanmedian(r: Random) -> Case:
+    values = lambda x, **options: torch.nanmedian(x, **options)[0]  # noqa: E731
+    return _one_axis(values, (*REALS, torch.int32), odd=True)(r)
+
+
+def _spaced(f: Callable[..., Any]) -> Draw:
+    def draw(r: Random) -> Case:
+        ends, kind = (r.uniform(-2, 2), r.uniform(-2, 2)), r.choice([*REALS, torch.int64])
+        count = r.randint(0, 6)
+        return Case(lambda x: (f(*ends, count, dtype=kind), x + 1), (torch.ones(1),))
+
+    return draw
+
+
+def _renorm(r: Random) -> Case:
+    x, p = _numbers(r, _size(r, r.randint(2, 3)), r.choice(REALS), False), r.choice([1, 2, 3, math.inf])
+    axis = r.randrange(x.dim())
+    return Case(lambda x: torch.renorm(x, p, axis, 1.5), (x,))
+
+
+def _added(f: Callable[..., Any], sizes: Sequence[Sequence[int]]) -> Draw:
+    """A product of tensors of these sizes, added to a first."""
+
+    def draw(r: Random) -> Case:
+        said, kind = {"beta": r.choice([0, 1, 0.5]), "alpha": r.choice([1, 2.0])}, r.choice(REALS)
+        return Case(lambda *x: f(*x, **said), tuple(torch.randn(*s, dtype=kind) for s in sizes))
+
+    return draw
+
+
+def _cross(f: Callable[..., Any]) -> Draw:
+    def draw(r: Random) -> Case:
+        size, kind = _size(r, r.randint(1, 3)), r.choice([*REALS, torch.int32])
+        axis = r.randrange(len(size))
+        size[axis] = 3
+        x, y = (_numbers(r, size, kind, False) for _ in range(2))
+        return Case(lambda x, y: f(x, y, dim=axis), (x, y))
+
+    return draw
+
+
+def _diagonal_scatter(r: Random) -> Case:
+    x, (one, two), offset = _any(r, 3), r.sample(range(3), 2), r.randint(-1, 1)
+    part = _numbers(r, x.diagonal(offset, one, two).shape, x.dtype)
+    return Case(lambda x, y: torch.diagonal_scatter(x, y, offset, one, two), (x, part))
+
+
+def _tensordot(r: Random) -> Case:
+    kind, (n, m) = r.choice(REALS), _size(r, 2)
+    x, y = torch.randn(m, 2, n, dtype=kind), torch.randn(n, 3, m, dtype=kind)
+    return Case(lambda x, y: torch.tensordot(x, y, ([2, 0], [0, 2])), (x, y))
+
+
+def _unpool(r: Random) -> Case:
+    size, step = [r.randint(4, 7), r.randint(4, 7)], r.choice([1, 2, 3])
+
+    def f(x: Any) -> Any:
+        y, places = F.max_pool2d(x, 2, step, return_indices=True)
+        return F.max_unpool2d(y, places, 2, step, output_size=size)
+
+    return Case(f, (torch.randn(*_size(r, 2), *size),))
+
+
+def _corners(r: Random) -> Case:
+    """Sizes from a factor that aligned corners do not go by."""
+    factor = r.choice([1.7, 0.6, 2.0, 1.3])
+    return Case(
+        lambda x: F.interpolate(x, scale_factor=factor, mode="bilinear", align_corners=True),
+        (torch.randn(1, 2, r.randint(4, 7), r.randint(4, 7)),),
+    )
+
+
+def _fourier(r: Random) -> Case:
+    """Of whole numbers, which are scaled."""
+    x = _any(r, 1, kinds=[torch.bool, torch.int64])
+    return Case(lambda x: torch.view_as_real(torch.fft.fft(x, norm="ortho")), (x,))
+
+
+def _real_axis(f: Callable[..., Any]) -> Draw:
+    return _one_axis(f, (*REALS, torch.int64))
+
+
+AXES: Mapping[str, Draw] = {
+    "mode": _mode,
+    "nanmedian.dim": _nanmedian,
+    "nanmedian": lambda r: Case(torch.nanmedian, (_any(r, kinds=REALS),)),
+    "median": lambda r: Case(torch.median, (_any(r, kinds=REALS),)),
+    "nansum": _one_axis(torch.nansum, REALS, odd=True),
+    "amax": _one_axis(torch.amax),
+    "amin": _one_axis(torch.amin),
+    "logsumexp": _real_axis(torch.logsumexp),
+    "argsort.stable": _one_axis(lambda x, dim, keepdim: torch.argsort(x, dim=dim, stable=True), WHOLE),
+    "linspace": _spaced(torch.linspace),
+    "logspace": _spaced(torch.logspace),
+    "renorm": _renorm,
+    "addbmm": _added(torch.addbmm, [[3, 4], [2, 3, 5], [2, 5, 4]]),
+    "addmv": _added(torch.addmv, [[3], [3, 4], [4]]),
+    "addr": _added(torch.addr, [[3, 4], [3], [4]]),
+    "cross": _cross(torch.cross),
+    "linalg_cross": _cross(L.cross),
+    "diag": lambda r: Case(lambda x: torch.diag(x, 1), (_any(r, r.randint(1, 2)),)),
+    "diagonal_scatter": _diagonal_scatter,
+    "tensordot": _tensordot,
+    "inner": lambda r: Case(torch.inner, (torch.randn(2, 3), torch.randn(4, 3))),
+    "max_unpool2d": _unpool,
+    "upsample_bilinear2d.vec": _corners,
+    "fmax": _two(torch.fmax, EVERY),
+    "fmin": _two(torch.fmin, EVERY),
+    "clamp_min.Tensor": _two(torch.clamp_min, REALS),
+    "trapz.dx": lambda r: Case(torch.trapz, (_any(r, 2, kinds=[torch.int32, torch.int64]),)),
+    "fft_fft": _fourier,
+    "broadcast_tensors": _two(torch.broadcast_tensors, EVERY),
+    "special_ndtr": _one(S.ndtr),
+}  # fmt: skip
+
+
 PARTS: Mapping[str, Draw] = {
     "as_strided": _strided(torch.as_strided),
     "as_strided_copy": _strided(torch.as_strided_copy),
@@ -570,5 +706,5 @@ PARTS: Mapping[str, Draw] = {
     "cartesian_prod": _combinations,
 }
 
-MORE: Mapping[str, Draw] = {**FUNCTIONS, **PARTS}
+MORE: Mapping[str, Draw] = {**FUNCTIONS, **AXES, **PARTS}
 """By the name of the op that the exported program has to hold."""

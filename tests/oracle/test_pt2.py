@@ -22,6 +22,8 @@ importlib.import_module("torch.ao.quantization.fx._decomposed")  # registers its
 with contextlib.suppress(ImportError):
     # PyTorch's progress bars would start a thread that outlives the tests.
     importlib.import_module("tqdm").tqdm.monitor_interval = 0
+# PyTorch 2.13 warns of what it does itself when it takes a program apart.
+pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 DECOMPOSED = torch.ops.quantized_decomposed
 BATCH_SECOND = {"gru", "rnn"}
 """Recurrent layers that read [steps, batch, inputs]."""
@@ -83,6 +85,7 @@ def test_ops(name: str, seed: int, tmp_path: Path) -> None:
     compared(OPS[name](random.Random(f"{name} {seed}")), tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore:torch.cholesky is deprecated")
 @pytest.mark.parametrize("name", MORE)
 def test_more_ops(name: str, tmp_path: Path) -> None:
     """As exported: core ATen has other ops in the place of most."""

@@ -145,16 +145,24 @@ class NodesReader:
         shape: Shape = tuple(self._size(s) for s in as_list(meta.get("sizes"), "its sizes"))
         return TensorSpec(element_type(meta.get("dtype")), shape)
 
-    def _lies_in_order(self, name: str) -> bool:
-        """True if a tensor's elements are one behind the other from the start of its memory."""
+    def _order_in_memory(self, name: str) -> tuple[int, ...] | None:
+        """The axes of a tensor from the widest steps to the narrowest.
+
+        None unless its elements fill its memory from the start, whatever axis is in front.
+        """
         meta = as_object(self._metas.get(name), "what is said of a tensor")
         sizes, steps = ([self._size(s) for s in as_list(meta.get(k), k)] for k in ("sizes", "strides"))
-        wanted = 1
-        for size, step in zip(reversed(sizes), reversed(steps), strict=False):
-            if size is None or (size != 1 and step != wanted):
-                return False
+        if len(sizes) != len(steps) or self._size(meta.get("storage_offset")) != 0:
+            return None
+        wanted, order = 1, list[int]()
+        # Along an axis of one element no step is made.
+        for axis in sorted(range(len(sizes)), key=lambda n: (sizes[n] != 1, steps[n] or 0, -n)):
+            size = sizes[axis]
+            if size is None or (size != 1 and steps[axis] != wanted):
+                return None
             wanted *= size
-        return len(sizes) == len(steps) and self._size(meta.get("storage_offset")) == 0
+            order.append(axis)
+        return tuple(reversed(order))
 
     def _size(self, entry: object) -> int | None:
         kind, content = only_field(entry, "a size")
@@ -175,7 +183,8 @@ class NodesReader:
         attrs = arguments.attrs | stated([spec for _, spec in results])
         attrs["_arguments"] = tuple(n.encode() for n in arguments.names)
         if op.partition(".")[2] in _BY_MEMORY and arguments.tensor_names:
-            attrs["_lies_in_order"] = self._lies_in_order(arguments.tensor_names[0])
+            order = self._order_in_memory(arguments.tensor_names[0])
+            attrs |= {} if order is None else {"_order": order}
         first = next(name for name, _ in results if name)
         made = self.graph.add(op, arguments.values, self._names.node_name(first, op), attrs=attrs)
         for port, (name, spec) in enumerate(results):

@@ -50,7 +50,7 @@ def _clamp(a: Arguments) -> Value:
     return a.onnx("Clip", x, *ends)
 
 
-@aten("clamp.Tensor", "clip.Tensor")
+@aten("clamp.Tensor", "clip.Tensor", "clamp_min.Tensor", "clamp_max.Tensor")
 def _clamp_by_tensors(a: Arguments) -> Value:
     x = a.cast(a.x, a.dtype)
     for op, name in (("Maximum", "min"), ("Minimum", "max")):

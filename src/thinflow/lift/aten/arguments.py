@@ -288,6 +288,8 @@ class Arguments:
         self.call.read_options.update(self.call.node.attrs)
         self.call.read_operands.update(range(len(self.call.xs)))
         every = results if isinstance(results, list) else [results]
+        if any(self.is_read(n) for n in range(len(every), len(self.call.node.outputs))):
+            raise UnsupportedOp(f"its result {len(every)} is read, which is not made here")
         return [self._agreeing(y, self.specs[n]) if n < len(self.specs) else y for n, y in enumerate(every)]
 
     def _agreeing(self, y: Value, said: TensorSpec) -> Value:

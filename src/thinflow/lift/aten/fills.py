@@ -84,11 +84,21 @@ def _arange(a: Arguments) -> Value:
     return counted.cast(a.dtype).value
 
 
-@aten("linspace")
-def _linspace(a: Arguments) -> Value:
-    a.ignore("dtype", "layout")
-    ends = a.number("start"), a.number("end")
-    return a.body.constant(np.linspace(*ends, bounded(a.integer("steps"))), a.dtype).value
+def _spaced(name: str) -> None:
+    forms = [f"{first}_{second}" for first in ("Tensor", "Scalar") for second in ("Tensor", "Scalar")]
+
+    @aten(name, *(f"{name}.{form}" for form in forms if form != "Scalar_Scalar"))
+    def rule(a: Arguments) -> Value:
+        """Numbers at equal distances from one end to the other, or powers by such numbers."""
+        a.ignore("dtype", "layout")
+        ends, steps = (a.number("start"), a.number("end")), bounded(a.integer("steps"))
+        line = np.linspace(*ends, steps)
+        line = line if name == "linspace" else np.power(float(a.number("base", 10.0)), line)
+        return a.body.constant(line, a.dtype).value
+
+
+_spaced("linspace")
+_spaced("logspace")
 
 
 @aten("tril")

@@ -190,7 +190,8 @@ def _fourier(name: str, dims: int | None) -> None:
     def complex_rule(a: Arguments) -> Value:
         inverse = a.call.node.op == f"aten.fft_i{name}"
         axes, counts = placed(a)
-        x = a.term()
+        # Before they are scaled: whole numbers have no halves.
+        x = _widened(a.term())
         for axis, count in zip(axes, counts, strict=True):
             x = _fitted(x, axis, count)
         share = _share(_size_product(x, axes), inverse, a.text("norm", "backward"))

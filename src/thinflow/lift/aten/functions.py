@@ -156,6 +156,18 @@ def _logit(a: Arguments) -> Value:
     return (x / (x.of(1) - x)).log().value
 
 
+@aten("special_ndtr")
+def _normal(a: Arguments) -> Value:
+    """The share of a normal distribution that is below."""
+    return ((_x(a) * -math.sqrt(0.5)).apply("Erfc") * 0.5).value
+
+
+@aten("special_xlog1py", "special_xlog1py.other_scalar", "special_xlog1py.self_scalar")
+def _xlog1py(a: Arguments) -> Value:
+    x, y = _pair(a)
+    return where(y.apply("IsNan"), y, x.apply("Xlog1py", y)).value
+
+
 @aten("special_entr")
 def _entropy(a: Arguments) -> Value:
     """-x ln x; nothing of zero, and minus infinity below."""
@@ -230,6 +242,21 @@ def _signbit(a: Arguments) -> Value:
 def _copysign(a: Arguments) -> Value:
     x, y = _pair(a)
     return where(_is_negative(y), -x.abs(), x.abs()).value
+
+
+def _but_nan(op: str, *names: str) -> None:
+    @aten(*names)
+    def rule(a: Arguments) -> Value:
+        """The larger or the smaller of two numbers, the other one where one is none."""
+        x, y = _pair(a)
+        found = x.apply(op, y)
+        if not x.dtype.is_floating:
+            return found.value
+        return where(x.apply("IsNan"), y, where(y.apply("IsNan"), x, found)).value
+
+
+_but_nan("Maximum", "fmax")
+_but_nan("Minimum", "fmin")
 
 
 @aten("hypot")

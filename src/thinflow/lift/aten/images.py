@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Value
@@ -54,6 +56,16 @@ def _resized(a: Arguments, count: int, **options: Attr) -> Value:
         raise UnsupportedOp(f"it goes over {count} axes, its operand has {len(x.shape)}")
     factors = a.floats("scale_factors") or _separate_factors(a, count)
     sizes = a.sizes("output_size") if a.has("output_size") else None
+    if factors and options.get("coordinate_transformation_mode") == b"align_corners":
+        # Then the corners say where pixels are looked for, whatever the factors that the sizes came from.
+        known = [math.floor(n * f) for n, f in zip(x.shape[2:], factors, strict=False) if n is not None]
+        if len(known) == count:
+            factors, sizes = [], [*known]
+        elif any(f % 1 for f in factors):
+            raise UnsupportedOp(
+                f"it aligns corners, and its scale_factors {factors} of open sizes are not whole",
+                hint="give the shapes of the inputs",
+            )
     operands: list[Value | None]
     if factors and len(factors) == count:
         if min(factors) <= 0:
@@ -122,7 +134,7 @@ def _affine_grid(a: Arguments) -> Value:
     return a.onnx("AffineGrid", a.tensor("theta"), sizes, align_corners=int(a.flag("align_corners")))
 
 
-@aten("grid_sampler", "grid_sampler_2d")
+@aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def _grid_sample(a: Arguments) -> Value:
     # In the order of GridSamplerInterpolation and GridSamplerPadding, whose numbers files hold.
     modes = (b"linear", b"nearest", b"cubic")

@@ -67,6 +67,7 @@ def _sum(a: Arguments, y: Value) -> Value:
         y = (a.body.term(y) * alpha).value
     # Then PyTorch does not look at self at all: what is no number in it stays out of the result.
     if beta == 0:
+        a.ignore("self")
         return y
     return _biased(a, y, a.x if beta == 1 else (a.term() * beta).value)
 
@@ -79,6 +80,74 @@ def _addmm(a: Arguments) -> Value:
 @aten("baddbmm")
 def _baddbmm(a: Arguments) -> Value:
     return _sum(a, _product(a, a.tensor("batch1"), a.tensor("batch2")))
+
+
+@aten("addbmm")
+def _addbmm(a: Arguments) -> Value:
+    """With the products of all matrices of a batch added up."""
+    return _sum(a, (a.term("batch1") @ a.term("batch2")).sum(0).value)
+
+
+@aten("addmv")
+def _addmv(a: Arguments) -> Value:
+    return _sum(a, _product(a, a.tensor("mat"), a.tensor("vec")))
+
+
+@aten("addr")
+def _addr(a: Arguments) -> Value:
+    x, y = (a.body.term(a.cast(a.tensor(n), a.dtype)) for n in ("vec1", "vec2"))
+    return _sum(a, (x.expand_dims(1) * y.expand_dims(0)).value)
+
+
+@aten("tensordot", "inner")
+def _tensordot(a: Arguments) -> Value:
+    """Products summed over axes of both, in pairs; without being told over the last of each."""
+    is_inner = a.call.node.op == "aten.inner"
+    x, y = (a.body.term(a.cast(a.tensor(n), a.dtype)) for n in ("self", "other"))
+    if is_inner and not (x.shape and y.shape):
+        return (x * y).value
+    over = [[-1], [-1]] if is_inner else [a.ints("dims_self"), a.ints("dims_other")]
+    first, second = ([a.counted(n, len(t.shape)) for n in axes] for t, axes in zip((x, y), over, strict=True))
+    own = [n for n in range(len(x.shape)) if n not in first]
+    theirs = [n for n in range(len(y.shape)) if n not in second]
+    sizes = [*(size(x, n) for n in own), *(size(y, n) for n in theirs)]
+    shared = product([size(x, n) for n in first])
+    rows = reshaped(x.transpose([*own, *first]), [product([size(x, n) for n in own]), shared])
+    columns = reshaped(y.transpose([*second, *theirs]), [shared, product([size(y, n) for n in theirs])])
+    return reshaped(a.body.term(_product(a, rows.value, columns.value)), sizes).value
+
+
+@aten("linalg_vecdot")
+def _vecdot(a: Arguments) -> Value:
+    x, y = (a.body.term(a.cast(a.tensor(n), a.dtype)) for n in ("x", "y"))
+    return (x * y).sum(a.axis(default=-1, rank=max(len(x.shape), len(y.shape)))).value
+
+
+@aten("linalg_multi_dot")
+def _multi_dot(a: Arguments) -> Value:
+    first, *others = a.tensors("tensors")
+    for other in others:
+        first = _product(a, first, other)
+    return first
+
+
+@aten("linalg_matrix_power", "matrix_power")
+def _matrix_power(a: Arguments) -> Value:
+    """By squaring: a product for each bit of the exponent, and one more for each that is 1."""
+    x, count = a.term(), a.integer("n")
+    if not 0 < count <= _MOST_POWER:
+        raise UnsupportedOp(f"it is the power of {count}")
+    y: Term | None = None
+    while count:
+        if count % 2:
+            y = x if y is None else y @ x
+        count //= 2
+        x = x @ x if count else x
+    assert y is not None
+    return a.emit("Identity", y.value)
+
+
+_MOST_POWER = 1 << 16
 
 
 @aten("einsum", ignores=("path",))
@@ -108,8 +177,7 @@ def _batch_norm(a: Arguments) -> list[Value]:
         a.maybe(name) or a.like(np.full(depth, number), mean)
         for name, number in (("weight", 1.0), ("bias", 0.0))
     )
-    if any(len(o.uses) and n for n, o in enumerate(a.call.node.outputs)):
-        raise UnsupportedOp("its statistics are read, which training needs")
+    _refuse_statistics(a)
     return [
         a.onnx("BatchNormalization", a.x, scale, offset, mean, variance, epsilon=float(a.number("eps", 1e-5)))
     ]
@@ -170,7 +238,7 @@ def _layer_norm(a: Arguments) -> list[Value]:
 
 
 def _refuse_statistics(a: Arguments) -> None:
-    if any(o.uses for o in a.call.node.outputs[1:]):
+    if any(a.is_read(n) for n in range(1, len(a.call.node.outputs))):
         raise UnsupportedOp("its mean or deviation is read, which training needs")
 
 
@@ -258,9 +326,9 @@ def _by_group(x: Term, y: Term, count: int) -> Term:
 @aten("cosine_similarity")
 def _cosine_similarity(a: Arguments) -> Value:
     x, y = a.term("x1"), a.term("x2")
-    axis, least = a.axis("dim", 1, max(len(x.shape), len(y.shape))), float(a.number("eps", 1e-8))
-    if len(x.shape) != len(y.shape):
-        raise UnsupportedOp("its operands have different numbers of dimensions")
+    rank = max(len(x.shape), len(y.shape))
+    axis, least = a.axis("dim", 1, rank), float(a.number("eps", 1e-8))
+    x, y = (reshaped(t, [*(1,) * (rank - len(t.shape)), *sizes_of(t)]) for t in (x, y))
     x, y = (t / t.square().sum(axis, keep=True).sqrt().maximum(least) for t in (x, y))
     return (x * y).sum(axis).value
 

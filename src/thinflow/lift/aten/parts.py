@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -33,10 +34,10 @@ def _as_strided(a: Arguments) -> Value:
     """Elements so many steps apart: of a tensor that lies in its own order those places are known."""
     x, sizes, steps = a.term(), a.ints("size"), a.ints("stride")
     start = a.integer("storage_offset", 0)
-    if not a.flag("_lies_in_order"):
+    if not a.has("_order"):
         raise UnsupportedOp(
-            "it goes by the places in memory of a tensor whose elements lie in another order",
-            hint="write .contiguous() in front of it, or reshape in its place",
+            "it goes by places in memory, of which its operand is a part, or which depend on an open size",
+            hint="slice, reshape or permute in its place",
         )
     places = np.full([1] * len(sizes), start)
     for axis, (count, step) in enumerate(zip(sizes, steps, strict=True)):
@@ -46,6 +47,8 @@ def _as_strided(a: Arguments) -> Value:
     total = math.prod(x.static_size(n, "a size of what it reads") for n in range(len(x.shape)))
     if places.size and not (places.min() >= 0 and places.max() < total):
         raise UnsupportedOp(f"it reads beyond the {total} elements of its operand")
+    order = a.ints("_order", ())
+    x = x if order == sorted(order) else x.transpose(order)
     return x.reshape([-1]).gather(a.body.constant(places, INT32)).value
 
 
@@ -77,12 +80,15 @@ def _diagonal_of(a: Arguments, x: Term, offset: int) -> Term:
 @aten("diag_embed")
 def _diag_embed(a: Arguments) -> Value:
     """A vector on a diagonal of a matrix of zeros, over two new axes."""
-    x, offset = a.term(), a.integer("offset", 0)
-    rank = a.rank + 1
-    first, second = (a.axis(n, d, rank) for n, d in (("dim1", -2), ("dim2", -1)))
-    count = x.static_size(a.rank - 1, "the size of its diagonal")
+    first, second = (a.axis(n, d, a.rank + 1) for n, d in (("dim1", -2), ("dim2", -1)))
+    return _on_diagonal(a, a.term(), a.integer("offset", 0), first, second)
+
+
+def _on_diagonal(a: Arguments, x: Term, offset: int, first: int, second: int) -> Value:
+    rank = len(x.shape) + 1
+    count = x.static_size(rank - 2, "the size of its diagonal")
     side = bounded(count + abs(offset))
-    pads = [(0, 0)] * (a.rank - 1)
+    pads = [(0, 0)] * (rank - 2)
     line = x.pad([*pads, (max(-offset, 0), max(offset, 0))])
     is_on = a.body.constant(np.eye(side, k=offset, dtype=bool), BOOL)
     # Row by row: the element of the row, where the diagonal crosses it.
@@ -94,6 +100,35 @@ def _diag_embed(a: Arguments) -> Value:
     for place, axis in enumerate([*rest, first, second]):
         order[axis] = place
     return wide.transpose(order).value
+
+
+@aten("diag")
+def _diag(a: Arguments) -> Value:
+    """The diagonal of a matrix, or the matrix of zeros with a vector on its diagonal."""
+    if a.rank == 1:
+        return _on_diagonal(a, a.term(), a.integer("diagonal", 0), 0, 1)
+    return _diagonal_of(a, a.term(), a.integer("diagonal", 0)).value
+
+
+@aten("diagonal_scatter")
+def _diagonal_scatter(a: Arguments) -> Value:
+    """A tensor with one of its diagonals replaced."""
+    x, source, offset = a.term(), a.term("src"), a.integer("offset", 0)
+    first, second = a.axis("dim1", 0), a.axis("dim2", 1)
+    rest = [n for n in range(a.rank) if n not in (first, second)]
+    order = [*rest, first, second]
+    turned = x.transpose(order)
+    rows, columns = (turned.static_size(n, "the size of its matrix") for n in (-2, -1))
+    bounded(rows * columns)
+    # Where the diagonal is, the place of what stands there: by columns above, else by rows.
+    is_on = np.eye(rows, columns, offset, dtype=bool)
+    count = int(is_on.sum())
+    if not count:
+        return a.emit("Identity", x.value)
+    number = np.where(is_on, np.cumsum(is_on.any(1))[:, None] - 1, 0).clip(0)
+    wide = source.gather(a.body.constant(number, INT32), len(source.shape) - 1)
+    y = where(a.body.constant(is_on, BOOL), wide, turned)
+    return y.transpose([order.index(n) for n in range(len(order))]).value
 
 
 @aten("trace")
@@ -210,14 +245,18 @@ def _stacked(a: Arguments) -> Value:
     return concat(terms, 2 if kind == "dstack" else 0).value
 
 
-@aten("tensor_split.sections", "tensor_split.indices", "hsplit.int", "vsplit.int")
+@aten(
+    "tensor_split.sections",
+    "tensor_split.indices",
+    *(f"{n}split.{form}" for n in "hvd" for form in ("int", "array")),
+)
 def _tensor_split(a: Arguments) -> list[Value]:
     """Parts of nearly the same size, or those between places."""
     op, x = a.call.node.op, a.term()
-    axis = {"aten.hsplit.int": min(1, a.rank - 1), "aten.vsplit.int": 0}.get(op)
+    axis = {"h": min(1, a.rank - 1), "v": 0, "d": 2}.get(op.removeprefix("aten.").partition("split")[0])
     axis = a.axis(default=0) if axis is None else axis
     total = x.static_size(axis, "the size of what it splits")
-    if op.endswith("indices"):
+    if op.endswith(("indices", "array")):
         ends = [*(slice(0, n).indices(total)[1] for n in a.ints("indices")), total]
         parts = list(zip([0, *ends[:-1]], ends, strict=True))
         if ends != sorted(ends):
@@ -228,6 +267,28 @@ def _tensor_split(a: Arguments) -> list[Value]:
     return cut_into(a, x, axis, [total // count + (n < total % count) for n in range(count)])
 
 
+@aten("diagflat")
+def _diagflat(a: Arguments) -> Value:
+    """All elements on a diagonal of a matrix of zeros."""
+    x, offset = a.term().reshape([-1]), a.integer("offset", 0)
+    return _on_diagonal(a, x, offset, 0, 1)
+
+
+@aten("max_unpool2d", "max_unpool3d", ignores=("stride", "padding"))
+def _max_unpool(a: Arguments) -> Value:
+    """Elements put back to the places in their planes that they were taken from, zeros elsewhere."""
+    x, wanted = a.term(), a.ints("output_size")
+    count, places = len(wanted), a.term("indices")
+    outer = [x.static_size(n, "the number of its planes") for n in range(len(x.shape) - count)]
+    inner = [x.static_size(n, "the size of its picture") for n in range(len(outer), len(x.shape))]
+    total, planes = math.prod(wanted), math.prod(outer)
+    bounded(total * planes)
+    flat = a.body.constant(np.zeros((planes, total)), x.dtype)
+    rows = [t.reshape([planes, math.prod(inner)]) for t in (places, x)]
+    y = a.onnx("ScatterElements", flat.value, *(t.value for t in rows), axis=1)
+    return a.body.term(y).reshape([*outer, *wanted]).value
+
+
 @aten("take", "take_along_dim")
 def _take(a: Arguments) -> Value:
     """Elements of all axes as one, or along one of them."""
@@ -236,6 +297,7 @@ def _take(a: Arguments) -> Value:
         return a.onnx("GatherElements", _fitting(x, places, axis), _fitting(places, x, axis), axis=axis)
     name = "index" if a.call.node.op == "aten.take" else "indices"
     x, places = a.term(), a.term(name)
+    places = places.reshape([-1]) if name == "indices" else places
     total = product(sizes_of(x))
     return x.reshape([-1]).gather(counted(places, total if isinstance(total, int) else None)).value
 
@@ -290,7 +352,7 @@ def _pdist(a: Arguments) -> Value:
 
 @aten("pairwise_distance")
 def _pairwise(a: Arguments) -> Value:
-    x, y = a.term("x1"), a.term("x2")
+    x, y = (a.body.term(a.cast(a.tensor(n), a.dtype)) for n in ("x1", "x2"))
     rank = max(len(x.shape), len(y.shape))
     # To each difference, not to the norm, as PyTorch has it: equal rows are apart by more than eps.
     found = _norm(x - y + a.number("eps", 1e-6), a.number("p", 2.0), rank - 1)
@@ -312,30 +374,44 @@ def _embedding_bag(a: Arguments) -> list[Value]:
     weight [n, d], indices [k], offsets [b] -> [b, d]; what training needs besides is not there.
     """
     table, places, starts = a.term("weight"), a.term("indices"), a.term("offsets")
-    mode = a.integer("mode", 0)
-    if len(places.shape) != 1 or not 0 <= mode < len(_BAGS) or a.integer("padding_idx", -1) >= 0:
-        raise UnsupportedOp(
-            "its places are no vector, some of them count for nothing, or it has another mode"
-        )
+    mode, skipped = a.integer("mode", 0), a.integer("padding_idx") if a.has("padding_idx") else None
+    if len(places.shape) != 1 or not 0 <= mode < len(_BAGS):
+        raise UnsupportedOp("its places are no vector, or it has another mode")
     if a.flag("include_last_offset"):
         starts = starts.cut(0, 0, -1)
-    rows = table.gather(places)
-    if a.has("per_sample_weights"):
-        rows = rows * a.term("per_sample_weights").expand_dims(1)
     count = starts.static_size(0, "the number of its bags")
     # Each place belongs to the last bag that has begun.
     numbers = arange(size_of(places))
     begun = as_index(as_index(starts) <= numbers.expand_dims(1)).sum(1)
     bags, every = (begun - 1).maximum(0), index_constant(a.body, count)
+    own = a.term("per_sample_weights") if a.has("per_sample_weights") else None
+    # Nobody but the op that users call counts rows from the end: for the others -1 stands for none.
+    if skipped is not None and (skipped >= 0 or a.call.node.op == "aten.embedding_bag.padding_idx"):
+        # What counts for nothing is left out before anything is looked up.
+        kept = ~places.equal(skipped % table.static_size(0, "the number of its rows"))
+        at = a.body.term(a.emit("Where", kept.value, T=BOOL)).reshape([-1])
+        places, bags = places.gather(at), bags.gather(at)
+        own = own if own is None else own.gather(at)
+    rows = table.gather(places)
+    rows = rows if own is None else rows * own.expand_dims(1)
     if mode == 0:
         return [segment_sum(rows, bags, every).value]
     members = bincount(bags, every).expand_dims(1)
     if mode == 1:
         return [(segment_sum(rows, bags, every) / members.maximum(1).cast(rows.dtype)).value]
     belongs = bags.expand_dims(1).equal(index_vector(a.body, range(count)))
+    known = a.call.content(a.tensor("weight"))
+    first = None
+    if (known is None or np.isnan(known).any()) and rows.dtype.is_floating:
+        # PyTorch compares from the first on: nothing is larger than one that is no number, nor is such a one.
+        ahead = as_index(members).reshape([-1])
+        before = a.body.term(a.emit("Cumsum", ahead.value, a.call.constant(0), exclusive=True))
+        first = rows.pad([(0, 1), (0, 0)]).gather(before)
+        rows = where(rows.apply("IsNan"), rows.of(-np.inf), rows)
     wide = rows.expand_dims(1)
     # Not by UnsortedSegmentMax, whose largest of nothing but minus infinities is the lowest finite number.
     largest = where(belongs.expand_dims(2), wide, wide.of(-np.inf)).reduced("Max", 0)
+    largest = largest if first is None else where(first.apply("IsNan"), first, largest)
     return [where(members.equal(0), largest.of(0), largest).value]
 
 
@@ -388,6 +464,26 @@ def _solve_triangular(a: Arguments) -> Value:
     return a.emit("MatrixTriangularSolve", a.x, a.tensor("B"), lower=not a.flag("upper"), adjoint=False)
 
 
+@aten("cross", "linalg_cross")
+def _cross(a: Arguments) -> Value:
+    """The vector product of what stands along an axis of three."""
+    x, y = (a.body.term(a.cast(a.tensor(n), a.dtype)) for n in ("self", "other"))
+    rank = max(len(x.shape), len(y.shape))
+    if a.call.node.op == "aten.cross" and not a.has("dim"):
+        axis = next((n for n, size in enumerate(x.shape) if size == 3), rank)
+    else:
+        axis = a.axis(default=-1, rank=rank)
+    sides = [t.shape[axis - rank] for t in (x, y)] if axis < rank else [None]
+    if sides != [3, 3]:
+        raise UnsupportedOp("its vectors do not have three elements")
+
+    def turned(t: Term, first: int) -> Term:
+        order = a.body.constant([(first + n) % 3 for n in range(3)], INT32)
+        return t.gather(order, len(t.shape) + axis - rank)
+
+    return (turned(x, 1) * turned(y, 2) - turned(x, 2) * turned(y, 1)).value
+
+
 @aten("kron")
 def _kron(a: Arguments) -> Value:
     """All products of two elements, block by block."""
@@ -399,6 +495,17 @@ def _kron(a: Arguments) -> Value:
     x = x.reshape([n for size in sizes[0] for n in (size, 1)])
     y = y.reshape([n for size in sizes[1] for n in (1, size)])
     return (x * y).reshape([n * m for n, m in zip(*sizes, strict=True)]).value
+
+
+@aten("combinations")
+def _combinations(a: Arguments) -> Value:
+    """All choices of so many elements of a vector, in its order, perhaps each more than once."""
+    x, size = a.term(), a.integer("r", 2)
+    choose = itertools.combinations_with_replacement if a.flag("with_replacement") else itertools.combinations
+    count = x.static_size(0, "the size of its vector")
+    bounded(size * math.comb(count + size - 1 if a.flag("with_replacement") else count, size))
+    places = np.array(list(choose(range(count), size)), np.int32).reshape(-1, size)
+    return x.gather(a.body.constant(places, INT32)).value
 
 
 @aten("block_diag", "cartesian_prod")

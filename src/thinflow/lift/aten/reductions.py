@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from thinflow.decompose.terms import Term
+from thinflow.decompose.terms import Term, where
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import INT64
+from thinflow.ir.types import BOOL, INT32, INT64
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.aten.arithmetic import truth
 
@@ -36,6 +36,20 @@ def _mean(a: Arguments) -> Value:
     return _over(a, "Mean", a.cast(a.x, a.dtype), _axes(a))
 
 
+@aten("nansum", "nanmean", ignores=("dtype",))
+def _nansum(a: Arguments) -> Value:
+    """Of what are numbers."""
+    x = a.body.term(a.cast(a.x, a.dtype))
+    if not x.dtype.is_floating:
+        return _over(a, "Sum", x.value, _axes(a))
+    is_none = x.apply("IsNan")
+    total = _over(a, "Sum", where(is_none, x.of(0), x).value, _axes(a))
+    if a.call.node.op == "aten.nansum":
+        return total
+    count = _over(a, "Sum", (~is_none).cast(x.dtype).value, _axes(a))
+    return (a.body.term(total) / a.body.term(count)).value
+
+
 @aten("prod", "prod.dim_int", ignores=("dtype",))
 def _prod(a: Arguments) -> Value:
     return _over(a, "Prod", a.cast(a.x, a.dtype), _axes(a))
@@ -43,12 +57,12 @@ def _prod(a: Arguments) -> Value:
 
 @aten("amax", "max")
 def _amax(a: Arguments) -> Value:
-    return _over(a, "Max", a.x, _axes(a))
+    return _over(a, "Any" if a.dtype is BOOL else "Max", a.x, _axes(a))
 
 
 @aten("amin", "min")
 def _amin(a: Arguments) -> Value:
-    return _over(a, "Min", a.x, _axes(a))
+    return _over(a, "All" if a.dtype is BOOL else "Min", a.x, _axes(a))
 
 
 @aten("any", "any.dim", "any.dims")
@@ -67,10 +81,12 @@ def _extreme(name: str, op: str, place: str) -> None:
     @aten(f"{name}.dim")
     def rule(a: Arguments) -> list[Value]:
         axis, keep = a.axis(), _keeps(a)
-        y = a.emit(op, a.x, a.integers([axis]), keep_dims=keep)
+        # TensorFlow orders numbers only: 0 and 1, then, for false and true.
+        x = a.cast(a.x, INT32) if a.dtype is BOOL else a.x
+        y = a.emit(op, x, a.integers([axis]), keep_dims=keep)
         if not a.is_read(1):
             return [y]
-        places = a.emit(place, a.x, a.call.constant(axis))
+        places = a.emit(place, x, a.call.constant(axis))
         return [y, a.emit("ExpandDims", places, a.call.constant(axis)) if keep else places]
 
 
@@ -159,13 +175,38 @@ def _norm(a: Arguments) -> Value:
     if order in (float("inf"), float("-inf")):
         return x.abs().reduced("Max" if order > 0 else "Min", *axes, keep=keep).value
     if order == 0:
-        raise UnsupportedOp("it counts what is not 0")
+        return (~x.equal(0.0)).cast(x.dtype).sum(*axes, keep=keep).value
     return x.abs().apply("Pow", float(order)).sum(*axes, keep=keep).apply("Pow", 1 / order).value
+
+
+@aten("linalg_norm.ord_str", "linalg_matrix_norm.str_ord", ignores=("dtype",))
+def _frobenius(a: Arguments) -> Value:
+    """The square root of the sum of all squares of a matrix."""
+    if (order := a.text("ord", "fro")) != "fro":
+        raise UnsupportedOp(f"its order is '{order[:40]}'")
+    is_matrix = a.call.node.op == "aten.linalg_matrix_norm.str_ord"
+    axes = [a.counted(n, a.rank) for n in a.ints("dim", (-2, -1) if is_matrix else ())] or _axes(a)
+    return a.term().square().sum(*axes, keep=_keeps(a)).sqrt().value
+
+
+@aten("renorm")
+def _renorm(a: Arguments) -> Value:
+    """Slices of an axis whose norm is above a limit, made as much shorter."""
+    x, axis, order, most = a.term(), a.axis(), float(a.number("p")), float(a.number("maxnorm"))
+    others = [n for n in range(len(x.shape)) if n != axis]
+    if order == 2:
+        length = x.square().sum(*others, keep=True).sqrt()
+    elif order == float("inf"):
+        length = x.abs().reduced("Max", *others, keep=True)
+    else:
+        length = x.abs().apply("Pow", order).sum(*others, keep=True).apply("Pow", 1 / order)
+    # The least that it is divided by, as PyTorch has it.
+    return (x * where(length > most, length.of(most) / (length + 1e-7), length.of(1))).value
 
 
 @aten("logsumexp")
 def _logsumexp(a: Arguments) -> Value:
-    return a.onnx("ReduceLogSumExp", a.x, a.integers(_axes(a)), keepdims=int(_keeps(a)))
+    return a.onnx("ReduceLogSumExp", a.cast(a.x, a.dtype), a.integers(_axes(a)), keepdims=int(_keeps(a)))
 
 
 @aten("cumsum", ignores=("dtype",))
@@ -195,13 +236,15 @@ def _topk(a: Arguments) -> list[Value]:
 
 def _sorted(a: Arguments) -> list[Value]:
     x, axis = a.term(), a.axis(default=-1)
+    # TensorFlow orders numbers only: 0 and 1, then, for false and true.
+    x = x.cast(INT32) if x.dtype is BOOL else x
     count = x.static_size(axis, "the size of what it sorts")
     # Stable by itself: of equal elements TopK has the lower place first.
     largest = int(a.flag("descending"))
-    return a.onnx_results("TopK", a.x, a.integers([count]), count=2, axis=axis, largest=largest, sorted=1)
+    return a.onnx_results("TopK", x.value, a.integers([count]), count=2, axis=axis, largest=largest, sorted=1)
 
 
-@aten("argsort", ignores=("stable",))
+@aten("argsort", "argsort.stable", ignores=("stable",))
 def _argsort(a: Arguments) -> Value:
     return _sorted(a)[1]
 

@@ -121,14 +121,34 @@ def _squeezed(a: Arguments, axes: list[int]) -> Value:
     return a.emit("Squeeze", a.x, squeeze_dims=gone) if gone else a.emit("Identity", a.x)
 
 
-@aten("squeeze")
+@aten("squeeze", "squeeze_copy")
 def _squeeze(a: Arguments) -> Value:
     return _squeezed(a, list(range(a.rank)))
 
 
-@aten("squeeze.dim", "squeeze.dims")
+@aten("squeeze.dim", "squeeze.dims", "squeeze_copy.dim", "squeeze_copy.dims")
 def _squeeze_some(a: Arguments) -> Value:
     return _squeezed(a, [a.counted(n, a.rank) for n in a.ints("dim")])
+
+
+def _at_least(count: int) -> None:
+    @aten(f"atleast_{count}d", f"atleast_{count}d.Sequence")
+    def rule(a: Arguments) -> list[Value]:
+        """With so many axes: one in front, and of a picture one behind."""
+        is_list = a.call.node.op.endswith("Sequence")
+        found = []
+        for value in a.tensors("tensors") if is_list else [a.x]:
+            x = a.body.term(value)
+            if count > 1 and len(x.shape) < 2:
+                x = reshaped(x, [1, *(sizes_of(x) or [1])])
+            x = x if x.shape else x.reshape([1])
+            x = x.expand_dims(2) if count > len(x.shape) else x
+            found.append(a.emit("Identity", x.value))
+        return found
+
+
+for _count in (1, 2, 3):
+    _at_least(_count)
 
 
 @aten("permute", "permute_copy")
@@ -148,7 +168,7 @@ def _swapped(a: Arguments, first: int, second: int) -> Value:
     return _ordered(a, order)
 
 
-@aten("transpose.int")
+@aten("transpose.int", "transpose_copy.int")
 def _transpose(a: Arguments) -> Value:
     return _swapped(a, a.axis("dim0"), a.axis("dim1"))
 
@@ -159,7 +179,7 @@ def _swapaxes(a: Arguments) -> Value:
     return _swapped(a, a.axis(f"{suffix}0"), a.axis(f"{suffix}1"))
 
 
-@aten("t", "numpy_T", "mT")
+@aten("t", "t_copy", "numpy_T", "mT")
 def _t(a: Arguments) -> Value:
     if a.call.node.op == "aten.mT":
         return _swapped(a, a.rank - 2, a.rank - 1)
@@ -207,6 +227,27 @@ def _expanded(a: Arguments, sizes: list[Size]) -> Value:
     if all(o is None or w == o for w, o in zip(wanted, own, strict=True)) and not added:
         return a.emit("Identity", x.value)
     return a.emit("BroadcastTo", x.value, vector(a.body, wanted).value, Tidx=INT32)
+
+
+@aten("broadcast_tensors")
+def _broadcast_together(a: Arguments) -> list[Value]:
+    """Each in the shape that all of them have together."""
+    values = a.tensors("tensors")
+    sizes = [a.body.term(v).sizes().value for v in values]
+    shape = sizes[0]
+    for other in sizes[1:]:
+        shape = a.emit("BroadcastArgs", shape, other)
+    return [a.emit("BroadcastTo", v, shape, Tidx=INT32) for v in values]
+
+
+@aten("sum_to_size")
+def _sum_to_size(a: Arguments) -> Value:
+    """Added up over the axes that broadcasting would have made, back to these sizes."""
+    x, wanted = a.term(), a.ints("size")
+    added = len(x.shape) - len(wanted)
+    x = x.sum(*range(added)) if added > 0 else x
+    axes = [n for n, size in enumerate(wanted) if size == 1 and x.shape[n] != 1]
+    return x.sum(*axes, keep=True).value if axes else a.emit("Identity", x.value)
 
 
 @aten("repeat")
@@ -307,7 +348,7 @@ def _cut(a: Arguments, x: Term, axis: int, start: Size, stop: Size, step: int) -
 _LARGE = (1 << 31) - 1
 
 
-@aten("narrow")
+@aten("narrow", "narrow_copy")
 def _narrow(a: Arguments) -> Value:
     start, length = a.integer("start"), a.integer("length")
     return _cut(a, a.term(), a.axis(), start, start + length, 1)
@@ -344,7 +385,7 @@ def cut_into(a: Arguments, x: Term, axis: int, widths: list[int]) -> list[Value]
     return [t.value for t in parts]
 
 
-@aten("split.Tensor", "split.default")
+@aten("split.Tensor", "split.default", "unsafe_split.Tensor", "split_copy.Tensor")
 def _split(a: Arguments) -> list[Value]:
     x, axis, width = a.term(), a.axis(default=0), a.integer("split_size")
     total = x.static_size(axis, "the size of what it splits")
@@ -359,7 +400,7 @@ def _split_with_sizes(a: Arguments) -> list[Value]:
     return cut_into(a, a.term(), a.axis(default=0), a.ints(name))
 
 
-@aten("chunk")
+@aten("chunk", "unsafe_chunk")
 def _chunk(a: Arguments) -> list[Value]:
     x, axis, count = a.term(), a.axis(default=0), a.integer("chunks")
     total = x.static_size(axis, "the size of what it splits")
@@ -369,7 +410,7 @@ def _chunk(a: Arguments) -> list[Value]:
     return cut_into(a, x, axis, [min(width, total - n) for n in range(0, bounded(total), width)])
 
 
-@aten("unbind.int")
+@aten("unbind.int", "unbind_copy.int")
 def _unbind(a: Arguments) -> list[Value]:
     x, axis = a.term(), a.axis(default=0)
     count = bounded(x.static_size(axis, "the size of what it takes apart"))

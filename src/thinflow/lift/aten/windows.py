@@ -11,7 +11,7 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT64
 from thinflow.lift.aten.arguments import Arguments, aten
-from thinflow.lift.onnx.formulas import reshaped, sizes_of
+from thinflow.lift.onnx.formulas import product, reshaped, sizes_of
 
 
 def _each(a: Arguments, name: str, count: int, default: int | None) -> tuple[int, ...]:
@@ -152,6 +152,8 @@ def _within(a: Arguments, places: Value, x: Value, count: int, is_single: bool) 
 def _average_pool(count: int) -> None:
     @aten(f"avg_pool{count}d")
     def rule(a: Arguments) -> Value:
+        if not a.dtype.is_floating:
+            raise UnsupportedOp("it rounds means of whole numbers", hint="let it be given real numbers")
         # On in PyTorch where nothing is said, off in ONNX.
         counts_pads = a.flag("count_include_pad", True)
         if not a.has("divisor_override"):
@@ -220,7 +222,18 @@ for _count in (2, 3):
 
 @aten("pixel_shuffle")
 def _pixel_shuffle(a: Arguments) -> Value:
-    return a.onnx("DepthToSpace", a.x, blocksize=a.integer("upscale_factor"), mode=b"CRD")
+    side = a.integer("upscale_factor")
+    if a.rank == 4:
+        return a.onnx("DepthToSpace", a.x, blocksize=side, mode=b"CRD")
+    # ONNX's has four axes: [..., c * side * side, h, w] -> [..., c, h, side, w, side]
+    x = a.term()
+    *outer, depth, height, width = sizes_of(x)
+    if side < 1 or not isinstance(depth, int) or depth % side**2:
+        raise UnsupportedOp(f"it makes blocks of the side {side} of {depth} channels")
+    count, before = depth // side**2, len(outer)
+    apart = reshaped(x, [*outer, count, side, side, height, width])
+    y = apart.transpose([*range(before), *(before + n for n in (0, 3, 1, 4, 2))])
+    return reshaped(y, [*outer, count, product([height, side]), product([width, side])]).value
 
 
 @aten("pixel_unshuffle")
