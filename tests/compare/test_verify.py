@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import thinflow
 from tests.transforms.golden import parse_graph
+from thinflow.analysis.precision import DEFAULT_TOLERANCE, RUNTIMES_TOLERANCE
 from thinflow.compare.differences import difference
 from thinflow.compare.output_comparer import run_by_name
 from thinflow.compare.verify import verify
@@ -115,3 +118,13 @@ def test_run_by_name_leaves_out_feeds_that_are_gone() -> None:
     feeds = {"x": np.ones((1, 4), np.float32), "gone": np.ones(1)}
     (y,) = run_by_name(graph(), feeds, ["y"])
     assert y.tolist() == [[-2, -2, -2, -2]]
+
+
+def test_a_file_is_judged_as_when_it_was_written(tmp_path: Path) -> None:
+    """Two runtimes may be farther apart than one is from itself."""
+    pytest.importorskip("ai_edge_litert")
+    thinflow.convert(graph(2), tmp_path / "m.tflite")
+    there = thinflow.verify(graph(2 * (1 + 4e-4)), tmp_path / "m.tflite")
+    assert (there.ok, there.tolerance) == (True, RUNTIMES_TOLERANCE)
+    here = thinflow.verify(graph(2 * (1 + 4e-4)), graph(2))
+    assert (here.ok, here.tolerance) == (False, DEFAULT_TOLERANCE)

@@ -9,6 +9,7 @@ import pytest
 
 import thinflow
 from tests.night import AT_NIGHT
+from thinflow.compare.inner_values import inner_differences
 from thinflow.optimize.axis_orders import Ordered, orders_between
 
 onnx = pytest.importorskip("onnx")
@@ -180,3 +181,13 @@ def test_the_order_that_is_nearest_to_what_is_computed() -> None:
     assert ordered.nearest(graph, {x: array.transpose(0, 2, 1)}, unlikely=False)
     np.testing.assert_array_equal(ordered.arrays[y], array.transpose(0, 2, 1))
     assert not ordered.nearest(graph, {x: array}, unlikely=True)
+
+
+def test_a_relu_that_only_rounding_says_is_no_difference(tmp_path: Path) -> None:
+    """What is cut off at 0 by codes is compared with the codes, and not with what they are made of."""
+    source = saved(BESIDE.replace("Relu(b)", "Sub(b, three)"), tmp_path / "m.onnx")
+    thinflow.convert(source, tmp_path / "m.tflite")
+    feed = {"x": np.linspace(-2, 2, 128, dtype=np.float32).reshape(1, 4, 8, 4)}
+    found = inner_differences(source, tmp_path / "m.tflite", feed, feed, tolerance=1e-3)
+    assert [layer.name for layer in found if layer.difference.relative > 1e-3] == []
+    assert len(found) > 4

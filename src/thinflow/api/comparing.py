@@ -59,7 +59,8 @@ def verify(
         engine: what runs graphs.
         device: where `b` runs, in LiteRT: "ssh:[user@]host[:port]", "adb[:serial]", a name from
             thinflow.toml, or what `open_device` gives. What is no .tflite file becomes one.
-        tolerance: largest |a - b| relative to the largest |a| up to which they agree. Default: 1e-4, or where
+        tolerance: largest |a - b| relative to the largest |a| up to which they agree. Default: 1e-4 in one
+            engine, 1e-3 where each is computed by another one, as proofs of converted files have it; or where
             a graph computes in half precision or bfloat16, eight steps of that type; a note tells.
         runs: how many made-up feeds per seed.
         seed: for made-up feeds, or several.
@@ -81,7 +82,7 @@ def verify(
     from thinflow.analysis.precision import usual_tolerance
     from thinflow.compare.boundaries import named_pairs
     from thinflow.compare.verify import verify as verify_models
-    from thinflow.engines._files import is_file
+    from thinflow.engines._files import engine_of, is_file
     from thinflow.load.frozen import AUTO
 
     named = named_pairs(inputs, "input"), named_pairs(outputs, "output")
@@ -102,7 +103,9 @@ def verify(
     other = b if _stays_file(b, device) else _with_shapes(load(b, state=AUTO), sizes)
     # Each against the other as it came: both keep their states if neither takes them as inputs.
     one, other = _handing_on(one, other), _handing_on(other, one)
-    usual, why = usual_tolerance(*(m for m in (one, other) if isinstance(m, Graph)))
+    runtimes = {engine_of(m) if is_file(m) else engine for m in (one, other)}
+    count = len(runtimes) if device is None else 2
+    usual, why = usual_tolerance(*(m for m in (one, other) if isinstance(m, Graph)), runtimes=count)
     limit, why = (usual, why) if tolerance is None else (tolerance, "")
     compared = partial(
         verify_models,

@@ -102,7 +102,7 @@ def add_tolerance(p: ArgumentParser, default: float | None = None) -> None:
         default=default,
         metavar="X",
         help="largest difference that is none, relative to the largest value (default 1e-4"
-        f"{'' if default else ', more where numbers are coarser'})",
+        f"{'' if default else ', 1e-3 between two engines, more where numbers are coarser'})",
     )
 
 

@@ -174,6 +174,7 @@ def inner_differences(
     try:
         first, second = _graph_of(a, signature), _graph_of(b, signature)
         pairs = _affordable(match_tensors(first, second))
+        pairs = {_as_rounded(x, y): y for x, y in pairs.items()}
         before = _values(a, first, list(pairs), feed, codes[0])
         after = _values(b, second, list(pairs.values()), twin_feed, codes[1])
     except ThinflowError:  # a model of which no inner value can be had
@@ -194,6 +195,17 @@ def inner_differences(
         if _is_reordered(x, layer, moved, found, tolerance):
             found[x] = moved
     return list(found.values())
+
+
+def _as_rounded(x: Value, y: Value) -> Value:
+    """What a QDQ file rounds a tensor to, where that is the twin of another file's codes.
+
+    Quantizers leave out a Relu, say, in front of a QuantizeLinear that cuts off as much.
+    """
+    readers = list(x.readers)
+    if len(readers) != 1 or readers[0].op != "onnx.QuantizeLinear" or step_of(x) or not step_of(y):
+        return x
+    return readers[0].output()
 
 
 def _is_reordered(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.analysis.precision import RUNTIMES_TOLERANCE
 from thinflow.analysis.size_names import checked_sizes
 from thinflow.compare.differences import difference
 from thinflow.compare.inner_values import real_numbers
@@ -308,11 +309,8 @@ def nearest_codes(array: Array, codes: tuple[float, int] | None, spec: TensorSpe
 
 Model = Graph | str | os.PathLike[str]
 
-# No stricter than proofs of converted files are.
-FLOAT_GAP = 1e-3
-"""Tolerance between them, relative to the largest value: other orders of additions, over many layers."""
 CODES_GAP = 0.1
-"""The same where integers stand for numbers: a code here and there, which adds up over many layers."""
+"""Tolerance between them where integers stand for numbers: a code here and there adds up over many layers."""
 _SEED, _RUNS = 0, 2
 
 
@@ -345,7 +343,7 @@ def compared_with_own_runtime(
             f"{error.message}"
         )
     gap, output = _farthest(lifted, ours, theirs)
-    if gap > max(tolerance, CODES_GAP if lifted.codes else FLOAT_GAP):
+    if gap > max(tolerance, CODES_GAP if lifted.codes else RUNTIMES_TOLERANCE):
         raise VerificationError(
             f"the interpreter does not compute '{output}' as {engine} does, which the file is for "
             f"(relative difference {gap:.2g}), so nothing can be compared with what lies inside",

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from thinflow._version import __version__
 from thinflow.analysis.precision import usual_tolerance
 from thinflow.engines import find, names
-from thinflow.engines._measured import TOLERANCE, EngineChoice, choose
+from thinflow.engines._measured import EngineChoice, choose
 from thinflow.engines.base import Compiled
 from thinflow.errors import EngineUnavailable, FormatError
 from thinflow.ir.attrs import attr_key
@@ -106,7 +106,7 @@ def tolerance_of(graph: Graph, nodes: Iterable[Node], *, has_codes: bool = False
     # Roundings of eight bits add up, and no two runtimes round in the same places.
     if has_codes or any(has(node.op, Trait.QUANTIZED | Trait.FAKE_QUANT) for node in nodes):
         return CODES_TOLERANCE
-    return max(TOLERANCE, usual_tolerance(graph)[0])
+    return usual_tolerance(graph)[0]
 
 
 _EFFECTS = (

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from thinflow.analysis.precision import RUNTIMES_TOLERANCE
 from thinflow.errors import ThinflowError
 from thinflow.ir.brief import brief_repr
 
@@ -32,8 +33,6 @@ _REST_SECONDS = 1e-3
 """Between two turns: idle threads of the last engine look for work for a while."""
 _HOPELESS = 3.0
 """An engine that takes so many times the fastest one's time gets no further turns."""
-TOLERANCE = 1e-3
-"""How far answers may be from the interpreter's, of the largest value: sums in another order."""
 # In place of the largest value where all answers are nothing, or next to it.
 _LEAST = 1e-6
 
@@ -107,7 +106,7 @@ def choose(
     prepare: Callable[[str], P],
     run: Callable[[P], Sequence[Array]],
     *,
-    tolerance: Callable[[P | None], float] = lambda judge: TOLERANCE,
+    tolerance: Callable[[P | None], float] = lambda judge: RUNTIMES_TOLERANCE,
     is_random: bool = False,
     left_out: Mapping[str, str] | None = None,
 ) -> tuple[EngineChoice, P]:

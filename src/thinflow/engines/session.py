@@ -344,8 +344,9 @@ class Session:
 
     def _decide_file(self, fetches: Sequence[str | Value] | str | None, feeds: Mapping[Any, Any]) -> None:
         """Choose the engine of a file: its own, others that run it as it is, or one that runs its graph."""
+        from thinflow.analysis.precision import RUNTIMES_TOLERANCE
         from thinflow.engines import _autotune as autotune
-        from thinflow.engines._measured import TOLERANCE, choose
+        from thinflow.engines._measured import choose
 
         self._undecided = False
         if self.keeps_state:
@@ -370,7 +371,7 @@ class Session:
 
         def tolerance(judge: Session | None) -> float:
             if judge is None or judge.graph is None:
-                return TOLERANCE
+                return RUNTIMES_TOLERANCE
             return autotune.tolerance_of(judge.graph, judge.graph, has_codes=bool(judge.codes))
 
         if self.choice is None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.analysis.precision import RUNTIMES_TOLERANCE
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.compare.differences import difference, size_of
 from thinflow.coreml.runtime import NOT_RUN, coremltools
@@ -31,7 +32,6 @@ from thinflow.lower.onnx.convert import lower_graph, unsupported
 from thinflow.onnx.program import Program
 from thinflow.optimize.conversion import NOT_VERIFIED
 from thinflow.optimize.float_graph import float_graph, type_notes
-from thinflow.optimize.numeric_check import FLOAT_TOLERANCE
 from thinflow.optimize.samples import samples_for
 from thinflow.optimize.source_proof import prove_beside_source
 from thinflow.typing import Array, FilePath, Progress
@@ -239,7 +239,7 @@ def _apart(graph: Graph, back: Graph, made: MilProgram, options: Options) -> flo
         FeedError: made-up inputs do not go through the graph itself.
     """
     plan, other = Plan(graph, graph.outputs, graph.inputs), Plan(back, back.outputs, back.inputs)
-    limit = FLOAT_TOLERANCE if options.precision == "float32" and options.weights == "float" else _ROUNDED
+    limit = RUNTIMES_TOLERANCE if options.precision == "float32" and options.weights == "float" else _ROUNDED
     worst = 0.0
     for feed in islice(samples_for(graph, None, limit=_SAMPLES), _SAMPLES):
         feeds, given = _fed(feed, made, back)

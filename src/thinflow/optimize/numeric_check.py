@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.analysis.precision import usual_tolerance
+from thinflow.analysis.precision import RUNTIMES_TOLERANCE, usual_tolerance
 from thinflow.compare.differences import computed_by, difference, size_of
 from thinflow.engines._child import TIMEOUT_SECONDS, run_file
 from thinflow.errors import FeedError, UnsupportedOp, VerificationError
@@ -22,12 +22,9 @@ from thinflow.optimize.eight_bit_check import check_codes, holds_codes, is_repea
 from thinflow.optimize.samples import Samples
 from thinflow.typing import Array
 
-# float32 rounds to 6e-8. Sums of n products in another order, or with fused multiply-add, differ by up to n
-# times that: by 1e-3 for n = 16,000. What a wrong op gives is of the size of the values.
-FLOAT_TOLERANCE = 1e-3
-"""The distance a runtime's float answer may have from the interpreter's, relative to the largest value."""
 CODES_TOLERANCE = 0.25
-"""The same for graphs with eight-bit codes, whose roundings add up. Other samples are farther away."""
+"""The relative distance of a runtime's answer from the interpreter's for graphs with eight-bit codes, whose
+roundings add up. Other samples are farther away."""
 _DETECTION = "TFLite_Detection_PostProcess"
 # The outputs of this custom op are boxes, classes, scores and the number of detections, in this order.
 _DETECTION_COUNT = 3
@@ -35,12 +32,12 @@ _DETECTION_COUNT = 3
 
 
 def float_tolerance(core: Core) -> float:
-    """`FLOAT_TOLERANCE`, or more where the core computes in floats of fewer digits, or on a file's grids."""
+    """The usual one, or more where the core computes in floats of fewer digits, or on a file's grids."""
     source = core.graph.source
     if source is not None and source.has_codes and any(n.op.startswith("FakeQuant") for n in core.nodes):
         # What one runtime rounds up another rounds down, a whole step of the grid away.
         return CODES_TOLERANCE
-    return max(FLOAT_TOLERANCE, usual_tolerance(core.graph)[0])
+    return usual_tolerance(core.graph)[0]
 
 
 def check_model(
@@ -255,7 +252,7 @@ def check_calls(
     content: str | bytes,
     samples: Samples,
     *,
-    tolerance: float = FLOAT_TOLERANCE,
+    tolerance: float = RUNTIMES_TOLERANCE,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> float:
     """Run a file that keeps state for some calls, beside the graph with the state handed on; the largest

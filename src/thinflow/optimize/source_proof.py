@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from thinflow.analysis.precision import usual_tolerance
-from thinflow.compare.side_by_side import FLOAT_GAP
 from thinflow.engines._child import TIMEOUT_SECONDS
 from thinflow.errors import ThinflowError, VerificationError
 from thinflow.ir.graph import Graph, Value
@@ -66,7 +65,7 @@ def prove_beside_source(
     outputs = _comparable(graph)
     if not outputs:
         return SourceProof(f"was not compared with {source.name} itself: its answers differ from run to run")
-    limit = max(CODES_TOLERANCE if source.has_codes else FLOAT_GAP, usual_tolerance(graph)[0])
+    limit = max(CODES_TOLERANCE if source.has_codes else 0.0, usual_tolerance(graph)[0])
     try:
         feeds = _feeds(graph, samples)
         apart = apart_from_source(
