@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.quantize.programs import Builder
-from thinflow.optimize.answers_at_risk import changed_answers_advice, expected_changes
+from thinflow.optimize.answers_at_risk import are_at_risk, changed_answers_advice, expected_changes
 from thinflow.optimize.quality import Score, score_of
 from thinflow.tflite.model import Program
 
@@ -82,6 +82,24 @@ def test_others_are_not(last: str, spread: float, count: int) -> None:
     program = classifier(last)
     samples = feeds(program, spread, count)
     assert changed_answers_advice(program, samples, scores(samples[::4], 0.05), "default") == []
+
+
+@pytest.mark.parametrize(
+    ("last", "spread", "found"), [("SOFTMAX", 1.0, True), ("RELU", 1.0, True), ("SOFTMAX", 100.0, False)]
+)
+def test_more_is_tried_where_answers_are_near(last: str, spread: float, found: bool) -> None:
+    program = classifier(last)
+    samples = feeds(program, spread)
+    assert are_at_risk(program, samples, scores(samples[::4], 0.05)) == found
+
+
+def test_of_maps_each_place_counts() -> None:
+    program = classifier("RELU")
+    same = Score(1.0, 0.1, 995, 1000)
+    assert not are_at_risk(program, [], [same])
+    assert are_at_risk(program, [], [same, Score(1.0, 0.1, 950, 1000)])
+    # Of a few answers one that changes is no share of a hundredth.
+    assert not are_at_risk(program, [], [Score(1.0, 0.1, 14, 15)])
 
 
 def test_nothing_is_told_where_nothing_was_judged() -> None:

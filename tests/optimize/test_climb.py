@@ -107,6 +107,30 @@ def test_a_better_candidate_is_what_the_next_must_beat(monkeypatch: pytest.Monke
     assert asked == ["unequal", "unequal"]
 
 
+@pytest.mark.parametrize(
+    ("effort", "at_risk", "is_tried"),
+    [("default", True, True), ("default", False, False), ("fast", True, False), ("best", False, True)],
+)
+def test_what_mends_is_tried_by_default_where_answers_are_at_risk(
+    effort: str, at_risk: bool, is_tried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def candidates(best: Best) -> Iterator[Candidate]:
+        yield Candidate("mends", replace(best.recipe, rescale="unequal"))
+
+    def judged(best: Best) -> Iterator[Candidate]:
+        yield Candidate("first", replace(best.recipe, per_channel=False))
+
+    some = [
+        Rung("first", 1, "fast", 0.3, 0.0, 2, judged),
+        Rung("mends", 2, "best", 0.3, 0.0, 2, candidates, mends=True),
+    ]
+    monkeypatch.setattr(climbing, "rungs", lambda: some)
+    monkeypatch.setattr(climbing, "are_at_risk", lambda *_: at_risk)
+    program = unequal()
+    way = climb(goal(program), samples(program), Recipe(), effort)
+    assert ("mends" in [t.what for t in way.trials]) == is_tried
+
+
 def test_a_candidate_that_the_runtime_refuses_is_left_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     real = Fit.quantized
 

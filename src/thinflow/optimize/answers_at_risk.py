@@ -25,6 +25,11 @@ from thinflow.typing import Array
 _WORTH_SAYING = 0.005
 """Expected share of changed answers from which on there is a word: half a percent is what eight bits cost
 trained networks at most where nothing is wrong."""
+_AT_RISK = 0.0075
+"""From which on more is tried, at the cost of a form that integers alone do not run: a default may change one
+answer of 100, and what few samples tell of the share may be too little."""
+_MANY = 400
+"""Places with an answer of their own that tell a share of a hundredth."""
 _FEWEST = 16
 """Samples below which how near answers are is not told: the nearest in a hundred decide."""
 
@@ -39,6 +44,41 @@ def expected_changes(margins: Array, shift: float) -> float:
     if not shift:
         return 0.0
     return float(np.mean([0.5 * math.erfc(m / (shift * math.sqrt(2.0))) for m in margins.tolist()]))
+
+
+def are_at_risk(
+    program: tflite.Program | onnx.Program, feeds: Sequence[Feed], scores: Iterable[Score], threads: int = 2
+) -> bool:
+    """True if noise is expected to change more top answers than a default may; of numbers that are no scores,
+    too, since none but a softmax says which these are.
+
+    Args:
+        feeds, scores: as for `changed_answers_advice`.
+    """
+    total = reduce(Score.plus, scores, Score())
+    if len(main_block(program).outputs) == 1 and total.shift:
+        return _share(program, feeds, total, threads) > _AT_RISK
+    # Of pictures each place has its own answer, and those of a few samples are many.
+    return total.tops >= _MANY and (total.agreement or 0.0) < 1 - _AT_RISK
+
+
+def _share(
+    program: tflite.Program | onnx.Program, feeds: Sequence[Feed], total: Score, threads: int
+) -> float:
+    """The share of top answers that are expected to change; 0 if too little is known.
+
+    Args:
+        total: of all samples that made no ranges.
+    """
+    if len(feeds) < _FEWEST or not total.tops or not total.shift:
+        return 0.0
+    names = [t.name for t in main_block(program).inputs]
+    rows = ([feed[name] for name in names] for feed in feeds)
+    found = [
+        np.sort(logits.reshape(-1, logits.shape[-1]), -1) for logits in logits_of(program, rows, threads)
+    ]
+    ordered = np.concatenate(found)
+    return expected_changes(ordered[:, -1] - ordered[:, -2], math.sqrt(total.shift / total.tops))
 
 
 def changed_answers_advice(
@@ -59,16 +99,9 @@ def changed_answers_advice(
         scores: of the smaller program, on those among them that made no ranges.
         effort: that it was made with.
     """
-    total = reduce(Score.plus, scores, Score())
-    if len(feeds) < _FEWEST or not total.tops or not total.shift or not has_softmax(program):
+    if not has_softmax(program):
         return []
-    names = [t.name for t in main_block(program).inputs]
-    rows = ([feed[name] for name in names] for feed in feeds)
-    found = [
-        np.sort(logits.reshape(-1, logits.shape[-1]), -1) for logits in logits_of(program, rows, threads)
-    ]
-    ordered = np.concatenate(found)
-    share = expected_changes(ordered[:, -1] - ordered[:, -2], math.sqrt(total.shift / total.tops))
+    share = _share(program, feeds, reduce(Score.plus, scores, Score()), threads)
     if share <= _WORTH_SAYING:
         return []
     more = (

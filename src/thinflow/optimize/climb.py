@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from thinflow.errors import EngineUnavailable, ParameterError, closest
 from thinflow.onnx import program as onnx
-from thinflow.optimize.answers_at_risk import changed_answers_advice
+from thinflow.optimize.answers_at_risk import are_at_risk, changed_answers_advice
 from thinflow.optimize.converted import CoreFeeds
 from thinflow.optimize.gains import Gain, usual_db
 from thinflow.optimize.quality import Score
@@ -121,11 +121,15 @@ def climb(
     if goal.stated:
         return Climb(recipe, note="ranges that a model was trained with are kept as they are")
     levels = list(EFFORTS)
-    possible = [r for r in rungs() if levels.index(r.effort) <= levels.index(effort)]
+    possible = [
+        r
+        for r in rungs()
+        if levels.index(r.effort) <= levels.index(effort) or (r.mends and effort == "default")
+    ]
     tried = [r for r in possible if len(feeds) >= r.fewest]
     if not tried:
         return Climb(recipe)
-    made = _Climber(goal, feeds, recipe, EFFORTS[effort].folds, progress).climb(tried)
+    made = _Climber(goal, feeds, recipe, effort, progress).climb(tried)
     if len(tried) < len(possible):
         least = max(r.fewest for r in possible)
         few = f"{len(feeds)} samples are too few to tell what else helps; {least} are the least"
@@ -196,10 +200,10 @@ class _Climber(Generic[P]):
     """The best recipe so far."""
 
     def __init__(
-        self, goal: Goal[P], feeds: Sequence[Feed], recipe: Recipe, folds: int, progress: Progress | None
+        self, goal: Goal[P], feeds: Sequence[Feed], recipe: Recipe, effort: str, progress: Progress | None
     ) -> None:
-        self._progress = progress
-        self._folds = [_numbered_fold(goal, feeds, number) for number in range(folds)]
+        self._goal, self._feeds, self._effort, self._progress = goal, feeds, effort, progress
+        self._folds = [_numbered_fold(goal, feeds, number) for number in range(EFFORTS[effort].folds)]
         self._best = Best(recipe, recipe, self._folds[0].fit)
         self._scores: list[Score] = []
         self._trials: list[Trial] = []
@@ -210,6 +214,8 @@ class _Climber(Generic[P]):
         for number, one in enumerate(tried):
             if self._progress is not None:
                 self._progress(number, len(tried) + 1, f"trying {one.name.replace('_', ' ')}")
+            if one.mends and not self._needs_mending():
+                continue
             for what, recipe in one.candidates(self._best):
                 # What there is to beat: it is judged once it is known that something is to be tried at all.
                 if not self._trials:
@@ -220,6 +226,14 @@ class _Climber(Generic[P]):
                     # What a runtime refuses is worse than what there is already, which it runs.
                     self._refused.append(f"{what}: {error.message}")
         return Climb(self._best.recipe, self._trials, "; ".join(self._refused), self._scores)
+
+    def _needs_mending(self) -> bool:
+        """True if the best changes more answers than a default may."""
+        if self._effort != "default":
+            return True
+        return bool(self._scores) and are_at_risk(
+            self._goal.program, self._feeds, self._scores, self._goal.threads
+        )
 
     def _try(self, what: str, recipe: Recipe, by: Rung | None = None) -> None:
         started = time.monotonic()

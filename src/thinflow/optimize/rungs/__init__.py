@@ -54,6 +54,8 @@ class Rung:
     Attributes:
         order: the smaller goes first: what changes ranges goes before what rounds by them.
         effort: the smallest that tries it, see `climb.EFFORTS`.
+        mends: whether the default effort tries it, too, where what it has until then changes more answers
+            than a default may.
         worth_db: a smaller gain is not taken. More for what makes a model larger or slower.
         usual_db: what it gains on most networks, which counts as much as what some samples tell.
         fewest: samples without which nothing is tried.
@@ -67,19 +69,26 @@ class Rung:
     usual_db: float
     fewest: int
     candidates: Candidates
+    mends: bool = False
 
 
 _RUNGS: dict[str, Rung] = {}
 
 
 def rung(
-    *, order: int, effort: str = "default", worth_db: float = 0.1, usual_db: float = 0.0, fewest: int = 8
+    *,
+    order: int,
+    effort: str = "default",
+    worth_db: float = 0.1,
+    usual_db: float = 0.0,
+    fewest: int = 8,
+    mends: bool = False,
 ) -> Callable[[Candidates], Candidates]:
     """Decorator that makes a function a rung under its own name; see `Rung`."""
 
     def register(candidates: Candidates) -> Candidates:
         name = candidates.__name__
-        _RUNGS[name] = Rung(name, order, effort, worth_db, usual_db, fewest, candidates)
+        _RUNGS[name] = Rung(name, order, effort, worth_db, usual_db, fewest, candidates, mends)
         return candidates
 
     return register

@@ -2,7 +2,8 @@
 
 A range of one run is narrower than one that has to hold all samples, and what a layer gives is not rounded.
 Products take as long as in int8. What is between such layers is in float then, which no accelerator of
-integers runs, and takes four times the memory: for those who ask for the best, and for ends in float.
+integers runs, and takes four times the memory: for those who ask for the best, for networks that change their
+answers without, and for ends in float.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ long as in int8."""
 
 
 # Trained networks gain 7 to 25 dB by both together, and 0 to 7 dB where the rest stays in integers.
-@rung(order=65, effort="best", worth_db=0.5, usual_db=5.0)
+@rung(order=65, effort="best", worth_db=0.5, usual_db=5.0, mends=True)
 def ranges_of_each_run(best: Best) -> Iterator[Candidate]:
     """All layers with a kernel for it, and between them floats where that is cheap."""
     recipe, program = best.recipe, best.fit.program
