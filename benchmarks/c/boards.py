@@ -76,8 +76,17 @@ BOARDS = {
 }
 
 
-def roomy(board: Board) -> Machine:
-    """A board as a machine for programs that read and write files, all in its larger memory."""
+ROOMIEST = "cortex-m55"
+"""The board of most memory: its processor runs what is compiled for any of the others."""
+
+
+def roomy(board: Board, code_of: Board | None = None) -> Machine:
+    """A board as a machine for programs that read and write files, all in its larger memory.
+
+    Args:
+        board: what plays them.
+        code_of: whose processor they are compiled for; the board's own if not given.
+    """
     places = {"VECTORS_AT": board.flash, "ROOM_AT": board.room, "ROOM_BYTES": board.room_bytes}
     start = [
         str(FIRMWARE / "files.c"),
@@ -86,7 +95,7 @@ def roomy(board: Board) -> Machine:
         f"-Wl,-T,{FIRMWARE / 'room.ld'}",
     ]
     start += [f"-Wl,--defsym={name}={value}" for name, value in places.items()]
-    flags = (*board.flags, "-mthumb", "-ffunction-sections", "-Wl,--gc-sections")
+    flags = (*(code_of or board).flags, "-mthumb", "-ffunction-sections", "-Wl,--gc-sections")
     return Machine("arm-none-eabi-gcc", "qemu-system-arm", flags, "", tuple(start), board.machine)
 
 

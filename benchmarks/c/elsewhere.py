@@ -7,16 +7,16 @@ import resource
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
-from benchmarks.c.boards import BOARDS, roomy
-from benchmarks.c.linux import MACHINES, Machine, build, kept_running, play
+from benchmarks.c.boards import BOARDS, ROOMIEST, roomy
+from benchmarks.c.linux import MACHINES, DoesNotFit, Machine, build, kept_running, play
 from thinflow.lower.c.convert import C_TYPES, Network
 from thinflow.lower.c.flow import EFFECTS
 from thinflow.lower.c.layer import Layer, State
@@ -29,6 +29,8 @@ Feed: TypeAlias = "Sequence[Array]"
 _TIMEOUT = 900
 _GROWTH = 8
 """Times as many inputs at most as before: the fewer ran, the less they tell of others."""
+_AT_ONCE = 300.0
+"""Seconds of a processor that one run of QEMU takes at most, or the machine's other work may end it."""
 _SANITIZERS = (
     (("-fsanitize=address,undefined", "-fno-sanitize-recover=all"), "clean"),
     # Traps need no library.
@@ -46,13 +48,34 @@ class Place:
     Attributes:
         cpu: that its kernels are for.
         machine: what runs its program.
+        larger: what runs a program that the machine has no memory for.
     """
 
     cpu: str
     machine: Machine
+    larger: Machine | None = None
+
+    def built(
+        self, files: Mapping[str, str], name: str, input_bytes: int, output_bytes: int, to: Path
+    ) -> Machine:
+        """The machine that a program was compiled for; see `build`.
+
+        Raises:
+            DoesNotFit: none has the memory.
+        """
+        if self.larger is not None:
+            with suppress(DoesNotFit):
+                build(self.machine, files, name, input_bytes, output_bytes, to)
+                return self.machine
+        last = self.larger or self.machine
+        build(last, files, name, input_bytes, output_bytes, to)
+        return last
 
 
-PLACES: dict[str, Place] = {name: Place(name, roomy(board)) for name, board in BOARDS.items()}
+PLACES: dict[str, Place] = {
+    name: Place(name, roomy(board), None if name == ROOMIEST else roomy(BOARDS[ROOMIEST], board))
+    for name, board in BOARDS.items()
+}
 PLACES |= {
     "aarch64": Place("cortex-a53", MACHINES["cortex-a53"]),
     "armhf": Place("generic", Machine("arm-linux-gnueabihf-gcc", "qemu-arm", (), "max")),
@@ -94,8 +117,8 @@ def played(
     size = 4 * len(tensors) + sum(t.size_bytes or 0 for t in whole)
     with tempfile.TemporaryDirectory(prefix="thinflow-c-") as name:
         folder, files = Path(name), probing(made, tensors, whole)
-        build(place.machine, files, "probe", _packed(feeds[:1]).shape[1], size, folder)
-        raw = _within(seconds, first, feeds, lambda part: play(place.machine, folder, _packed(part), size))
+        machine = place.built(files, "probe", _packed(feeds[:1]).shape[1], size, folder)
+        raw = _within(seconds, first, feeds, lambda part: play(machine, folder, _packed(part), size))
     ends = np.cumsum([4 * len(tensors), *(t.size_bytes or 0 for t in whole)])
     sums, *parts = (np.ascontiguousarray(part) for part in np.split(raw, ends[:-1], axis=1))
     outputs = [
@@ -123,8 +146,8 @@ class Played:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="thinflow-c-")))
         files = probing(network, [], self.outputs)
         sizes = [-(-(t.size_bytes or 0) // 8) * 8 for t in dict.fromkeys(network.block.inputs)]
-        build(place.machine, files, "probe", sum(sizes), self.size, folder)
-        self.ends = stack.enter_context(kept_running(place.machine, folder))
+        machine = place.built(files, "probe", sum(sizes), self.size, folder)
+        self.ends = stack.enter_context(kept_running(machine, folder))
 
     def restart(self) -> None:
         """Nothing: the probe begins each run anew."""
@@ -156,7 +179,8 @@ def _within(
         found.append(run(feeds[done : done + size]))
         done += size
         took.append((size, _spent() - began))
-        size = min(_inputs_in(seconds - sum(s for _, s in took), took), size * _GROWTH)
+        left = min(seconds - sum(s for _, s in took), _AT_ONCE)
+        size = min(_inputs_in(left, took), size * _GROWTH)
     return np.concatenate(found)
 
 

@@ -22,7 +22,9 @@ import numpy as np
 from thinflow.typing import Array
 
 FIRMWARE = Path(__file__).parent / "firmware"
-_TIMEOUT = 900
+_TIMEOUT = 3600
+_FULL = "more memory than the board has"
+"""What room.ld says."""
 _BOARD = (
     "-nographic",
     "-monitor",
@@ -35,6 +37,10 @@ _BOARD = (
 _FILES = ("-semihosting-config", "enable=on,target=native", "-kernel", "program")
 _QUIET = {"QEMU_AUDIO_DRV": "none"}
 _COUNT = re.compile(r"^instructions (?P<count>\d+)$", re.MULTILINE)
+
+
+class DoesNotFit(RuntimeError):
+    """A program needs more memory than a board has."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +187,8 @@ def build(
     """Compile a program that runs a network on each input it reads; see `run_on_linux`.
 
     Raises:
-        RuntimeError: it does not compile, or does not fit the board.
+        DoesNotFit: the board has less memory.
+        RuntimeError: it does not compile.
     """
     for file, text in files.items():
         (folder / file).write_text(text)
@@ -190,7 +197,12 @@ def build(
     sources = ["main.c", *(file for file in files if file.endswith(".c"))]
     built = [machine.compiler, "-std=c99", level, "-ffp-contract=off", *machine.flags, *flags]
     static = ["-static"] if machine.player else []
-    _done([*built, *static, *machine.start, *sources, "-lm", "-o", "program"], folder)
+    try:
+        _done([*built, *static, *machine.start, *sources, "-lm", "-o", "program"], folder)
+    except RuntimeError as error:
+        if _FULL in str(error):
+            raise DoesNotFit(f"{machine.board}: {_FULL}") from error
+        raise
 
 
 def play(machine: Machine, folder: Path, inputs: Array, output_bytes: int) -> Array:

@@ -81,17 +81,21 @@ def test_a_network_that_keeps_running_answers_input_by_input(where: str) -> None
             np.testing.assert_array_equal(flat, x.reshape(-1))
 
 
-def test_what_a_board_has_no_memory_for_is_told() -> None:
+def test_what_a_board_has_no_memory_for_runs_on_a_larger_one_or_is_told() -> None:
     place = PLACES["cortex-m0"]
     if why := place.machine.missing():
         pytest.skip(why)
     start = tuple(s.replace("ROOM_BYTES=16777216", "ROOM_BYTES=1024") for s in place.machine.start)
-    small = replace(place, machine=replace(place.machine, start=start))
+    small = replace(place, machine=replace(place.machine, start=start), larger=None)
     net = Many(4, kind="int32")
     net.add("ABS", [net.x], 4)
     made = network(read_program(net.content()), Options())
     with pytest.raises(RuntimeError, match="more memory than the board has"):
         played(made, small, [[np.zeros(4, np.int32)]], [], made.block.outputs, 1, 1.0)
+    x = np.int32([1, -2, 3, -4])
+    larger = replace(small, larger=place.larger)
+    _, (found,) = played(made, larger, [[x]], [], made.block.outputs, 1, 1.0)
+    np.testing.assert_array_equal(found[0], abs(x))
 
 
 def test_a_line_is_entered_in_its_cell_and_others_stay() -> None:
