@@ -5,9 +5,10 @@ What LiteRT can run is lowered region by region; the rest runs in the interprete
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from thinflow.engines._files import FilePort, ModelFile, file_content, refusal_hint
 from thinflow.engines._signatures import open_signature, port_of
@@ -26,6 +27,20 @@ _LARGE_BYTES = 1 << 20
 
 _MOST_TOLD = 240
 """Characters of what LiteRT says."""
+
+
+class _Slot(NamedTuple):
+    """Where an input goes.
+
+    Attributes:
+        number: of the tensor.
+        shape: that memory is allocated for.
+        is_small: whether it is numbers, and a second copy of them costs nothing to speak of.
+    """
+
+    number: int
+    shape: tuple[int, ...]
+    is_small: bool
 
 
 class Model:
@@ -78,9 +93,10 @@ class Model:
                 if isinstance(content, str)
                 else "please report this with the model",
             ) from error
-        self._input_indices = [d["index"] for d in self._inputs]
         self._output_indices = [d["index"] for d in self._outputs]
-        self._shapes = [tuple(d["shape"].tolist()) for d in self._inputs] if settled else None
+        self._slots: list[_Slot] | None = None
+        if settled:
+            self._slots = [_slot(d, tuple(d["shape"].tolist())) for d in self._inputs]
 
     @classmethod
     def as_it_says(cls, content: bytes | str, *, threads: int = 1) -> Model:
@@ -116,18 +132,22 @@ class Model:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs. Tensors are allocated anew only when an input changes its shape."""
-        # Allocation plans all memory anew, and XNNPACK packs its weights anew.
-        if (shapes := [x.shape for x in inputs]) != self._shapes:
-            self._resize(shapes)
+        if self._slots is None:
+            return self._run_resized(inputs)
         interpreter = self.interpreter
         try:
-            for index, array in zip(self._input_indices, inputs, strict=True):
-                # The usual case without a call: a run of a small network takes microseconds.
-                if array.nbytes <= _LARGE_BYTES and not array.dtype.hasobject:
+            # A run of a small network takes microseconds: nothing is asked here that a shape has settled.
+            for array, (index, shape, is_small) in zip(inputs, self._slots, strict=True):
+                if array.shape != shape:
+                    # Allocation plans all memory anew, and XNNPACK packs its weights anew.
+                    return self._run_resized(inputs)
+                if is_small:
                     interpreter.set_tensor(index, array)
                 else:
                     self._feed(index, array)
             interpreter.invoke()
+        except FeedError:
+            raise
         except (ValueError, RuntimeError) as error:
             raise EngineUnavailable(
                 f"LiteRT failed: {error}", hint="engine='reference' may say more"
@@ -140,8 +160,8 @@ class Model:
     def restart(self) -> None:
         """Forget what the last run left in variables, such as the states of recurrent ops."""
         if self.keeps_state:  # LiteRT resets tensors only; what its variables hold goes with the interpreter
-            self.interpreter, self._shapes = self._made(), None
-        elif self._shapes is not None:
+            self.interpreter, self._slots = self._made(), None
+        elif self._slots is not None:
             self.interpreter.reset_all_variables()
 
     @cached_property
@@ -172,9 +192,11 @@ class Model:
         else:
             self.interpreter.set_tensor(index, array)
 
-    def _resize(self, shapes: Sequence[tuple[int, ...]]) -> None:
+    def _run_resized(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs, after tensors were allocated anew."""
         from thinflow.tflite.runtime import allocate
 
+        shapes = [x.shape for x in inputs]
         try:
             for detail, shape in zip(self._inputs, shapes, strict=True):
                 # strict would refuse to change sizes that the file states, and any batch may be fed.
@@ -184,7 +206,17 @@ class Model:
             raise FeedError(
                 f"LiteRT cannot run with inputs of shape {list(map(list, shapes))}: {error}"
             ) from error
-        self._shapes = list(shapes)
+        self._slots = [_slot(d, shape) for d, shape in zip(self._inputs, shapes, strict=True)]
+        return self.run(inputs)
+
+
+def _slot(detail: Mapping[str, Any], shape: tuple[int, ...]) -> _Slot:
+    """Where an input goes, of what LiteRT says of it and the shape that is allocated."""
+    import numpy as np
+
+    kind = np.dtype(detail["dtype"])
+    is_text = kind.kind in "OS"
+    return _Slot(detail["index"], shape, not is_text and kind.itemsize * math.prod(shape) <= _LARGE_BYTES)
 
 
 def _scalar_string(array: Array) -> Array:

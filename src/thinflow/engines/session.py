@@ -248,7 +248,7 @@ class Session:
     def _call(self, fetches: Sequence[str | Value] | str | None, feeds: Mapping[Any, Any]) -> _Call:
         # Names in the caller's order: whatever else depends on them was prepared once, and a run only looks
         # it up.
-        key = (fetches if fetches is None or isinstance(fetches, str) else tuple(fetches), tuple(feeds))
+        key = (fetches if fetches is None or isinstance(fetches, str) else tuple(fetches), *feeds)
         call = self._calls.get(key)
         if call is None:
             call = self._calls[key] = self._prepared(fetches, feeds)
