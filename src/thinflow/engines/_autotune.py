@@ -94,6 +94,7 @@ def fastest(
         tolerance=lambda judge: tolerance_of(graph, needed),
         is_random=any(has(node.op, Trait.RANDOM) for node in needed),
         left_out=left_out,
+        threads=threads,
     )
 
 

@@ -26,11 +26,12 @@ JUDGE = "reference"
 SECONDS = 1.0
 """Time for all turns together; a slow model gets `ROUNDS` all the same."""
 ROUNDS, MOST_ROUNDS = 5, 200
-_TURN_SECONDS, _MOST_REPEATS = 4e-3, 200
+_TURN_SECONDS, _LEAST_REPEATS, _MOST_REPEATS = 4e-3, 3, 200
 """A turn of a quick model has as many runs as this takes: the first ones find its weights in no cache, and
 some are disturbed."""
-_REST_SECONDS = 1e-3
-"""Between two turns: idle threads of the last engine look for work for a while."""
+_REST_SECONDS, _THREADS_REST_SECONDS = 1e-3, 20e-3
+"""Between two turns, the second where there are several threads: those of the last engine are awake and look
+for work for a while, and take a core from the next one's."""
 _HOPELESS = 3.0
 """An engine that takes so many times the fastest one's time gets no further turns."""
 # In place of the largest value where all answers are nothing, or next to it.
@@ -109,6 +110,7 @@ def choose(
     tolerance: Callable[[P | None], float] = lambda judge: RUNTIMES_TOLERANCE,
     is_random: bool = False,
     left_out: Mapping[str, str] | None = None,
+    threads: int = 1,
 ) -> tuple[EngineChoice, P]:
     """The choice, and what was prepared for the engine that was chosen.
 
@@ -119,6 +121,7 @@ def choose(
         tolerance: how far answers may be off, of the largest value, by what was prepared for the judge.
         is_random: whether there are dice in the model, so that two runs may differ.
         left_out: engines that are not tried, and why.
+        threads: how many each engine uses.
 
     Raises:
         ThinflowError: none of them can run it; what the last one, the interpreter, said.
@@ -151,14 +154,16 @@ def choose(
                 why = f"answers otherwise: {candidate.difference:.2g} of the largest value off"
                 trials.append(EngineTrial(name, difference=candidate.difference, left_out=why))
                 continue
-        candidate.repeats = min(max(math.ceil(_TURN_SECONDS / max(first, 1e-9)), 2), _MOST_REPEATS)
+        candidate.repeats = min(
+            max(math.ceil(_TURN_SECONDS / max(first, 1e-9)), _LEAST_REPEATS), _MOST_REPEATS
+        )
         found.append(candidate)
     if not found:
         assert problem is not None, "an engine that neither runs nor refuses"
         raise problem
     # In the order given, so that equally fast ones stay in it.
     found.sort(key=lambda one: list(engines).index(one.name))
-    _time_in_turns(found)
+    _time_in_turns(found, _REST_SECONDS if threads == 1 else _THREADS_REST_SECONDS)
     best = min(found, key=lambda one: median(one.seconds))
     choice = EngineChoice(best.name, (*_timed(found, best), *trials))
     if not comparable:
@@ -173,20 +178,24 @@ def _bound(run: Callable[[P], Sequence[Array]], made: P) -> Callable[[], Sequenc
     return lambda: run(made)
 
 
-def _time_in_turns(candidates: Sequence[_Candidate[Any]]) -> None:
-    """Let candidates run in turns, so that whatever else the machine does hits all of them."""
+def _time_in_turns(candidates: Sequence[_Candidate[Any]], rest: float) -> None:
+    """Let candidates run in turns, so that whatever else the machine does hits all of them.
+
+    Args:
+        candidates: each gets the times of its turns.
+        rest: seconds between two turns.
+    """
     racing = list(candidates)
     begin = time.perf_counter()
     for number in range(MOST_ROUNDS):
         # In both directions, as who runs behind another finds a cache that is full of its weights.
         for one in racing if number % 2 else reversed(racing):
-            time.sleep(_REST_SECONDS)
+            time.sleep(rest)
             one.seconds.append(_seconds(one, one.repeats))
         spent = time.perf_counter() - begin
-        if number + 1 < ROUNDS and spent < SECONDS:
-            continue
-        best = min(median(one.seconds) for one in racing)
-        racing = [one for one in racing if median(one.seconds) <= _HOPELESS * best]
+        if number:  # one round may be bad luck
+            best = min(median(one.seconds) for one in racing)
+            racing = [one for one in racing if median(one.seconds) <= _HOPELESS * best]
         if (number + 1 >= ROUNDS and spent > SECONDS) or len(racing) < 2:
             return
 

@@ -380,6 +380,7 @@ class Session:
                 session_of,
                 lambda session: session.run(wanted, arrays),
                 tolerance=tolerance,
+                threads=self.threads,
             )
             known.note(key, self.choice)
         else:
