@@ -219,7 +219,7 @@ def test_a_variable_lasts_from_run_to_run() -> None:
 
     def handle() -> tuple[Tensor, Operator]:
         made = scalar("handle", "resource")
-        return made, Operator("VAR_HANDLE", [], [made], {"container": "", "shared_name": "v"})
+        return made, Operator("VAR_HANDLE", [], [made], {"container": "", "shared_name": "stream_1/states"})
 
     (inner, opened), (outer, again) = handle(), handle()
     init = Subgraph([], [], [opened, Operator("ASSIGN_VARIABLE", [inner, first], [])])

@@ -354,7 +354,9 @@ class Writer:
             return f"(void *)(memory + {self.plan.scratches[argument]})"
         if isinstance(argument, State):
             if argument not in self._states:
-                self._states[argument] = unique(f"{_tail(prefix, self.name)}_{argument.name}", self._taken)
+                # Names of variables are the model's, in which a / is usual.
+                name = identifier(f"{_tail(prefix, self.name)}_{argument.name}")
+                self._states[argument] = unique(name, self._taken)
             return f"state->{self._states[argument]}"
         if isinstance(argument, tuple):
             return f"{{{', '.join(map(_integer, argument))}}}"
