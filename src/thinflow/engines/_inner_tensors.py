@@ -61,7 +61,8 @@ def _kept_tensors(runtime: Any, wanted: set[str], subgraph: int) -> dict[str, Ar
     found: dict[str, Array] = {}
     for detail in runtime.get_tensor_details(subgraph):
         name = detail["name"]
-        if name in wanted and name not in found:
+        # A variable's handle is no array, and LiteRT reads memory that is not there when it is asked for one.
+        if name in wanted and name not in found and detail["dtype"] is not np.object_:
             try:
                 # The first of a name: a file may give one name to several tensors.
                 found[name] = runtime.get_tensor(detail["index"], subgraph)
