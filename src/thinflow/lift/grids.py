@@ -189,14 +189,28 @@ def _zero(call: Call, grid: Grid) -> Value:
     return _number(call, grid.zero_point)
 
 
+_PAD = "onnx.Pad"
+
+
 def moved(call: Call) -> Grid | None:
     """The grid of what an op of ONNX moves as codes; from here on it moves the real numbers behind them."""
     if not call.lifter.keeps_grids or not moves_codes(call.node.op) or not call.xs:
         return None
     known = None if call.xs[0] is None else call.lifter.behind.get(call.xs[0])
     grid = None if known is None else grid_of(known.node)
-    if grid is not None:
-        call.xs = [known, *call.xs[1:]]
+    if grid is None:
+        return None
+    others = call.xs[1:]
+    if call.node.op == _PAD:
+        # What stands in the border is a code as well, 0 where none is given.
+        fill = others[1] if len(others) > 1 else None
+        tensor = None if fill is None else fill.node.tensor
+        if fill is not None and tensor is None:
+            return None
+        code = 0 if tensor is None else int(tensor.numpy().reshape(()))
+        number = _number(call, np.float32(grid.scale) * (code - grid.zero_point))
+        others = [*others[:1], number, *others[2:]]
+    call.xs = [known, *others]
     return grid
 
 

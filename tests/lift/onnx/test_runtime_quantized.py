@@ -110,10 +110,18 @@ def test_codes_are_moved_as_numbers(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("QLinearSigmoid", ["x", "s", "z", "t", "o"], ["a"], domain=MS),
         helper.make_node("MaxPool", ["a"], ["b"], kernel_shape=[2, 2]),
-        helper.make_node("Transpose", ["b"], ["c"], perm=[0, 2, 3, 1]),
+        helper.make_node("Pad", ["b", "pads", "o"], ["filled"]),
+        helper.make_node("Pad", ["filled", "pads"], ["p"]),
+        helper.make_node("Transpose", ["p"], ["c"], perm=[0, 2, 3, 1]),
         helper.make_node("QLinearAdd", ["c", "t", "o", "c", "t", "o", "s", "z"], ["y"], domain=MS),
     ]
-    inits = {"s": f(0.05), "z": z(100), "t": f(1 / 256), "o": z(0)}
+    inits = {
+        "s": f(0.05),
+        "z": z(100),
+        "t": f(1 / 256),
+        "o": z(9),
+        "pads": np.int64([0, 0, 1, 0, 0, 0, 0, 2]),
+    }
     graph = helper.make_graph(
         nodes, "g", [helper.make_tensor_value_info("x", 2, X.shape)],
         [helper.make_empty_tensor_value_info("y")],
