@@ -11,9 +11,10 @@ import thinflow
 from tests.load.builders import V
 from tests.states import CALLS, stateful, sums
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.types import FLOAT, RESOURCE
-from thinflow.tflite.model import Operator, Program, Signature, Subgraph, Tensor
+from thinflow.ir.types import FLOAT, RESOURCE, dtype
+from thinflow.tflite.model import Operator, Program, Quantization, Signature, Subgraph, Tensor
 from thinflow.tflite.writer import to_bytes
+from thinflow.transforms.quantized.grids import make_ends_float
 
 pytest.importorskip("ai_edge_litert")
 
@@ -152,3 +153,43 @@ def test_state_of_a_subgraph_is_told(tmp_path: Path) -> None:
         thinflow.load(tmp_path / "m.tflite", state="keep")
     graph = thinflow.load(tmp_path / "m.tflite", state="auto")
     assert "it cannot be kept: the subgraph 'inner' has a variable" in graph.facts["state"]
+
+
+def test_what_writes_to_a_variable_is_needed(streaming: str) -> None:
+    assert not thinflow.lint(streaming, select=["TF104", "TF203"]).findings
+
+
+def summing() -> bytes:
+    """y = relu(v + x), v = v + x in codes of a scale of 0.5 whose zero is 3; v is a 10 to begin with."""
+    grid = Quantization(np.float32([0.5]), np.int64([3]))
+    x, value, total, y = (
+        Tensor(name, (1, 4), dtype("int8"), None, grid) for name in ("x", "value", "total", "y")
+    )
+    first = Tensor("first", (1, 4), dtype("int8"), np.full((1, 4), 10, np.int8), grid)
+    inner, outer = (Tensor(name, (), RESOURCE, None, None) for name in ("inner", "outer"))
+    options = {"container": "", "shared_name": "sum/states"}
+    block = Subgraph([x], [y])
+    block.operators += [
+        Operator("CALL_ONCE", [], [], {"init_subgraph_index": 1}),
+        Operator("VAR_HANDLE", [], [outer], options),
+        Operator("READ_VARIABLE", [outer], [value]),
+        Operator("ADD", [value, x], [total], {"fused_activation_function": "NONE"}),
+        Operator("RELU", [total], [y]),
+        Operator("ASSIGN_VARIABLE", [outer, total], []),
+    ]
+    begin = [Operator("VAR_HANDLE", [], [inner], options), Operator("ASSIGN_VARIABLE", [inner, first], [])]
+    return to_bytes(Program([block, Subgraph([], [], begin)]))
+
+
+def test_state_in_codes_becomes_real_with_what_is_fed(tmp_path: Path) -> None:
+    path = tmp_path / "sum.tflite"
+    path.write_bytes(summing())
+    graph = thinflow.load(path, state="keep")
+    ends = make_ends_float(graph)
+    assert (ends.inputs, ends.outputs) == ({"x": "int8"}, {"y": "int8"})
+    (state,) = graph.states
+    np.testing.assert_array_equal(state.start.numpy(), np.full((1, 4), 3.5, np.float32))
+    assert [v.dtype for v in (*graph.inputs, *graph.outputs)] == [FLOAT] * 4
+    session, x = thinflow.Session(graph, "reference"), np.float32([[0, 1, -1.5, -8]])
+    for total in (3.5 + x, 3.5 + 2 * x):
+        np.testing.assert_array_equal(session.run(["y"], {"x": x})[0], np.maximum(total, 0))

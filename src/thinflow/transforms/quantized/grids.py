@@ -7,7 +7,7 @@ that the file has, so that it runs in the place of the file; behind codes and be
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from thinflow.errors import ThinflowError
 from thinflow.interpreter import Plan
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value, graph_of
+from thinflow.ir.metadata import StateVariable
+from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT
 from thinflow.lift.grids import MARK, Grid, grid_of
 from thinflow.ops.traits import Trait, has
@@ -55,15 +57,37 @@ def make_ends_float(graph: Graph, bits: Collection[int] = (4, 8, 16)) -> FloatEn
     """
     infer_shapes(graph, {v: v.spec for v in graph.inputs if v.dtype is not None})
     ends = FloatEnds()
+    graph.states = tuple(_float_state(graph, state, bits) for state in graph.states)
+    kept = {name for state in graph.states for name in (state.input, state.output)}
     for value in graph.inputs:
+        if value.name in kept:
+            continue
         if (found := _behind_input(value)) is not None and found[1].bits in bits:
             ends.inputs[value.name] = found[1].kind.name
             _replace_input(graph, value, found[0])
     for value in dict.fromkeys(graph.outputs):
+        if value.name in kept:
+            continue
         if (before := _before_output(value)) is not None and before[1].bits in bits:
             ends.outputs[value.name] = before[1].kind.name
             _replace_output(graph, value, before[0])
     return ends
+
+
+def _float_state(graph: Graph, state: StateVariable, bits: Collection[int]) -> StateVariable:
+    """A state of real numbers where it was one of codes: what a run leaves is what the next begins with."""
+    begin, end = graph.value(state.input), graph.value(state.output)
+    behind, before = _behind_input(begin), _before_output(end)
+    if behind is None or before is None:
+        return state
+    (reader, grid), (maker, other) = behind, before
+    if grid.bits not in bits or grid != other:
+        return state
+    codes = state.start.numpy().astype(np.float64)
+    start = Tensor.from_array(np.asarray((codes - grid.zero_point) * grid.scale, np.float32))
+    _replace_input(graph, begin, reader)
+    _replace_output(graph, end, maker)
+    return replace(state, start=start)
 
 
 def _behind_input(value: Value) -> tuple[Node, Grid] | None:
@@ -105,10 +129,10 @@ def _before_output(value: Value) -> tuple[Node, Grid] | None:
 
 
 def is_map(node: Node, x: Value) -> bool:
-    """True if an op makes of each number another one, by constants of one element."""
+    """True if an op makes of each number another one or the same, by constants of one element."""
     others = [v for v in node.inputs if v is not x]
     return (
-        has(node.op, Trait.ELEMENTWISE)
+        has(node.op, Trait.ELEMENTWISE | Trait.IDENTITY)
         and not node.control_inputs
         and len(node.outputs) == 1
         and node.inputs.count(x) == 1
