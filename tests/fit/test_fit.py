@@ -25,7 +25,7 @@ from thinflow.lower.c.convert import Network, network
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.processors import PROCESSORS
 from thinflow.lower.c.write import Writer
-from thinflow.tflite.model import Program
+from thinflow.tflite.model import Operator, Program
 from thinflow.tflite.reader import read_program
 
 needs_arm = pytest.mark.skipif(compiler_of("cortex-m4") is None, reason="no arm-none-eabi-gcc")
@@ -278,3 +278,13 @@ def test_what_fits_runs_whole_and_what_fits_in_no_way_is_told_the_least() -> Non
     assert little.whole is None
     (note,) = little.notes
     assert "1,500 bytes of memory are too few for cortex-m4: the least is" in note
+
+
+def test_what_writes_to_a_variable_costs_what_it_copies() -> None:
+    net = Layers(1, 64)
+    before = micro_fit(Program([net.block]), 1000, {}, "cortex-m4").instructions
+    net.block.operators.append(Operator("ASSIGN_VARIABLE", [net.last], [], {}))
+    after = micro_fit(Program([net.block]), 1000, {}, "cortex-m4").instructions
+    assert before == 0
+    assert after is not None
+    assert after > 64

@@ -22,6 +22,8 @@ from thinflow.ops.registry import RULE_ERRORS, Cost
 T = TypeVar("T")
 UNREAD = frozenset({"tfl.variable", "tfl.constant", "onnx.sparse_constant"})
 """Not ops: tensors that have no other place in a graph."""
+ACTING = frozenset({"tfl.CALL_ONCE", "tfl.ASSIGN_VARIABLE"})
+"""Variables are written without being read: these work by what they do, not by what they give."""
 
 
 def is_foreign(op: str) -> bool:

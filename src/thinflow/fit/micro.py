@@ -153,7 +153,9 @@ def _instructions(block: Subgraph, macs: Mapping[Operator, int], kernels: str) -
         return None
     total = 0.0
     for operator in block.operators:
-        outputs = math.prod(n or 1 for n in operator.outputs[0].shape or ())
+        # What writes to a variable gives nothing, and copies what it reads.
+        written = operator.outputs or operator.reads()
+        outputs = sum(math.prod(n or 1 for n in t.shape or ()) for t in written)
         total += costs["operator"]
         if operator.code in costs:
             total += costs[operator.code] * macs.get(operator, 0) + costs["output"] * outputs

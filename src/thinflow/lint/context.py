@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from thinflow.analysis.cost import GraphCost, graph_cost
+from thinflow.analysis.foreign import ACTING
 from thinflow.analysis.shapes import declared_spec, infer_shapes, infer_with_loops
 from thinflow.analysis.training_mode import switch_notes
 from thinflow.errors import UnsupportedOp
@@ -121,7 +122,8 @@ class Context:
         """Names of the nodes of the file that its outputs need."""
         # A file of other operators than TensorFlow's says what its outputs are.
         if self.file.vocabulary and self.file.outputs:
-            return {n.name for n in ancestors([v.node for v in self.file.outputs])}
+            ends = [*(v.node for v in self.file.outputs), *(n for n in self.file if n.op in ACTING)]
+            return {n.name for n in ancestors(ends)}
         return {n.name for n in self.needed}
 
     @cached_property

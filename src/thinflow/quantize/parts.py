@@ -6,14 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
+from thinflow.analysis.foreign import ACTING
 from thinflow.onnx import program as onnx
 from thinflow.quantize.macs import main_block
 from thinflow.tflite import model as tflite
 
 P = TypeVar("P", bound=tflite.Program | onnx.Program)
-
-# Variables are written without being read: these work by what they do, not by what they give.
-_ACTING = frozenset(("CALL_ONCE", "ASSIGN_VARIABLE"))
 
 
 def part_for(program: P, outputs: Iterable[Any]) -> P:
@@ -25,7 +23,7 @@ def part_for(program: P, outputs: Iterable[Any]) -> P:
     needed = set(outputs)
     kept = []
     for operator in reversed(main.operators):
-        if needed.intersection(operator.outputs) or operator.code in _ACTING:
+        if needed.intersection(operator.outputs) or f"tfl.{operator.code}" in ACTING:
             kept.append(operator)
             needed.update(t for t in operator.inputs if t is not None)
     kept.reverse()
