@@ -11,7 +11,7 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow import formats
 from thinflow.analysis.shapes import infer_shapes
-from thinflow.errors import FormatError, GraphError, ParameterError
+from thinflow.errors import FormatError, GraphError, ParameterError, UnsupportedOp
 from thinflow.formats import tflite
 from thinflow.formats._tflite_graph import _function_names
 from thinflow.formats.foreign import is_as_read
@@ -295,6 +295,21 @@ def test_what_reads_nothing_written_is_refused() -> None:
     raw[at : at + 4] = np.int32(1).tobytes()
     with pytest.raises(FormatError, match="'z' is read before anything writes it"):
         tflite.from_bytes(bytes(raw))
+
+
+def test_a_network_compiled_for_an_accelerator_opens_and_is_told(tmp_path: Path) -> None:
+    """Such an operator names memory to work in, which nothing has written."""
+    x, y, scratch = value("x", 2), value("y", 2), value("scratch", 64)
+    block = Subgraph([x, scratch], [y], [Operator("CUSTOM", [x, scratch], [y], custom_code="ethos-u")])
+    raw = bytearray(to_bytes(Program([block])))
+    at = raw.find(np.int32([2, 0, 1]).tobytes())  # the subgraph's inputs: only the first is one
+    raw[at : at + 4] = np.int32(1).tobytes()
+    path = tmp_path / "vela.tflite"
+    path.write_bytes(raw)
+    assert [n.op for n in formats.load(path)].count("tfl.custom.ethos-u") == 1
+    with pytest.raises(UnsupportedOp, match=r"'y'.* it was compiled for an Ethos-U, by Vela") as caught:
+        thinflow.load(path)
+    assert "take the .tflite file that it was made from" in caught.value.hint
 
 
 def test_saving_copies_the_file(path: Path, tmp_path: Path) -> None:

@@ -140,15 +140,15 @@ class _Builder:
             self.values[tensor] = value
             self.names.note(tensor.name, value)
 
-    def _read(self, tensor: FileTensor) -> Value:
+    def _read(self, tensor: FileTensor, *, may_be_scratch: bool = False) -> Value:
         value = self.values.get(tensor)
         if value is None:
-            self._source(tensor)
+            self._source(tensor, may_be_scratch)
             value = self.values[tensor]
         return value
 
-    def _source(self, tensor: FileTensor) -> None:
-        """A node for a tensor that no operator writes: a constant or a variable."""
+    def _source(self, tensor: FileTensor, may_be_scratch: bool) -> None:
+        """A node for a tensor that no operator writes: a constant or a variable, or memory to work in."""
         attrs = _quantization(tensor)
         if tensor.data is not None:
             constant = _constant(tensor, tensor.data)
@@ -156,7 +156,7 @@ class _Builder:
         elif tensor.stored_bytes is not None:
             attrs |= {"stored_bytes": tensor.stored_bytes, **stated([spec_of(tensor)])}
             node = self._add(UNREADABLE, tensor, [], attrs)
-        elif tensor.is_variable:
+        elif tensor.is_variable or may_be_scratch:
             node = self._add(VARIABLE, tensor, [], attrs | stated([spec_of(tensor)]))
         else:
             raise FormatError(f"'{tensor.name}' is read before anything writes it")
@@ -168,7 +168,9 @@ class _Builder:
         absent = tuple(i for i, t in enumerate(operator.inputs) if t is None)
         if absent:
             attrs["absent_inputs"] = absent
-        inputs = [self._read(t) for t in operator.inputs if t is not None]
+        # Operators that were compiled for an accelerator, such as Ethos-U, name the memory that they work in.
+        is_custom = operator.code == "CUSTOM"
+        inputs = [self._read(t, may_be_scratch=is_custom) for t in operator.inputs if t is not None]
         first = operator.outputs[0] if operator.outputs else None
         node = self._add(op_of(operator), first, inputs, attrs)
         self._define(node, operator.outputs)

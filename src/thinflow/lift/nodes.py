@@ -18,6 +18,9 @@ from thinflow.ops.registry import RULE_ERRORS
 
 logger = logging.getLogger(__name__)
 
+_COMPILED_FOR = {"ethos-u": "an Ethos-U, by Vela", "edgetpu-custom-op": "an Edge TPU, by its compiler"}
+"""Custom operators that hold a network in the form of a processor -> what that is."""
+
 
 def lift_node(lifter: Lifter, node: Node) -> None:
     """Put what its op's rule makes of a node into the lifter's graph.
@@ -29,6 +32,13 @@ def lift_node(lifter: Lifter, node: Node) -> None:
         lifter.copy(node)
         return
     entry = rule_for(node.op, is_own=lifter.defines(node.op))
+    device = _COMPILED_FOR.get(node.op.rpartition(".")[2])
+    if entry is None and device is not None:
+        raise UnsupportedOp(
+            f"it was compiled for {device}, which alone runs it",
+            node.where,
+            hint="take the .tflite file that it was made from",
+        )
     if entry is None:
         raise _refusal(node, f"{node.op} has no counterpart among TensorFlow's ops here")
     try:
