@@ -22,14 +22,11 @@ from thinflow.quantize.runners import Feed
 from thinflow.tflite import model as tflite
 from thinflow.typing import Array
 
-_WORTH_SAYING = 0.005
-"""Expected share of changed answers from which on there is a word: half a percent is what eight bits cost
-trained networks at most where nothing is wrong."""
-_AT_RISK = 0.0075
-"""From which on more is tried, at the cost of a form that integers alone do not run: a default may change one
-answer of 100, and what few samples tell of the share may be too little."""
+_AT_RISK = 0.005
+"""Expected share of changed answers from which on more is tried, and from which on there is a word: half a
+percent is what eight bits cost trained networks at most where nothing is wrong."""
 _MANY = 400
-"""Places with an answer of their own that tell a share of a hundredth."""
+"""Places with an answer of their own that tell a share of half a percent."""
 _FEWEST = 16
 """Samples below which how near answers are is not told: the nearest in a hundred decide."""
 
@@ -102,7 +99,7 @@ def changed_answers_advice(
     if not has_softmax(program):
         return []
     share = _share(program, feeds, reduce(Score.plus, scores, Score()), threads)
-    if share <= _WORTH_SAYING:
+    if share <= _AT_RISK:
         return []
     more = (
         "activations of sixteen bits (--scheme int16x8) or layers in float (--keep-float) leave less noise"
