@@ -37,7 +37,7 @@ from thinflow.deploy.opened import Asked, OpenedModel
 from thinflow.deploy.sample import png_bytes, sample_for, wav_bytes
 from thinflow.deploy.stated import CHANGED, COPIED_NETWORK, usage_note
 from thinflow.deploy.targets import Target, find
-from thinflow.errors import ParameterError
+from thinflow.errors import ParameterError, PartialModel
 from thinflow.load.layouts import LAST
 from thinflow.optimize.c_options import COptions
 from thinflow.typing import Array
@@ -73,6 +73,9 @@ class AppOptions:
     c: COptions = field(default_factory=COptions)
 
 
+_PART = "end the model before that with --outputs, or begin behind it with --inputs: the app does the rest"
+
+
 def make(source: str, out: str | os.PathLike[str], convert: Convert, options: AppOptions) -> Deployment:
     """The folder of an app.
 
@@ -95,7 +98,10 @@ def make(source: str, out: str | os.PathLike[str], convert: Convert, options: Ap
     c_options = c_options_for(target, options.c)
     require_free(folder, target.built)
     with made_aside(folder) as aside, tempfile.TemporaryDirectory() as scratch:
-        held, conversion, opened = _converted(Path(scratch), target, convert, options)
+        try:
+            held, conversion, opened = _converted(Path(scratch), target, convert, options)
+        except PartialModel as error:
+            raise PartialModel(error.problem, error.where, _PART) from error
         contract = contract_of(opened, name, source, options, is_small=target.is_c)
         if c_options is not None:
             contract = in_words(as_c(contract, os.fspath(held), c_options), opened)
