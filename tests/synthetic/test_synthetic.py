@@ -324,6 +324,42 @@ def test_nothing_is_divided_by_zero_and_segments_are_in_order() -> None:
     assert len(set(segments.tolist())) > 1
 
 
+DENSE = (
+    "y = RaggedTensorToTensor(all, x, none, s, t) {T=float, Tindex=int64, Tshape=int64,"
+    ' num_row_partition_tensors=2, row_partition_types=["ROW_SPLITS","ROW_SPLITS"]}'
+)
+DIFFERENCE = """a = Const() {value=int32[1]{1}, dtype=int32}
+b = Const() {value=int32[1]{-1}, dtype=int32}
+from = StridedSlice(s, a, b, a) {T=int64, Index=int32, end_mask=1}
+to = StridedSlice(s, a, b, a) {T=int64, Index=int32, begin_mask=1}
+y = Sub(from, to) {T=int64}
+z = Identity(t) {T=int64}"""
+
+
+@pytest.mark.parametrize(
+    ("reader", "sizes", "expected"),
+    [
+        (DENSE, {}, [[0, 1], [0, 8]]),
+        (DENSE, {"x": (5,), "t": (4,), "s": (3,)}, [[0, 1, 3], [0, 1, 3, 5]]),
+        (DIFFERENCE, {"x": (6,), "s": (4,)}, [[0, 2, 4, 6]]),
+    ],
+)
+def test_rows_of_ragged_inputs_fit_their_values(
+    reader: str, sizes: dict[str, tuple[int, ...]], expected: list[list[int]]
+) -> None:
+    """TensorFlow hands over the values, and behind them where rows begin, from the outside to the inside."""
+    graph = parse_graph(
+        "x = Placeholder() {dtype=float, shape=shape[?]}\n"
+        "s = Placeholder() {dtype=int64, shape=shape[?]}\n"
+        "t = Placeholder() {dtype=int64, shape=shape[?]}\n"
+        "all = Const() {value=int64[]{-1}, dtype=int64}\nnone = Const() {value=float[]{0}, dtype=float}\n"
+        f"{reader}\ninputs: x, s, t"
+    )
+    (made,) = synthetic_feeds(graph.inputs, 1, 0, override_shapes(graph.inputs, sizes))
+    arrays = [made[v].tolist() for v in graph.inputs[1 : 1 + len(expected)]]
+    assert arrays == expected
+
+
 def test_places_that_are_written_once_are_named_once() -> None:
     more = (
         "v = Const() {dtype=float, value=float[6]{1, 2, 3, 4, 5, 6}}\n"

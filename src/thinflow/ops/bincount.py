@@ -13,6 +13,7 @@ from thinflow.ops._shapes import scalar, shape_from
 from thinflow.ops.ragged import checked
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.sparse import _places
+from thinflow.ops.traits import Role
 from thinflow.typing import Array
 
 Rows = Sequence[tuple[list[int], list[Any]]]
@@ -85,6 +86,8 @@ class SparseBincount(OpDef):
 @op("RaggedBincount")
 class RaggedBincount(OpDef):
     """As SparseBincount for a ragged matrix.   splits [n+1], values [m], size [], weights -> [n, size]."""
+
+    roles = (Role.SPLITS,)
 
     @staticmethod
     def infer(splits: TensorSpec, values: TensorSpec, size: TensorSpec, weights: TensorSpec) -> TensorSpec:
@@ -199,6 +202,8 @@ class SparseCountSparseOutput(_Counted):
 @op("RaggedCountSparseOutput")
 class RaggedCountSparseOutput(_Counted):
     """As DenseCountSparseOutput, of the rows of a ragged matrix.   splits [n+1], values [m]."""
+
+    roles = (Role.SPLITS,)
 
     @staticmethod
     def infer(splits: TensorSpec, values: TensorSpec, weights: TensorSpec) -> tuple[TensorSpec, ...]:

@@ -14,6 +14,7 @@ from thinflow.ir.types import BOOL, INT64, DType, TensorSpec
 from thinflow.ops._shapes import scalar, shape_from
 from thinflow.ops.gather import _check_indices
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Role
 from thinflow.typing import Array
 
 _VECTOR = (None,)
@@ -46,6 +47,7 @@ def spans(starts: Array, lengths: Array) -> Array:
 class RaggedTensorToSparse(OpDef):
     """A sparse tensor of the same values.   RAGGED_RANK splits, values [m,...] -> indices, values, shape."""
 
+    roles = (Role.SPLITS,)
     num_outputs = 3
 
     @staticmethod
@@ -135,6 +137,7 @@ def _range(first: Any, limit: Any, step: Any) -> Array:
 class RaggedGather(OpDef):
     """Rows of a ragged tensor.   PARAMS_RAGGED_RANK splits, values, indices -> all splits, values."""
 
+    roles = (Role.SPLITS,)
     num_outputs = ""
 
     @staticmethod
@@ -174,6 +177,8 @@ class RaggedTensorToTensor(OpDef):
     shape [r] or [] (-1: as needed), values [m,...], default, then partitions of rows from the outside:
     ROW_SPLITS, VALUE_ROWIDS (behind a FIRST_DIM_SIZE) as row_partition_types says.
     """
+
+    roles = (None, None, None, *[Role.SPLITS] * 8)
 
     @staticmethod
     def infer(

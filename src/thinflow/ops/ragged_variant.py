@@ -11,6 +11,7 @@ import numpy as np
 from thinflow.ir.types import INT64, VARIANT, DType, TensorSpec
 from thinflow.ops.ragged import checked_all
 from thinflow.ops.registry import Handle, OpDef, op, require
+from thinflow.ops.traits import Role
 from thinflow.typing import Array
 
 
@@ -25,6 +26,8 @@ class RaggedValue(Handle):
 @op("RaggedTensorToVariant")
 class RaggedTensorToVariant(OpDef):
     """A ragged tensor as one element [], or as one for each of its rows [n].   RAGGED_RANK splits, values."""
+
+    roles = (Role.SPLITS,)
 
     @staticmethod
     def infer(*inputs: TensorSpec, batched_input: bool) -> TensorSpec:

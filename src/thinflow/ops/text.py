@@ -17,6 +17,7 @@ from thinflow.ops._shapes import scalar, shape_from
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.sparse import _places
 from thinflow.ops.strings import _map
+from thinflow.ops.traits import Role
 from thinflow.typing import Array
 
 _POSIX_CLASSES = {
@@ -168,6 +169,7 @@ class StringNGrams(OpDef):
     fit), but less than a width. preserve_short_sequences keeps a row too short for any width as one ngram.
     """
 
+    roles = (None, Role.SPLITS)
     num_outputs = 2
 
     @staticmethod

@@ -245,6 +245,8 @@ class Role(Enum):
     """Sizes of what is there already, in another arrangement; one may be -1."""
     COUNT = auto()
     """The number of things to make, along each axis if there are several."""
+    SPLITS = auto()
+    """Where rows of a ragged tensor begin and the last one ends: from 0 up to the number of values."""
 
 
 _declared: dict[str, int] = {}

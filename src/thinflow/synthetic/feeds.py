@@ -5,6 +5,7 @@ What an input is meant to be is read off its type, its shape and what the graph 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,8 +32,10 @@ from thinflow.synthetic.integers import (
     index_limit,
     is_divisor,
     is_segmentation,
+    is_splits,
     known_keys,
     name_places_once,
+    row_ends,
     sound_shape,
 )
 from thinflow.synthetic.strings import known_maker, maker_for
@@ -66,8 +69,22 @@ def synthetic_feeds(
     if seed < 0:
         raise ParameterError(f"the seed is {seed}", hint="give a whole number from 0 on")
     rng = np.random.default_rng(seed)
+    nests = {value: nest for value in inputs if (nest := _rows_of(value))}
     for _ in range(count):
-        yield {value: synthetic_array(value, rng, (specs or {}).get(value)) for value in inputs}
+        feed = {value: synthetic_array(value, rng, (specs or {}).get(value)) for value in inputs}
+        yield feed | _parted(feed, nests)
+
+
+def _parted(feed: Mapping[Value, Array], nests: Mapping[Value, list[Value]]) -> dict[Value, Array]:
+    """What parts values into rows, of as many as there are: somebody may have given sizes."""
+    made: dict[Value, Array] = {}
+    for value, nest in nests.items():
+        count = len(feed[value])
+        for splits in reversed([s for s in nest if s in feed and feed[s].size]):
+            rows = len(feed[splits]) - 1
+            made[splits] = row_ends(rows, count).astype(feed[splits].dtype)
+            count = rows
+    return made
 
 
 def synthetic_array(value: Value, rng: np.random.Generator, spec: TensorSpec | None = None) -> Array:
@@ -80,9 +97,11 @@ def synthetic_array(value: Value, rng: np.random.Generator, spec: TensorSpec | N
     if setting is not None and spec.dtype is not None:
         return np.asarray(setting, spec.dtype.numpy())
     if spec.dtype is STRING or (spec.dtype is None and known_maker(value) is not None):
-        return _strings(value, concrete_shape(spec), rng)
+        return _strings(value, likely_shape(value, spec), rng)
     shape = _size_to_make(value, spec)
     assert spec.dtype is not None
+    if len(shape) == 1 and shape[0] and _splits(value):
+        return row_ends(shape[0] - 1, _in_rows(value)).astype(spec.dtype.numpy())
     amounts = None if spec.dtype is BOOL else amounts_for(value, shape, rng)
     if amounts is not None:
         return amounts.astype(spec.dtype.numpy())
@@ -146,8 +165,44 @@ def concrete_shape(spec: TensorSpec) -> tuple[int, ...]:
 
 
 def likely_shape(value: Value, spec: TensorSpec) -> tuple[int, ...]:
-    """As `concrete_shape`, and a second long where a sound may have any length."""
+    """As `concrete_shape`, and a second long where a sound may have any length; of a ragged input one row."""
+    if spec.shape is not None and spec.shape[:1] == (None,):
+        rows = (2,) if _splits(value) else (_IN_ROWS,) if _rows_of(value) else ()
+        spec = TensorSpec(spec.dtype, (*rows, *spec.shape[len(rows) :]))
     return concrete_shape(TensorSpec(spec.dtype, sound_shape(value, _sizes_by_name(value, spec.shape))))
+
+
+_IN_ROWS = 8
+"""Values of a ragged input of any length."""
+
+
+def _splits(value: Value) -> bool:
+    """True for an input that parts another one into rows."""
+    spec, graph = declared_spec(value), graph_of(value.node)
+    is_list = spec.dtype is not None and spec.dtype.is_integer and len(spec.shape or ()) == 1
+    # Behind the other one: what comes first has nothing to part.
+    return is_list and graph is not None and value in graph.inputs[1:] and is_splits(value)
+
+
+def _rows_of(value: Value) -> list[Value]:
+    """The inputs behind one that part it into rows, from the outside; TensorFlow puts them there."""
+    graph = graph_of(value.node)
+    inputs = [] if graph is None else graph.inputs
+    if value not in inputs or _splits(value):
+        return []
+    return list(itertools.takewhile(_splits, inputs[inputs.index(value) + 1 :]))
+
+
+def _in_rows(value: Value) -> int:
+    """How many there are of what an input parts into rows: values, or rows of them."""
+    graph = graph_of(value.node)
+    for other in [] if graph is None else graph.inputs:
+        nest = _rows_of(other)
+        if value in nest:
+            below = nest[nest.index(value) + 1 :]
+            shape = likely_shape(below[0] if below else other, declared_spec(below[0] if below else other))
+            return max(shape[0] - 1, 0) if below else shape[0] if shape else 1
+    return 1
 
 
 def _sizes_by_name(value: Value, shape: Shape) -> Shape:

@@ -59,6 +59,23 @@ def name_places_once(value: Value) -> bool:
     return any(use.index == 1 and use.node.attrs_view.get("_is_unique") for use in uses_of(value))
 
 
+def is_splits(value: Value) -> bool:
+    """True if the numbers say where rows of another input begin, and where the last one ends."""
+    sides: dict[Node, set[int]] = {}
+    for use in uses_of(value):
+        if _role(use) is Role.SPLITS:
+            return True
+        # How long rows are: each number without the one before it.
+        if use.node.op == "Sub":
+            sides.setdefault(use.node, set()).add(use.index)
+    return any(len(both) == 2 for both in sides.values())
+
+
+def row_ends(rows: int, count: int) -> Array:
+    """Where so many rows of about the same length begin, and where the last of them ends."""
+    return np.arange(rows + 1) * count // max(rows, 1)
+
+
 def uses_of(value: Value) -> Iterator[Use]:
     """The readers of a value, itself or behind nodes that hand it on."""
     return uses_through(value, _handed_on)
