@@ -159,6 +159,23 @@ def test_a_network(shard: int, tmp_path: Path) -> None:
     np.testing.assert_array_equal(thinflow.Session(tmp_path, "reference").run(["y"], {"x": X})[0], y)
 
 
+def test_models_from_before_version_1(tmp_path: Path) -> None:
+    """A GraphDef whose constants are in files beside it: by itself it would be a network of zeros."""
+    from google.protobuf import json_format
+
+    from thinflow.wire import protos
+
+    path = write(tmp_path, NET, WEIGHTS, shard=64)
+    content = json.loads(path.read_text())
+    path.unlink()
+    message = json_format.ParseDict(content["modelTopology"], protos.message("GraphDef")())
+    (tmp_path / "tensorflowjs_model.pb").write_bytes(message.SerializeToString())
+    (tmp_path / "weights_manifest.json").write_text(json.dumps(content["weightsManifest"]))
+    for given in (tmp_path, tmp_path / "tensorflowjs_model.pb"):
+        (y,) = thinflow.Session(given, "reference").run(["y"], {"x": X})
+        np.testing.assert_array_equal(y, plain(tmp_path))
+
+
 @pytest.mark.parametrize(("kind", "most"), [("uint8", 0.05), ("uint16", 1e-3), ("float16", 1e-2)])
 def test_quantized_weights(kind: str, most: float, tmp_path: Path) -> None:
     whole = kind != "float16"

@@ -1,4 +1,7 @@
-"""TensorFlow.js models: model.json, a GraphDef in JSON, and the files of weights beside it."""
+"""TensorFlow.js models: model.json, a GraphDef in JSON, and the files of weights beside it.
+
+Of 2018, before version 1: tensorflowjs_model.pb, the GraphDef, and weights_manifest.json.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from thinflow.ir.types import DType, dtype
 from thinflow.wire import protos
 
 NAME = "model.json"
+_OLD, _OLD_LIST = "tensorflowjs_model.pb", "weights_manifest.json"
 _KEYS = (b'"modelTopology"', b'"weightsManifest"', b'"tfjs-')
 _MOST_BYTES = 1 << 29
 """Of the JSON, which holds no weights: half a gigabyte is far beyond any model."""
@@ -31,14 +35,14 @@ def load(path: str | os.PathLike[str]) -> Graph:
     """The graph of a TensorFlow.js graph model; weights are views of their files where they can be.
 
     Args:
-        path: model.json, or the folder that holds it.
+        path: model.json, or of an old model the .pb file, or the folder that holds it.
 
     Raises:
         FormatError: a damaged model, weights that are missing or elsewhere, or a model of layers.
     """
     file = _file(Path(path))
     try:
-        graph = _graph(_content(file), file)
+        graph = _graph(_old_content(file) if file.name == _OLD else _content(file), file)
     except FormatError as error:
         placed = error if error.where.startswith(os.fspath(file)) else error.at(os.fspath(file))
         raise FormatError(placed.problem, placed.where, placed.hint or _HINT) from error
@@ -47,17 +51,31 @@ def load(path: str | os.PathLike[str]) -> Graph:
 
 
 def _file(path: Path) -> Path:
-    return path / NAME if path.is_dir() else path
+    if not path.is_dir():
+        return path
+    return path / (NAME if (path / NAME).is_file() else _OLD)
 
 
-def _content(file: Path) -> dict[str, Any]:
-    data = map_file(file)
+def _json(data: memoryview) -> Any:
     if data.nbytes > _MOST_BYTES:
         raise FormatError(f"its JSON has {data.nbytes} bytes, which is too much")
     try:
-        content = json.loads(bytes(data))
+        return json.loads(bytes(data))
     except (ValueError, RecursionError) as error:
         raise FormatError(f"not valid JSON: {error}") from error
+
+
+def _old_content(file: Path) -> dict[str, Any]:
+    """What model.json would hold of a model from before it."""
+    from google.protobuf import json_format
+
+    topology = json_format.MessageToDict(protos.parse("GraphDef", map_file(file)))
+    manifest = _json(map_file(beside(file, _OLD_LIST), unpack=False))
+    return {"modelTopology": {"node": [], **topology}, "weightsManifest": manifest}
+
+
+def _content(file: Path) -> dict[str, Any]:
+    content = _json(map_file(file))
     if not isinstance(content, dict) or not isinstance(content.get("modelTopology"), dict):
         raise FormatError("there is no 'modelTopology' in it")
     return content
@@ -248,6 +266,9 @@ def _sign(graph: Graph, content: dict[str, Any]) -> None:
 
 
 def _recognise(sample: Sample) -> bool:
+    old = sample.path / _OLD if sample.is_folder else sample.path
+    if old.name == _OLD and old.is_file() and (old.parent / _OLD_LIST).is_file():
+        return True
     if sample.is_folder:
         file = sample.path / NAME
         if not file.is_file():
