@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import FLOAT
 from thinflow.optimize.detections import Box, Detections, Found, Places, found, places_of
+from thinflow.optimize.judging import _answer_of
 from thinflow.optimize.quality import QualityMeter
 from thinflow.optimize.quality_page import Preview, Shown, quality_blocks, quality_facts, samples_blocks
 from thinflow.optimize.quality_text import quality_data, quality_lines
@@ -169,3 +171,35 @@ def test_pixels_become_shares_and_stay_on_the_picture() -> None:
 
 def test_boxes_without_pictures_have_no_cards() -> None:
     assert list(samples_blocks(judged().result(), Shown(), ["float", "int8"])) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "ops", "labels", "answer"),
+    [
+        (("boxes", "kinds"), ("Identity", "Softmax"), None, 1),
+        (("a", "b"), ("Identity", "Softmax"), [0], 1),
+        (("boxes", "b"), ("Identity", "Identity"), [0], None),
+        (("a", "b"), ("Identity", "Identity"), None, 0),
+        (("a", "b"), ("Tanh", "Identity"), None, None),
+        (("a", "b"), ("Tanh", "Identity"), [0], 0),
+    ],
+)
+def test_of_the_coordinates_of_a_box_none_is_the_answer(
+    names: tuple[str, str], ops: tuple[str, str], labels: list[int] | None, answer: int | None
+) -> None:
+    graph = Graph()
+    x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((1, 4))}).output()
+    w = graph.constant(np.eye(4, dtype=np.float32), "w")
+    made = [graph.add("MatMul", [x, w], f"m{name}").output() for name in names]
+    values = [graph.add(op, [y], name).output() for op, y, name in zip(ops, made, names, strict=True)]
+    arrays = [np.zeros((1, 4), np.float32)] * 2
+    assert _answer_of(values, arrays, cast("Any", SimpleNamespace(labels=labels))) == answer
+
+
+def test_the_output_that_answers_is_named() -> None:
+    meter = QualityMeter(None, answer=1)
+    box, scores = np.array([[0.1, 0.9]], np.float32), np.array([[3.0, 1.0]], np.float32)
+    meter.add([box, scores], [box[:, ::-1], scores])
+    quality = meter.result()
+    quality.outputs = ("boxes", "kinds")
+    assert quality.sentence() == "same top answer in 'kinds' on 1 of 1 sample"

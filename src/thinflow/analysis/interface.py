@@ -257,10 +257,21 @@ def is_class_scores(value: Value) -> bool:
 
     A softmax is; so are logits, the bare result of a matrix product; a sigmoid may be a reconstruction.
     """
+    node = _behind(value)
+    return node.op in ("MatMul", "Dequantize") or has(node.op, Trait.SOFTMAX | Trait.BIAS_ADD | Trait.ADD)
+
+
+def is_softmax(value: Value) -> bool:
+    """True if a value is the shares of classes."""
+    return has(_behind(value).op, Trait.SOFTMAX)
+
+
+def _behind(value: Value) -> Node:
+    """What computes the numbers of a value, in whichever shape."""
     node = value.node
     while has(node.op, Trait.IDENTITY | Trait.RESHAPE) and node.inputs:
         node = node.inputs[0].node
-    return node.op in ("MatMul", "Dequantize") or has(node.op, Trait.SOFTMAX | Trait.BIAS_ADD | Trait.ADD)
+    return node
 
 
 def _rank_output(value: Value, size: int, biggest: int) -> Candidate:

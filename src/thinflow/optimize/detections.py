@@ -153,7 +153,7 @@ def places_of(outputs: Sequence[Value], arrays: Sequence[Array]) -> Places | Non
     Args:
         arrays: what the outputs are for some sample.
     """
-    roles = [_role(value) for value in outputs]
+    roles = [role_of(value) for value in outputs]
 
     def those(role: str, size: int) -> list[int]:
         sizes = {i for i, a in enumerate(arrays) if a.size == size and a.dtype.kind in "fiu"}
@@ -172,8 +172,10 @@ def places_of(outputs: Sequence[Value], arrays: Sequence[Array]) -> Places | Non
     return Places(at, scores[0], *(x[0] if len(x) == 1 else None for x in (kinds, count)))
 
 
-def _role(value: Value) -> str:
-    """What an output of a detector is, by the op that gives it, else by its name; "" if neither tells."""
+def role_of(value: Value) -> str:
+    """What an output of a detector is, a key of `_NAMES`: by the op that gives it, else by its name; "" if
+    neither tells.
+    """
     behind = value
     # The values stay what they are, in whichever shape.
     while has(behind.node.op, Trait.IDENTITY | Trait.RESHAPE) and behind.node.inputs:

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from thinflow.analysis.interface import is_class_scores
+from thinflow.analysis.interface import is_class_scores, is_softmax
 from thinflow.engines._child import run_file
 from thinflow.errors import FeedError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import counterparts, without_states
 from thinflow.optimize.answers_ahead import answers_ahead
 from thinflow.optimize.converted import ConvertedModel, RuntimeModel
-from thinflow.optimize.detections import places_of
+from thinflow.optimize.detections import places_of, role_of
 from thinflow.optimize.quality import Quality, QualityMeter, is_ranked
 from thinflow.optimize.quantized import SmallerModel
 from thinflow.optimize.samples import Samples, as_declared
@@ -110,10 +110,13 @@ def compare_models(
             after = core.after(results, feed) if end_to_end else results
             if name not in meters:
                 # Only the first answers tell whether there is a vector of scores.
+                values, answers = [read[i] for i in shown], [before[i] for i in shown]
+                answer = _answer_of(values, answers, samples)
                 meters[name] = QualityMeter(
                     samples.labels,
-                    ranked=_is_ranked(read, before, samples),
-                    places=places_of([read[i] for i in shown], [before[i] for i in shown]),
+                    ranked=answer is not None,
+                    answer=answer or 0,
+                    places=places_of(values, answers),
                 )
             meters[name].add([before[i] for i in shown], [after[i] for i in shown])
         for meter in logits.values():
@@ -145,8 +148,15 @@ def _opened(
     return found
 
 
-def _is_ranked(values: Sequence[Value], outputs: Sequence[Array], samples: Samples) -> bool:
-    """True if the first output has a top answer: a vector that labels or the graph say holds scores."""
-    if not outputs or not is_ranked(outputs[0]):
-        return False
-    return samples.labels is not None or is_class_scores(values[0])
+def _answer_of(values: Sequence[Value], outputs: Sequence[Array], samples: Samples) -> int | None:
+    """The number of the output with a top answer: a vector that labels or the graph say holds scores.
+
+    Coordinates of a box have a largest one, too, which answers nothing.
+    """
+    vectors = [i for i, a in enumerate(outputs) if is_ranked(a) and role_of(values[i]) != "boxes"]
+    # What stands beside shares of classes are numbers of another kind.
+    shares = [i for i in vectors if is_softmax(values[i])]
+    if shares:
+        return shares[0]
+    is_scored = 0 in vectors and (samples.labels is not None or is_class_scores(values[0]))
+    return 0 if is_scored else None

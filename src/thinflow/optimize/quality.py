@@ -167,6 +167,7 @@ class Quality:
         largest: largest |difference| relative to the largest |value|; infinite as `sqnr_db` is.
         worst_samples: numbers of the samples with another answer, first ones only.
         outputs: names of what was compared.
+        answer: number of the one among them that top answers are of.
         part: in words, what of the model was compared if the candidate is a part of it; "" if it is all.
         lost, gained: samples that only the original, and only the candidate, answers rightly.
         not_finite: samples where the candidate gives NaN or infinity and the original a number.
@@ -186,6 +187,7 @@ class Quality:
     largest: float = 0.0
     worst_samples: list[int] = field(default_factory=list)
     outputs: tuple[str, ...] = ()
+    answer: int = 0
     part: str = ""
     lost: int = 0
     gained: int = 0
@@ -297,7 +299,7 @@ class Quality:
             others = boxes.after - boxes.same
             text = f"{boxes.same} of {boxes.before} boxes found again and {others} others on {count}"
         elif self.same_answer is not None and not self.part:
-            which = f" in '{self.outputs[0]}'" if len(self.outputs) > 1 else ""
+            which = f" in '{self.outputs[self.answer]}'" if len(self.outputs) > 1 else ""
             text = f"same top answer{which} on {self.same_answer} of {count}"
         else:
             text, detailed = f"output {noise} over {count}", False
@@ -326,17 +328,23 @@ class QualityMeter:
 
     Args:
         labels: class number per sample, or None.
-        ranked: whether the first output is a vector of scores, so that there is a top answer.
+        ranked: whether an output is a vector of scores, so that there is a top answer.
+        answer: the number of that output.
         places: where a detector's boxes are among the outputs; None for other models.
     """
 
     def __init__(
-        self, labels: Sequence[int] | None = None, *, ranked: bool = True, places: Places | None = None
+        self,
+        labels: Sequence[int] | None = None,
+        *,
+        ranked: bool = True,
+        answer: int = 0,
+        places: Places | None = None,
     ) -> None:
         self.labels = labels
-        self.ranked = ranked
+        self.ranked, self.answer = ranked, answer
         self.places = places
-        self._quality = Quality(detections=None if places is None else Detections())
+        self._quality = Quality(answer=answer, detections=None if places is None else Detections())
         self._signal = ExactSum()
         self._noise = ExactSum()
         self._largest_value = 0.0
@@ -389,9 +397,10 @@ class QualityMeter:
             is_same = all(map(np.array_equal, before, after))
             self._count(number, is_same=is_same)
         elif self.ranked:
-            # The first output alone is ranked: others may be boxes or counts.
-            self._rank(Judged(number, top_answer(before[0]), top_answer(after[0]), label))
-            self._look([top_answer(before[0])], np.abs(before[0].astype(np.float64)).ravel())
+            # One output alone is ranked: others may be boxes or counts.
+            one, other = before[self.answer], after[self.answer]
+            self._rank(Judged(number, top_answer(one), top_answer(other), label))
+            self._look([top_answer(one)], np.abs(one.astype(np.float64)).ravel())
 
     def _look(self, tops: Iterable[int], reach: Array) -> None:
         from thinflow.quantize.rescale import KINDS
