@@ -125,6 +125,15 @@ def test_containers(make: Callable[[Path], Path], tmp_path: Path) -> None:
     assert answer(make(tmp_path)) == WANTED
 
 
+def test_weights_stay_in_the_file(tmp_path: Path) -> None:
+    """A copy of each would be as much memory as the file has bytes."""
+    config = sequential(source(2), dense(units=3))
+    graph = thinflow.load(write_h5(tmp_path / "net.h5", config, {"dense": [np.ones((2, 3), np.float32)]}))
+    (weights,) = [t.numpy() for n in graph if (t := n.tensor) is not None and t.shape == (2, 3)]
+    assert not weights.flags.owndata
+    assert not weights.flags.writeable
+
+
 def test_what_the_file_says_of_itself(tmp_path: Path) -> None:
     facts = thinflow.load(as_archive(tmp_path)).facts
     assert facts["producer"] == "Keras 3.9.0"

@@ -156,8 +156,10 @@ class Call(Nodes):
                 self.where,
                 "the weights are of another model than the config; save the whole model again",
             )
-        # The layer computes in one type, whatever the file keeps.
-        return array.astype(self.compute.numpy()) if array.dtype.kind in "fV" else np.asarray(array)
+        # The layer computes in one type, whatever the file keeps; of that type it stays a view of the file.
+        return (
+            array.astype(self.compute.numpy(), copy=False) if array.dtype.kind in "fV" else np.asarray(array)
+        )
 
     def has_weight(self, name: str) -> bool:
         return self.builder.weight(f"{self.path}/{name}" if self.path else name) is not None
