@@ -615,6 +615,23 @@ def _fourier(r: Random) -> Case:
     return Case(lambda x: torch.view_as_real(torch.fft.fft(x, norm="ortho")), (x,))
 
 
+def _rounded_to_codes(by_channel: bool) -> Draw:
+    def draw(r: Random) -> Case:
+        low, high = r.choice([(0, 255), (-128, 127), (-127, 127), (0, 15)])
+        if not by_channel:
+            return Case(
+                lambda x: torch.fake_quantize_per_tensor_affine(x, 0.11, 3, low, high),
+                (torch.randn(3, 4) * 9,),
+            )
+        scale, zero = torch.tensor([0.1, 0.3]), torch.tensor([0, 5], dtype=torch.int32)
+        return Case(
+            lambda x: torch.fake_quantize_per_channel_affine(x, scale, zero, 1, low, high),
+            (torch.randn(3, 2, 4) * 9,),
+        )
+
+    return draw
+
+
 def _real_axis(f: Callable[..., Any]) -> Draw:
     return _one_axis(f, (*REALS, torch.int64))
 
@@ -648,6 +665,9 @@ AXES: Mapping[str, Draw] = {
     "clamp_min.Tensor": _two(torch.clamp_min, REALS),
     "trapz.dx": lambda r: Case(torch.trapz, (_any(r, 2, kinds=[torch.int32, torch.int64]),)),
     "fft_fft": _fourier,
+    "fake_quantize_per_tensor_affine": _rounded_to_codes(False),
+    "fake_quantize_per_channel_affine": _rounded_to_codes(True),
+    "sum_to_size": lambda r: Case(lambda x: x.sum_to_size(1, 3), (_any(r, 1)[:1].expand(2, 4, 3),)),
     "broadcast_tensors": _two(torch.broadcast_tensors, EVERY),
     "special_ndtr": _one(S.ndtr),
 }  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import FLOAT, INT32, DType
+from thinflow.ir.types import FLOAT, INT32, DType, dtype
 from thinflow.lift.aten.arguments import Arguments, aten
 
 _OPS = "quantized_decomposed"
@@ -30,7 +30,8 @@ def _kind(a: Arguments, codes: DType | None) -> DType:
 def _parameters(a: Arguments, kind: DType) -> tuple[Value, Value, int]:
     """Scale and zero point as ONNX takes them, and the axis that they lie along."""
     if "per_channel" in a.call.node.op:
-        return a.cast(a.tensor("scales"), FLOAT), _zero(a, "zero_points", kind), a.axis("axis")
+        end = "s" if a.call.node.op.startswith(_OPS) else ""
+        return a.cast(a.tensor(f"scale{end}"), FLOAT), _zero(a, f"zero_point{end}", kind), a.axis("axis")
     if a.is_tensor("scale"):
         return a.cast(a.tensor("scale"), FLOAT), _zero(a, "zero_point", kind), 0
     scale = a.call.constant(np.array(a.number("scale"), np.float32))
@@ -48,11 +49,15 @@ def _zero(a: Arguments, name: str, kind: DType) -> Value:
 
 def _quantize(a: Arguments) -> Value:
     kind = _kind(a, None)
-    scale, zero, axis = _parameters(a, kind)
-    low, high = a.integer("quant_min"), a.integer("quant_max")
     a.ignore("eps")
     if kind is INT32:
         raise UnsupportedOp("it makes codes of 32 bits", hint="quantize weights and biases before exporting")
+    return _codes(a, kind)
+
+
+def _codes(a: Arguments, kind: DType) -> Value:
+    scale, zero, axis = _parameters(a, kind)
+    low, high = a.integer("quant_min"), a.integer("quant_max")
     codes = a.onnx("QuantizeLinear", a.x, scale, zero, axis=axis)
     whole = np.iinfo(kind.numpy())
     if (low, high) == (whole.min, whole.max):
@@ -71,6 +76,26 @@ def _dequantize(a: Arguments) -> Value:
     return a.onnx("DequantizeLinear", a.x, scale, zero, axis=axis)
 
 
+_CODES = ("uint8", "int8", "int16")
+
+
+def _rounded(a: Arguments) -> list[Value]:
+    """Codes and back, as a network has them that was trained to be quantized."""
+    low, high = a.integer("quant_min"), a.integer("quant_max")
+    fits = (k for k in map(dtype, _CODES) if (i := np.iinfo(k.numpy())).min <= low and high <= i.max)
+    kind = next(fits, None)
+    if kind is None:
+        raise UnsupportedOp(f"its codes go from {low} to {high}")
+    if a.has("fake_quant_enabled") and not a.flag("fake_quant_enabled"):
+        return [a.emit("Identity", a.x)]
+    scale, zero, axis = _parameters(a, kind)
+    return [a.onnx("DequantizeLinear", _codes(a, kind), scale, zero, axis=axis)]
+
+
+for _form in ("tensor_affine", "channel_affine"):
+    aten(f"fake_quantize_per_{_form}", f"fake_quantize_per_{_form}_cachemask")(_rounded)
+aten("fake_quantize_per_tensor_affine.tensor_qparams")(_rounded)
+aten("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams")(_rounded)
 aten(*(f"{_OPS}.quantize_per_{form}" for form in ("tensor", "tensor.tensor", "tensor.tensor2", "channel")))(
     _quantize
 )

@@ -243,7 +243,7 @@ def _broadcast_together(a: Arguments) -> list[Value]:
 @aten("sum_to_size")
 def _sum_to_size(a: Arguments) -> Value:
     """Added up over the axes that broadcasting would have made, back to these sizes."""
-    x, wanted = a.term(), a.ints("size")
+    x, wanted = a.body.term(a.cast(a.x, a.dtype)), a.ints("size")
     added = len(x.shape) - len(wanted)
     x = x.sum(*range(added)) if added > 0 else x
     axes = [n for n, size in enumerate(wanted) if size == 1 and x.shape[n] != 1]
