@@ -128,3 +128,32 @@ def test_a_file_is_judged_as_when_it_was_written(tmp_path: Path) -> None:
     assert (there.ok, there.tolerance) == (True, RUNTIMES_TOLERANCE)
     here = thinflow.verify(graph(2 * (1 + 4e-4)), graph(2))
     assert (here.ok, here.tolerance) == (False, DEFAULT_TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("op", "error", "tolerance", "is_same"),
+    [
+        ("Sigmoid", 5e-7, 1e-3, True),
+        ("Sigmoid", 5e-7, 1e-4, True),
+        ("Sigmoid", 5e-6, 1e-3, False),
+        ("Sigmoid", 5e-7, 0, False),
+        # As small, and no probabilities.
+        ("Exp", 5e-7, 1e-3, False),
+    ],
+)
+def test_probabilities_near_zero_differ_by_what_no_runtime_is_free_of(
+    op: str, error: float, tolerance: float, is_same: bool
+) -> None:
+    text = """
+x = Placeholder() {dtype=float, shape=shape[1,4]}
+p = %s(x) {T=float}
+more = Const() {dtype=float, value=float[]{%s}}
+y = AddV2(p, more) {T=float}
+inputs: x
+outputs: %s
+"""
+    first, second = parse_graph(text % (op, 0.0, "p")), parse_graph(text % (op, error, "y"))
+    second.rename(second.node("p"), "q")
+    second.rename(second.node("y"), "p")
+    feed = {"x": np.full((1, 4), -10, np.float32)}
+    assert verify(first, second, feed, engine="reference", tolerance=tolerance).ok is is_same

@@ -97,8 +97,10 @@ def computed_by(value: Value) -> Node:
 
 _MOVES = Trait.PASSES_THROUGH | Trait.RESHAPE | Trait.REARRANGES
 _LOGISTIC = "Sigmoid"
-# A thousandth of it, the usual tolerance, is eight units in the last place of 1.
 _LEAST_PROBABILITY = 1e-3
+PROBABILITY_NOISE = 1e-3 * _LEAST_PROBABILITY
+"""By so much kernels of a logistic function are apart: eight units in the last place of 1. It is the usual
+tolerance of runtimes, of the least size of probabilities."""
 
 
 def _gap_of_oddities(a: Array, b: Array, gap: Array) -> Array:
