@@ -43,7 +43,12 @@ def is_known(op: str) -> bool:
 
 def is_in_runtime(op: str) -> bool:
     """True if the runtime of an op's files has it as it is installed: its standard sets, and its own."""
-    return is_known(op) or op.startswith("onnx.com.microsoft.")
+    return is_known(op) or (op.startswith("onnx.com.microsoft.") and not is_of_extensions(op))
+
+
+def is_of_extensions(op: str) -> bool:
+    """True if an op is one of onnxruntime-extensions: tokenizers, and decoders of pictures and sound."""
+    return op.startswith(("onnx.ai.onnx.contrib.", "onnx.com.microsoft.extensions."))
 
 
 def operands(node: Node, inputs: Sequence[T]) -> list[T | None]:

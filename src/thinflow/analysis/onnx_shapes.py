@@ -88,6 +88,13 @@ def _same(xs: Operands, attrs: Attributes) -> Shape:
     return _shape(xs[0])
 
 
+@shape_rule("onnx.com.microsoft.extensions.DecodeImage", gives=UINT8)
+def _picture(xs: Operands, attrs: Attributes) -> Shape:
+    """Rows, columns, colours in the order blue, green, red."""
+    del xs, attrs
+    return (None, None, 3)
+
+
 @shape_rule(
     *_named("Add BitShift BitwiseAnd BitwiseOr BitwiseXor Div Max Mean Min Mod Mul PRelu Pow Sub Sum")
 )

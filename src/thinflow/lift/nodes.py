@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from thinflow.analysis.foreign import is_in_runtime
+from thinflow.analysis.foreign import is_in_runtime, is_of_extensions
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Node, Value, graph_of
 from thinflow.ir.types import FLOAT
@@ -77,6 +77,11 @@ def _refusal(node: Node, problem: str, hint: str = "") -> UnsupportedOp:
 def _advice(node: Node, vocabulary: Vocabulary) -> str:
     """What can be done with a file one of whose ops cannot be put into TensorFlow's."""
     found = []
+    if is_of_extensions(node.op):
+        found.append(
+            "it is an op of onnxruntime-extensions: make a part, which begins behind it:"
+            f" inputs=[...], such as '{node.output().name}'"
+        )
     if before := _value_before(node):
         found.append(f"make a part, which ends in front of it: outputs=[...], such as '{before}'")
     # An extension's own op is not in the runtime as it is installed.
