@@ -10,12 +10,15 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
-from thinflow.analysis.precision import DEFAULT_TOLERANCE, RUNTIMES_TOLERANCE
+from thinflow.analysis.precision import AS_IT_RUNS_TOLERANCE, DEFAULT_TOLERANCE, RUNTIMES_TOLERANCE
 from thinflow.compare.differences import difference
 from thinflow.compare.output_comparer import run_by_name
 from thinflow.compare.verify import verify
 from thinflow.errors import GraphError, ParameterError
 from thinflow.ir.graph import Graph
+from thinflow.ir.types import FLOAT, INT8
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 
 TEXT = """
 x = Placeholder() {dtype=float, shape=shape[1,4]}
@@ -157,3 +160,18 @@ outputs: %s
     second.rename(second.node("y"), "p")
     feed = {"x": np.full((1, 4), -10, np.float32)}
     assert verify(first, second, feed, engine="reference", tolerance=tolerance).ok is is_same
+
+
+def test_what_is_quantized_as_it_runs_may_differ_from_float(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-127, 128, (8, 40)).astype(np.int8)
+    x, y = (Tensor(n, (1, size), FLOAT, None, None) for n, size in (("x", 40), ("y", 8)))
+    w = Tensor("w", (8, 40), INT8, weights, Quantization(np.float32([0.01]), np.int64([0])))
+    layer = Operator("FULLY_CONNECTED", [x, w, None], [y], {})
+    path = tmp_path / "hybrid.tflite"
+    path.write_bytes(to_bytes(Program([Subgraph([x], [y], [layer])])))
+    found = thinflow.verify(path, thinflow.load(path), engine="reference")
+    assert (found.ok, found.tolerance) == (True, AS_IT_RUNS_TOLERANCE)
+    assert found.worst > RUNTIMES_TOLERANCE
+    assert any("to eight bits in each run" in note for note in found.notes)
+    assert thinflow.verify(path, path).tolerance == DEFAULT_TOLERANCE

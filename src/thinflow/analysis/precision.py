@@ -32,6 +32,7 @@ _HEAVY = {
     "onnx.MatMulInteger": 0,
 }
 """Op -> number of its activations among the inputs; the weights are at 1."""
+_AS_IT_RUNS = "(dynamic range)"
 _SMALL = frozenset({INT8, UINT8, dtype("int4"), dtype("uint4"), dtype("int2")})
 _DEQUANTIZERS = frozenset({"tfl.DEQUANTIZE", "onnx.DequantizeLinear", "onnx.Cast"})
 
@@ -55,7 +56,7 @@ def _kind(node: Node, place: int) -> str:
     w = _stored(inputs[1])
     # Their activations are integers only because the file quantizes them while it runs.
     if node.op in ("onnx.ConvInteger", "onnx.MatMulInteger"):
-        return "float32 with int8 weights (dynamic range)"
+        return f"float32 with int8 weights {_AS_IT_RUNS}"
     # LiteRT's 16x8 quantization.
     if x is _INT16 and w in _SMALL:
         return "int16 with int8 weights"
@@ -63,7 +64,7 @@ def _kind(node: Node, place: int) -> str:
         return _name(x)
     if w in _SMALL:
         return f"{_name(x)} with {_name(w)} weights" + (
-            " (dynamic range)" if inputs[1].node.op == "Const" else ""
+            f" {_AS_IT_RUNS}" if inputs[1].node.op == "Const" else ""
         )
     if w is HALF and x is not HALF:
         return f"{_name(x)} with float16 weights"
@@ -82,6 +83,14 @@ def _stored(value: Value) -> DType | None:
     return value.dtype
 
 
+def quantizes_as_it_runs(graph: Graph) -> bool:
+    """True if a file keeps weights in eight bits and brings what they are multiplied with to as many, in each
+    run anew. O(nodes).
+    """
+    heavy = (n for n in graph if n.op in _HEAVY and len(n.inputs) > 1)
+    return any(_AS_IT_RUNS in _kind(n, _HEAVY[n.op]) for n in heavy)
+
+
 def _name(element: DType | None) -> str:
     names = {FLOAT: "float32", HALF: "float16", None: "unknown numbers"}
     return names.get(element) or str(element)
@@ -96,6 +105,9 @@ DEFAULT_TOLERANCE = 1e-4
 # times that: by 1e-3 for n = 16,000. What a wrong op gives is of the size of the values.
 RUNTIMES_TOLERANCE = 1e-3
 """The same for what two runtimes compute: when a file is converted and proven, and when it is compared."""
+AS_IT_RUNS_TOLERANCE = 0.1
+"""The same where one of them brings activations to eight bits in each run: 0.002 for a keyword network, 0.026
+for a recurrent one that removes noise."""
 # float16 stores 10 bits of the mantissa, bfloat16 7.
 _STEPS = {HALF: 2.0**-10, BFLOAT16: 2.0**-7}
 """Distance of 1 to the next number."""

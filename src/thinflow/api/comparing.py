@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from thinflow.errors import ParameterError
+from thinflow.errors import ParameterError, ThinflowError
 from thinflow.ir.graph import Graph
 from thinflow.load.graphs import Opening, Source, load, opening
 from thinflow.typing import Progress, Shapes
@@ -106,6 +106,8 @@ def verify(
     runtimes = {engine_of(m) if is_file(m) else engine for m in (one, other)}
     count = len(runtimes) if device is None else 2
     usual, why = usual_tolerance(*(m for m in (one, other) if isinstance(m, Graph)), runtimes=count)
+    if tolerance is None and not why:
+        usual, why = _where_one_quantizes_as_it_runs(one, other, usual)
     limit, why = (usual, why) if tolerance is None else (tolerance, "")
     compared = partial(
         verify_models,
@@ -124,6 +126,25 @@ def verify(
     found = compared(feeds) if device is None else _compared_there(compared, feeds, device, progress)
     found.notes += [*([why] if why else []), *_part_notes(a, b), *_opened_notes((a, one), (b, other))]
     return found
+
+
+def _where_one_quantizes_as_it_runs(one: Source, other: Source, usual: float) -> tuple[float, str]:
+    """The tolerance where one model computes in eight bits what the other computes in float, and why."""
+    from thinflow import formats
+    from thinflow.analysis.precision import AS_IT_RUNS_TOLERANCE, quantizes_as_it_runs
+    from thinflow.engines._files import engine_of, is_file, path_of
+
+    files = [m for m in (one, other) if is_file(m)]
+    try:
+        there = [(engine_of(m), quantizes_as_it_runs(formats.load(path_of(m)))) for m in files]
+    except ThinflowError:  # whoever opens it to run it says more
+        return usual, ""
+    if not any(is_so for _, is_so in there) or (len(there) == 2 and there[0] == there[1]):
+        return usual, ""
+    return AS_IT_RUNS_TOLERANCE, (
+        f"one of the models brings what it multiplies to eight bits in each run, and the other does not: the"
+        f" tolerance is {AS_IT_RUNS_TOLERANCE}"
+    )
 
 
 def _stays_file(model: Source, device: Devices | None) -> bool:
@@ -329,7 +350,6 @@ def _is_alike(a: Graph, b: Graph) -> bool:
 def _run_both(found: Diff | ConversionDiff, feeds: Feed | None, tolerance: float, seed: int) -> None:
     """Add the comparison of outputs, and of the inner tensors of files, or why there is none."""
     from thinflow.compare.verify import verify as verify_models
-    from thinflow.errors import ThinflowError
 
     try:
         found.numbers = verify_models(
