@@ -18,9 +18,6 @@ from thinflow.quantize.kernels import Cost, Kernels, Operator, elements, is_floa
 INTEGERS, FLOATS = "integers", "floats"
 """What has to be in the one form, and in the other: source and sink."""
 
-# What DEQUANTIZE takes for so many elements is what calling an operator takes: 0.09 us of 0.055 ns each
-# (`python -m benchmarks int8_kernels`, its smallest shape).
-CALL = 1600
 # An island in float needs four times the memory, and was timed on one processor: it has to pay clearly.
 MARGIN = 1.5
 # Less than that may be another way round on the next processor.
@@ -105,7 +102,8 @@ class _Network:
                 maker = self.makers.get(tensor)
                 readers = [self._placed(o) for o in self.readers.get(tensor, ())]
                 readers += [fetched[tensor]] if tensor in fetched else []
-                yield from _crossings(tensor, ends[tensor] if maker is None else self._placed(maker), readers)
+                made = ends[tensor] if maker is None else self._placed(maker)
+                yield from _crossings(tensor, made, readers, self.kernels.call)
 
     def cost(self, operator: Operator) -> Cost:
         """Of an operator that is still open, per element."""
@@ -130,9 +128,9 @@ class _Network:
         return INTEGERS if self.placement.get(operator) == "" else FLOATS
 
 
-def _crossings(tensor: Any, maker: Any, readers: list[Any]) -> Iterator[tuple[Any, Any, int]]:
+def _crossings(tensor: Any, maker: Any, readers: list[Any], call: int) -> Iterator[tuple[Any, Any, int]]:
     """A tensor is converted once, for all its readers in the other form."""
-    cost = CALL + round(MARGIN * elements(tensor))
+    cost = call + round(MARGIN * elements(tensor))
     others = dict.fromkeys(r for r in readers if r != maker)
     if others:
         yield maker, (tensor, FLOATS), cost

@@ -152,6 +152,7 @@ class Kernels:
         float_row: a product and the op whose constant row is better added to its float sums.
         slower: what is said of an op whose integer kernel is slow; has a place for how many times slower than
             float. "" if costs were not measured.
+        call: what an operator takes whatever its size, as elements in the unit of `Cost`.
     """
 
     arithmetic: Arithmetic
@@ -167,6 +168,8 @@ class Kernels:
     floats_are_free: bool = False
     float_row: tuple[str, str] = field(default=("", ""))
     slower: str = ""
+    # 0.09 us of 0.055 ns each in LiteRT (`python -m benchmarks int8_kernels`, its smallest shape).
+    call: int = 1600
 
     # ------------------------------------------------------------------------ what differs by runtime
 
