@@ -65,6 +65,14 @@ PARTS = """
     y = Concat<axis = 1>(ad, bd)
 """
 """A grid for each part."""
+CLIPPED = """
+    w = DequantizeLinear(even, scale)
+    c = Conv<kernel_shape = [1, 1]>(d, w)
+    l = Clip(c, low, three)
+    q = QuantizeLinear(l, large, zero)
+    y = DequantizeLinear(q, large, zero)
+"""
+"""Limits within the grid of an output, which has another name than what rounds it."""
 CHOSEN = """
     a = Mul(d, three)
     e = Exp(d)
@@ -111,6 +119,7 @@ CASES = {
     "a norm of numbers that are rounded for its variance": NORM,
     "a layer read before it is rounded": BESIDE,
     "parts of several grids": PARTS,
+    "limits inside of a grid": CLIPPED,
     "a maximum one part of which is read elsewhere": CHOSEN,
     "a minimum with numbers off the grid": LIMITED,
     "axes of products that changed places": PRODUCTS,
@@ -123,7 +132,8 @@ def saved(body: str, path: Path) -> Path:
     numbers = {
         "scale": np.float32(0.02), "small": np.float32(0.013), "large": np.float32(0.05),
         "fine": np.float32(0.0007), "zero": np.uint8(128), "none": np.uint8(0), "odd": np.uint8(131),
-        "three": np.float32(3), "limits": np.float32([-9, 0.013, -1.111, 0.7]).reshape(4, 1, 1),
+        "three": np.float32(3), "low": np.float32(-0.7),
+        "limits": np.float32([-9, 0.013, -1.111, 0.7]).reshape(4, 1, 1),
         "rows": np.int64([1, 4, 32]), "heads": np.int64([1, 32, 2, 2, 1]), "first": np.int64([0]),
         "even": np.arange(-128, 128, 16, np.int8).reshape(4, 4, 1, 1),
         "kernel": np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4, 1, 1),

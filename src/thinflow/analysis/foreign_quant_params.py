@@ -37,7 +37,7 @@ _ONNX_KEPT = frozenset(
         *("onnx.MaxPool", "onnx.Reshape", "onnx.Transpose", "onnx.Flatten", "onnx.Squeeze"),
         *("onnx.Unsqueeze", "onnx.Slice", "onnx.Gather", "onnx.Identity", "onnx.Split"),
         *("onnx.DepthToSpace", "onnx.SpaceToDepth", "onnx.Expand", "onnx.Tile", "onnx.Relu", "onnx.Clip"),
-        "onnx.Pad",
+        *("onnx.Pad", "onnx.com.microsoft.NhwcMaxPool"),
     }
 )
 

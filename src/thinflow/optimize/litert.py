@@ -6,6 +6,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -31,7 +32,7 @@ from thinflow.optimize.judging import KeptAnswers
 from thinflow.optimize.maker import ModelMaker, ModelPair
 from thinflow.optimize.numeric_check import CALLS, check_calls, largest_difference, why_one_batch
 from thinflow.optimize.quantized import QuantizedModel, why_one_smaller_batch, with_float_borders
-from thinflow.optimize.samples import Samples
+from thinflow.optimize.samples import Samples, samples_for
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.recipe import SCHEMES, Quantized, Recipe
 from thinflow.quantize.trained import without_fake_quants
@@ -247,13 +248,21 @@ def _with_free_sizes(graph: Graph, samples: Samples) -> FloatModel | None:
 
 
 def _leading_sizes(core: Core, samples: Samples | None) -> dict[Value, set[int]]:
-    """The leading sizes that values computed before the core have for the first samples, where open."""
+    """The leading sizes that values computed before the core have for the first samples, where open.
+
+    Without samples for one that is made up, if it goes through what is before the core.
+    """
     computed = [v for v in core.inputs if v not in core.graph.inputs and v.shape and v.shape[0] is None]
+    if not computed:
+        return {}
     found: dict[Value, set[int]] = {v: set() for v in computed}
-    for feed in islice(samples, _SAMPLES_FOR_SIZES) if samples is not None and computed else ():
-        for value, array in zip(core.inputs, core.before(feed), strict=True):
-            if value in found and array.ndim:
-                found[value].add(len(array))
+    made_up = samples is None
+    chosen = samples_for(core.graph, None, limit=1) if samples is None else samples
+    with suppress(ThinflowError) if made_up else nullcontext():
+        for feed in islice(chosen, _SAMPLES_FOR_SIZES):
+            for value, array in zip(core.inputs, core.before(feed), strict=True):
+                if value in found and array.ndim:
+                    found[value].add(len(array))
     return {value: sizes for value, sizes in found.items() if sizes}
 
 

@@ -16,7 +16,7 @@ from thinflow.lift.grids import grid_of
 from thinflow.ops.traits import Trait, has
 from thinflow.transforms.quantized.grids import is_map
 
-_ON_THE_WAY = (RAW, "/codes", "/exact", "/rounded")
+_ON_THE_WAY = (RAW, "/codes", "/exact", "/rounded", "/int8", "/int16", "/uint8")
 _MOST_MAPS = 16
 """Between codes and real numbers; lifting writes six ops."""
 _WITHIN = Trait.ELEMENTWISE | Trait.BIAS_ADD | Trait.PASSES_THROUGH | Trait.RESHAPE | Trait.REARRANGES
@@ -93,6 +93,9 @@ def _behind(graph: Graph, name: str) -> tuple[Value, int] | None:
     if name not in graph:
         return None
     value = graph.node(name).output()
+    # An output has another name than what rounds it.
+    while has(value.node.op, Trait.IDENTITY) and value.node.inputs:
+        value = value.node.inputs[0]
     # What only moves numbers that are on a grid stands before the layer that has its name.
     if grid_of(value.node) is None and grid_of(computed_by(value)) is not None:
         return None

@@ -54,7 +54,7 @@ CASES: dict[str, Case] = {
     "EmbedLayerNormalization": (
         "EmbedLayerNormalization",
         [RNG.integers(0, 9, (2, 3)).astype(np.int32), RNG.integers(0, 2, (2, 3)).astype(np.int32)],
-        [f(9, 8), f(5, 8), f(2, 8), f(8), f(8), np.array([[1, 1, 0], [1, 1, 1]], np.int32)],
+        [f(9, 8), f(5, 8), f(2, 8), f(8), f(8), np.array([[1, 2, 0], [1, 1, 1]], np.int32)],
         {"epsilon": 1e-3}, 2,
     ),
     "EmbedLayerNormalization places": (

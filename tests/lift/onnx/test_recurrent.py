@@ -11,6 +11,7 @@ import pytest
 
 import thinflow
 from tests.lift.onnx.models import agree, graph_of, helper, info, lifted, node, onnx, runtime, save
+from tests.lift.onnx.single import Single
 from thinflow import formats
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.tflite.convert import lower_graph
@@ -104,6 +105,17 @@ def save_turned(path: Path, target: Path, feed: dict[str, np.ndarray]) -> Path:
         given.CopyFrom(info(given.name, feed[given.name]))
     onnx.save(model, target)
     return target
+
+
+@pytest.mark.parametrize(("op", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_a_sequence_of_no_steps_leaves_zeros(op: str, gates: int, tmp_path: Path) -> None:
+    """Wherever it started, in ONNX Runtime."""
+    rng = np.random.default_rng(gates)
+    sizes = [(1, 4 * gates, 3), (1, 4 * gates, 4), (1, 8 * gates), None, *[(1, 2, 4)] * (1 + (gates == 4))]
+    weights = [None if s is None else rng.normal(0, 0.5, s).astype(np.float32) for s in sizes]
+    weights[3] = np.int32([2, 0])
+    x = rng.normal(size=(3, 2, 3)).astype(np.float32)
+    Single(op, [x], weights, {"hidden_size": 4}, 2 + (gates == 4), opset=14).check(tmp_path)
 
 
 def test_open_sizes(tmp_path: Path) -> None:

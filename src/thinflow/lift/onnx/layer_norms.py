@@ -143,8 +143,9 @@ def _embed(c: Call) -> list[Value]:
     if c.get("mask_index_type", 0):
         raise UnsupportedOp(f"its mask_index_type is {c.get('mask_index_type')}")
     if c.has(7):
-        # Masks are of ones in front.
-        count = body.operand(7).cast(INT32).sum(1)
+        # Ones count, and no other numbers.
+        mask = body.operand(7)
+        count = mask.apply("Equal", body.constant(1, mask.dtype)).cast(INT32).sum(1)
     else:
         zeros = words.cut(1, 0, 1).cast(INT32) * 0
         count = concat([zeros], 1).reshape([-1])

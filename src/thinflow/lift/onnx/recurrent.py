@@ -279,7 +279,15 @@ class _Layer:
         times: int | Term = steps if steps is not None else x.sizes().at(0, 0)
         row = TensorSpec(x.dtype, (x.shape[1], self.units))
         last, rows, _ = while_loop(times, step, list(first), outer, [row])
-        return [self._reversed(rows[0]) if is_reversed else rows[0], *last]
+        left = [self._of_any(state, start) for state, start in zip(last, first, strict=True)]
+        return [self._reversed(rows[0]) if is_reversed else rows[0], *left]
+
+    def _of_any(self, state: Term, start: Term) -> Term:
+        """The last states; zeros for a sequence of no steps, wherever it started: ONNX Runtime has it so."""
+        if self.lengths is None or (start.known is not None and not start.known.any()):
+            return state
+        has_steps = (self.body.constant(0, INT32) < self.lengths).expand_dims(1)
+        return where(has_steps, state, self.body.constant(np.zeros((1, self.units)), self.x.dtype))
 
     def _reversed(self, x: Term) -> Term:
         """The steps in the opposite order, each sequence within its length."""
