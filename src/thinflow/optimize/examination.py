@@ -63,16 +63,31 @@ def examine(
         data: samples for the original graph, and the same for the model's.
         tested: samples to judge on, for the model's graph; those of `data` if there are no others.
     """
-    given, samples = data
     try:
-        exam = _exam(model, samples, tested, recipe)
-        exam.norm_gap = None if given.synthetic else _norm_gap(original, given)
-        exam.usage = usage_of(original)
-        found = findings(exam)
+        return examined(model, original, data, tested, recipe)
     # Whatever cannot be run here is refused with its own words where it is needed.
     except ThinflowError as error:
         logger.debug("samples were not examined: %s", error.message)
         return []
+
+
+def examined(
+    model: ConvertedModel[Any],
+    original: Graph,
+    data: tuple[Samples, Samples],
+    tested: Samples,
+    recipe: Recipe,
+) -> list[Finding]:
+    """The same, for those who want to know of what keeps it from looking.
+
+    Raises:
+        ThinflowError: something cannot be run.
+    """
+    given, samples = data
+    exam = _exam(model, samples, tested, recipe)
+    exam.norm_gap = None if given.synthetic else _norm_gap(original, given)
+    exam.usage = usage_of(original)
+    found = findings(exam)
     # Of pictures that go in with a wrong range `picture_warnings` tells.
     if given.scaling is None or exam.norm_gap is None or not any(f.check == "scale" for f in found):
         return found
