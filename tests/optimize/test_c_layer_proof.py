@@ -14,7 +14,7 @@ from thinflow.lower.c.convert import Network
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.sample import Sample
 from thinflow.optimize import c_conversion
-from thinflow.optimize.c_conversion import convert_to_c, difference
+from thinflow.optimize.c_conversion import _as_fed, convert_to_c, difference
 from thinflow.optimize.c_layer_proof import left_out, side_by_side
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 from thinflow.tflite.reader import read_program
@@ -225,3 +225,10 @@ def test_a_table_of_one_row_is_asked_for_that_row_alone(tmp_path: Path) -> None:
     made = convert_to_c(Program([Subgraph([x], [codes], operators)]), tmp_path / "m.c", Options())
     assert "every number is equal" in made.proof
     assert "not compared" not in made.proof
+
+
+def test_floats_are_fed_as_they_are_though_a_range_stands_beside_them() -> None:
+    value = np.float32([[1, 2]])
+    for scale in ([], [0.5]):
+        grid = Quantization(np.float32(scale), np.int64([0] * len(scale)))
+        assert _as_fed(value, Tensor("x", (1, 2), FLOAT, None, grid), np.float32) is value

@@ -283,8 +283,8 @@ def _without_numbers(made: Network, samples: list[Sample]) -> str:
 
 def _as_fed(value: Array, tensor: Tensor, dtype: Any) -> Array:
     """What LiteRT is fed where the C takes codes: the numbers they stand for."""
-    # The other way round it is a code already, as the file has it.
-    if tensor.quantization is None or np.dtype(dtype).kind != "f":
+    # The other way round it is a code already, as the file has it. Old converters wrote ranges beside floats.
+    if tensor.quantization is None or np.dtype(dtype).kind != "f" or value.dtype.kind == "f":
         return value
     real: Array = value.astype(np.float32) * tensor.quantization.scale[0]
     return real
