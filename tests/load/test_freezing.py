@@ -172,7 +172,7 @@ def test_some_variables_only(prefix: Path) -> None:
 
 
 def test_no_checkpoint_at_all() -> None:
-    with pytest.raises(FormatError, match="has 1 variables, first 'w', and no checkpoint was given") as error:
+    with pytest.raises(FormatError, match="has 1 variable, first 'w', and no checkpoint was given") as error:
         thinflow.freeze(graph_of(product()), ["y"])
     assert "--checkpoint PREFIX" in error.value.hint
 

@@ -6,6 +6,7 @@ here.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -114,11 +115,12 @@ def _values_without_checkpoint(
     """
     values = _initial_values(nodes, initial, lambda _: None, frozen)
     if len(values) < len(nodes):
-        raise FormatError(
-            f"the graph has {len(nodes)} variables, first '{nodes[0].name}', and no checkpoint was given",
-            graph.path,
-            "give the checkpoint's prefix: --checkpoint PREFIX",
-        )
+        count = f"{len(nodes)} variable{'s' * (len(nodes) > 1)}"
+        if os.path.isdir(graph.path):
+            problem, hint = "no folder 'variables' lies beside it", "put it there: it holds their values"
+        else:
+            problem, hint = "no checkpoint was given", "give the checkpoint's prefix: --checkpoint PREFIX"
+        raise FormatError(f"the graph has {count}, first '{nodes[0].name}', and {problem}", graph.path, hint)
     return values
 
 
