@@ -17,7 +17,7 @@ from thinflow.optimize.climb import Goal, climb
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import float_model
 from thinflow.optimize.rungs import Best
-from thinflow.optimize.rungs.channels import inputs, outputs
+from thinflow.optimize.rungs.channels import inputs, inputs_of_cells, outputs
 from thinflow.optimize.samples import rebind, samples_for
 from thinflow.quantize.fit import Fit
 from thinflow.quantize.placement import SCALES
@@ -78,6 +78,7 @@ def test_inputs_of_unlike_columns_are_scaled_in_the_model() -> None:
     first = made.program.subgraphs[0].operators[0]
     assert (first.code, made.float_operators[0]) == ("MUL", (first, SCALES))
     (candidate,) = inputs(Best(Recipe(), Recipe(), fit))
+    assert not [*inputs_of_cells(Best(Recipe(), Recipe(), fit))]
     assert candidate.recipe == recipe
     assert not [*inputs(Best(recipe, recipe, fit))]
     assert not [*inputs(Best(*[Recipe(input_type="int8", output_type="int8")] * 2, fit))]
@@ -94,6 +95,8 @@ def test_columns_of_a_sequence_are_scaled_for_the_loop_that_reads_it() -> None:
     assert np.ptp(np.log10(ratio[0, :INPUTS])) > 1
     for feed in feeds:
         np.testing.assert_allclose(run(made.program, feed["x"])[0], run(program, feed["x"])[0], atol=1e-5)
+    (once_more,) = inputs_of_cells(Best(Recipe(), Recipe(), Fit(program, feeds, feeds)))
+    assert once_more.recipe.scale_inputs
     # What a loop changes, and what its condition reads, keeps its numbers.
     changed, judged = cell(), cell()
     body = changed.subgraphs[2]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from thinflow.optimize.rungs import Best, Candidate, rung
+from thinflow.quantize.macs import recurrent_multiplications
 from thinflow.quantize.rescale import UNEQUAL
 
 
@@ -36,6 +37,16 @@ def inputs(best: Best) -> Iterator[Candidate]:
     is_new = recipe.needs_samples and recipe.scales_inputs and not best.recipe.scale_inputs
     if is_new and best.fit.rescaling(recipe).scaled_inputs:
         yield Candidate("channels of the inputs rescaled", recipe)
+
+
+# Before weights make up for one another and what stands beside cells is float, that is most of the noise, and
+# what this gains is not heard: `kws_GRU_L` gains -0.1 dB then, and 5 dB now.
+@rung(order=63, worth_db=0.5)
+def inputs_of_cells(best: Best) -> Iterator[Candidate]:
+    """The same once more, for recurrent layers."""
+    if recurrent_multiplications(best.fit.program):
+        for one in inputs(best):
+            yield Candidate(f"{one.what}, once more", one.recipe)
 
 
 @rung(order=16, effort="fast", worth_db=0.3, fewest=2)
