@@ -23,7 +23,7 @@ from thinflow.ir.types import BOOL, INT32
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.aten.indexing import counted
 from thinflow.lift.aten.shapes import cut_into
-from thinflow.lift.onnx.formulas import product, reshaped, sizes_of, vector
+from thinflow.lift.onnx.formulas import product, reshaped, size, sizes_of, vector
 from thinflow.lift.onnx.values import bounded
 
 # --- elements by their places in memory ---------------------------------------------------------------------
@@ -279,14 +279,14 @@ def _max_unpool(a: Arguments) -> Value:
     """Elements put back to the places in their planes that they were taken from, zeros elsewhere."""
     x, wanted = a.term(), a.ints("output_size")
     count, places = len(wanted), a.term("indices")
-    outer = [x.static_size(n, "the number of its planes") for n in range(len(x.shape) - count)]
-    inner = [x.static_size(n, "the size of its picture") for n in range(len(outer), len(x.shape))]
-    total, planes = math.prod(wanted), math.prod(outer)
-    bounded(total * planes)
-    flat = a.body.constant(np.zeros((planes, total)), x.dtype)
-    rows = [t.reshape([planes, math.prod(inner)]) for t in (places, x)]
-    y = a.onnx("ScatterElements", flat.value, *(t.value for t in rows), axis=1)
-    return a.body.term(y).reshape([*outer, *wanted]).value
+    rank = len(x.shape)
+    outer = sizes_of(x)[: rank - count]
+    inner = [x.static_size(n, "the size of its picture") for n in range(rank - count, rank)]
+    rows = [t.reshape([-1, math.prod(inner)]) for t in (places, x)]
+    sizes = vector(a.body, [size(rows[1], 0), math.prod(wanted)])
+    flat = a.emit("Fill", sizes.value, x.of(0).value, index_type=INT32)
+    y = a.onnx("ScatterElements", flat, *(t.value for t in rows), axis=1)
+    return reshaped(a.body.term(y), [*outer, *wanted]).value
 
 
 @aten("take", "take_along_dim")
