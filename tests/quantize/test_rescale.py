@@ -22,7 +22,7 @@ from thinflow.optimize.samples import rebind, samples_for
 from thinflow.quantize.fit import Fit
 from thinflow.quantize.placement import SCALES
 from thinflow.quantize.recipe import Recipe
-from thinflow.quantize.rescale import UNEQUAL, rescale
+from thinflow.quantize.rescale import UNEQUAL, ScaledEnds, rescale
 from thinflow.tflite.model import Operator, Tensor
 
 MODELS = Path(__file__).parents[2] / "benchmarks" / "ptq" / "models"
@@ -105,6 +105,19 @@ def test_columns_of_a_sequence_are_scaled_for_the_loop_that_reads_it() -> None:
     judged.subgraphs[1].outputs.append(judged.subgraphs[1].inputs[1])
     for other in (changed, judged):
         assert rescale(other, Recipe(scale_inputs=True), feeds).scaled_inputs == ()
+
+
+def test_features_that_an_op_of_somebody_else_makes_are_scaled_behind_it() -> None:
+    b = Builder(1)
+    made = b.op("CUSTOM", b.input(1, 8))
+    program = b.program(b.op("FULLY_CONNECTED", made, b.normal(4, 8), b.normal(4)))
+    ends = ScaledEnds(program, Recipe(scale_inputs=True))
+    (product,) = ends.first
+    assert product.inputs[0] is made
+    operators = ends.program.subgraphs[0].operators
+    assert [o.code for o in operators] == ["CUSTOM", "MUL", "FULLY_CONNECTED"]
+    assert operators[2].inputs[0] is product.outputs[0]
+    assert not ends.last
 
 
 def test_outputs_of_unlike_columns_are_scaled_in_float() -> None:

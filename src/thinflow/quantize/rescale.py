@@ -6,7 +6,7 @@ it. One scale for a whole tensor then leaves nothing of the small ones, and answ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
@@ -37,6 +37,8 @@ UNEQUAL = 16.0
 
 KINDS = 32
 """Numbers of an answer, of which more are of one kind."""
+
+_CUSTOM = "CUSTOM"
 
 SCALED = "/scaled"
 """Behind the name of an end of the model: what it is without, or with, a factor for each channel."""
@@ -125,13 +127,15 @@ class ScaledEnds(Generic[P]):
     def __init__(self, program: P, recipe: Recipe) -> None:
         main = main_block(program)
         made = main.producers()
-        ends = [t for t in main.inputs if recipe.scales_inputs]
-        ends += [t for t in dict.fromkeys(main.outputs) if recipe.scales_outputs and t in made]
-        ends = [t for t in ends if is_float(t) and len(t.shape or ()) > 1]
-        axes = {t: axis for axis in (1, -1) for t in _scalable(program, dict.fromkeys(ends, axis))}
-        self.program, products = _with_products(program, axes)
-        self.first = tuple(o for t, o in products.items() if t not in made)
-        self.last = tuple(o for t, o in products.items() if t in made)
+        # Features that an op of somebody else makes, as of a sound, are floats as inputs are.
+        given = [t for o in main.operators if o.code == _CUSTOM for t in o.outputs]
+        firsts = [t for t in (*main.inputs, *given) if recipe.scales_inputs]
+        lasts = {t: None for t in main.outputs if recipe.scales_outputs and t in made and t not in firsts}
+        ends = [t for t in (*firsts, *lasts) if is_float(t) and len(t.shape or ()) > 1]
+        axes = {t: axis for axis in (1, -1) for t in _scalable(program, dict.fromkeys(ends, axis), lasts)}
+        self.program, products = _with_products(program, axes, lasts)
+        self.first = tuple(o for t, o in products.items() if t not in lasts)
+        self.last = tuple(o for t, o in products.items() if t in lasts)
 
     def bound(self, group: Group) -> bool:
         """True if a group lies at an end that was scaled."""
@@ -142,16 +146,20 @@ class ScaledEnds(Generic[P]):
         return bool(group.readers) and all(b.operator in self.last for b in group.readers)
 
 
-def _scalable(program: P, axes: Mapping[Any, int]) -> list[Any]:
+def _scalable(program: P, axes: Mapping[Any, int], lasts: Collection[Any]) -> list[Any]:
     """Those of some ends whose channels along an axis can be rescaled."""
-    made, products = _with_products(program, axes)
+    made, products = _with_products(program, axes, lasts)
     groups = find_groups(made, loops=True)
     met = {border.operator for g in groups for border in (*g.writers, *g.readers)}
     return [x for x, product in products.items() if product in met]
 
 
-def _with_products(program: P, axes: Mapping[Any, int]) -> tuple[P, dict[Any, Any]]:
-    """The program with products by ones along axes of inputs, for all who read them, and of outputs."""
+def _with_products(program: P, axes: Mapping[Any, int], lasts: Collection[Any]) -> tuple[P, dict[Any, Any]]:
+    """The program with products by ones along axes of inputs, for all who read them, and of outputs.
+
+    Args:
+        lasts: which of them are outputs.
+    """
     main = main_block(program)
     made = main.producers()
     products: dict[Any, Any] = {}
@@ -166,27 +174,21 @@ def _with_products(program: P, axes: Mapping[Any, int]) -> tuple[P, dict[Any, An
         name = f"{x.name}{SCALED}"
         ones = replace(x, name=f"{name}/by", shape=tuple(shape), data=np.ones(shape, np.float32))
         twin = replace(x, name=name)
-        (written if x in made else read)[x] = twin
-        ends = ([twin, ones], [x]) if x in made else ([x, ones], [twin])
+        (written if x in lasts else read)[x] = twin
+        ends = ([twin, ones], [x]) if x in lasts else ([x, ones], [twin])
         if isinstance(program, onnx.Program):
             products[x] = onnx.Operator("Mul", *ends, {}, name)
         else:
             products[x] = tflite.Operator("MUL", *ends, {"fused_activation_function": "NONE"}, name)
     others = {**read, **written}
-    operators = [
-        *(products[x] for x in read),
-        *(
-            replace(
-                o,
-                inputs=[t if t is None else others.get(t, t) for t in o.inputs],
-                outputs=[written.get(t, t) for t in o.outputs],
-            )
-            if not others.keys().isdisjoint(o.touched())
-            else o
-            for o in main.operators
-        ),
-        *(products[x] for x in written),
-    ]
+    operators: list[Any] = [products[x] for x in read if x not in made]
+    for o in main.operators:
+        inputs = [t if t is None else others.get(t, t) for t in o.inputs]
+        outputs = [written.get(t, t) for t in o.outputs]
+        is_other = not others.keys().isdisjoint(o.reads()) or not written.keys().isdisjoint(o.outputs)
+        operators.append(replace(o, inputs=inputs, outputs=outputs) if is_other else o)
+        operators += [products[t] for t in o.outputs if t in read]
+    operators += [products[x] for x in written]
     if isinstance(program, onnx.Program):
         return cast("P", replace(program, operators=operators)), products
     first = replace(program.subgraphs[0], operators=operators)
