@@ -110,6 +110,7 @@ def test_columns_of_a_sequence_are_scaled_for_the_loop_that_reads_it() -> None:
 def test_features_that_an_op_of_somebody_else_makes_are_scaled_behind_it() -> None:
     b = Builder(1)
     made = b.op("CUSTOM", b.input(1, 8))
+    b.operators[-1].custom_code = "Mfcc"
     program = b.program(b.op("FULLY_CONNECTED", made, b.normal(4, 8), b.normal(4)))
     ends = ScaledEnds(program, Recipe(scale_inputs=True))
     (product,) = ends.first
