@@ -23,7 +23,7 @@ from thinflow.quantize.fit import Fit
 from thinflow.quantize.placement import SCALES
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.rescale import UNEQUAL, ScaledEnds, rescale
-from thinflow.tflite.model import Operator, Tensor
+from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 
 MODELS = Path(__file__).parents[2] / "benchmarks" / "ptq" / "models"
 
@@ -110,8 +110,11 @@ def test_columns_of_a_sequence_are_scaled_for_the_loop_that_reads_it() -> None:
 def test_features_that_an_op_of_somebody_else_makes_are_scaled_behind_it() -> None:
     b = Builder(1)
     made = b.op("CUSTOM", b.input(1, 8))
-    b.operators[-1].custom_code = "Mfcc"
-    program = b.program(b.op("FULLY_CONNECTED", made, b.normal(4, 8), b.normal(4)))
+    b.operators[-1].custom_code = "Theirs"
+    y = b.op("FULLY_CONNECTED", made, b.normal(4, 8), b.normal(4))
+    # No runtime has it, and tells its sizes.
+    made.shape, y.shape = (1, 8), (1, 4)
+    program = Program([Subgraph([b.operators[0].inputs[0]], [y], b.operators)])
     ends = ScaledEnds(program, Recipe(scale_inputs=True))
     (product,) = ends.first
     assert product.inputs[0] is made
