@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from thinflow.quantize.weights import (
+    ALL_OF_INT8,
     BIAS_MAX,
     grid_scales,
     has_symmetric_grid,
@@ -90,3 +91,15 @@ def test_weights_with_a_zero_point() -> None:
         assert has_symmetric_grid(w, None) != is_wide
     assert shifted_grid(rng.standard_normal((4, 9)).astype(np.float32)) is None
     assert shifted_grid(np.zeros((2, 2), np.float32)) is None
+
+
+def test_weights_that_take_all_of_int8_stay_on_their_grid() -> None:
+    """One step more below zero than above, and each channel on the steps that it has."""
+    codes = np.array([[-128, 126, 3], [5, 127, -127], [127, 0, 0]])
+    w = np.float32(codes * 0.041)
+    assert not has_symmetric_grid(w, 0)
+    assert has_symmetric_grid(w, 0, ALL_OF_INT8)
+    scales = grid_scales(w, 0, ALL_OF_INT8)
+    np.testing.assert_array_equal(quantize_weights(w, scales, 0, ALL_OF_INT8), codes)
+    # 128 above zero is no code.
+    assert not has_symmetric_grid(-w[:1], None, ALL_OF_INT8)

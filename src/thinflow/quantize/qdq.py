@@ -33,6 +33,7 @@ from thinflow.quantize.recipe import PLAIN, Decision, QdqOptions, Quantized, Rec
 from thinflow.quantize.rounding import NEAREST, Grid, Rounding
 from thinflow.quantize.small_weights import FEWEST
 from thinflow.quantize.weights import (
+    ALL_OF_INT8,
     has_symmetric_grid,
     layer_scales,
     memory_key,
@@ -251,9 +252,12 @@ class _Rewriter:
         # 0 for the output's scale: how small a factor may be is a limit of LiteRT's kernels, not of ONNX
         # Runtime's.
         keep = self.recipe.keep_weights
-        is_shifted = keep and not has_symmetric_grid(
-            np.asarray(KERNELS.weights(operator).array()), KERNELS.weight_axis(operator)
-        )
+        is_shifted = False
+        if keep:
+            found, axis = np.asarray(KERNELS.weights(operator).array()), KERNELS.weight_axis(operator)
+            is_shifted = not has_symmetric_grid(found, axis)
+            if is_shifted and has_symmetric_grid(found, axis, ALL_OF_INT8):
+                is_shifted, weight_max = False, ALL_OF_INT8
         scales = layer_scales(
             operator, KERNELS, s_x, 0.0, per_channel=per_channel, weight_max=weight_max, keep=keep,
             shifted=is_shifted,

@@ -11,6 +11,8 @@ from thinflow.typing import Array
 
 # -128 and -8 are not used: kernels rely on the symmetric range.
 WEIGHT_MAX = 127
+ALL_OF_INT8 = 128
+"""Steps below zero of weights that other tools quantized; LiteRT's kernels are not promised to take the last."""
 INT4_MAX = 7
 BIAS_MAX = 2**31 - 1
 # Of s_x * s_w / s_y. Runtimes take factors from 2^-32 on; this keeps 16 times away from there.
@@ -115,8 +117,12 @@ def grid_scales(w: Array, axis: int | None, limit: int = WEIGHT_MAX) -> Array:
     )
     steps = np.full(len(rows), limit)
     left = np.ones(len(rows), bool)
+    if limit > WEIGHT_MAX and rows.size:
+        # There is one step more below zero than above.
+        below = -rows.min(axis=1) > rows.max(axis=1)
+        steps[~below] = WEIGHT_MAX
     for count in range(limit, 0, -1):
-        likely = np.flatnonzero(left)
+        likely = np.flatnonzero(left & (count <= steps))
         likely = likely[_are_whole(few[likely] * count)]
         found = [n for n in likely.tolist() if _are_whole((rows[n] / unit[n])[None] * count)[0]]
         steps[found], left[found] = count, False
@@ -139,11 +145,12 @@ def shifted_grid(w: Array) -> tuple[float, int] | None:
     return None
 
 
-def has_symmetric_grid(w: Array, axis: int | None) -> bool:
-    """True if the numbers of each channel lie on a grid of 127 steps to either side."""
-    scales = grid_scales(w, axis)
+def has_symmetric_grid(w: Array, axis: int | None, limit: int = WEIGHT_MAX) -> bool:
+    """True if the numbers of each channel lie on a grid of `limit` steps below and 127 above zero."""
+    scales = grid_scales(w, axis, limit)
     steps = w / np.where(scales > 0, scales, 1).reshape([-1 if n == axis else 1 for n in range(w.ndim)])
-    return bool(_are_whole(np.asarray(steps).reshape(1, -1))[0])
+    steps = np.asarray(steps).reshape(1, -1)
+    return bool(_are_whole(steps)[0]) and bool(steps.max(initial=0) < WEIGHT_MAX + _OFF_GRID)
 
 
 def _has_grid(w: Array, limit: int) -> bool:
