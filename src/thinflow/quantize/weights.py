@@ -12,7 +12,7 @@ from thinflow.typing import Array
 # -128 and -8 are not used: kernels rely on the symmetric range.
 WEIGHT_MAX = 127
 ALL_OF_INT8 = 128
-"""Steps below zero of weights that other tools quantized; LiteRT's kernels are not promised to take the last."""
+"""Steps below zero of weights that other tools quantized. LiteRT's kernels need not take the last."""
 INT4_MAX = 7
 BIAS_MAX = 2**31 - 1
 # Of s_x * s_w / s_y. Runtimes take factors from 2^-32 on; this keeps 16 times away from there.
