@@ -316,3 +316,12 @@ def test_a_second_grid_that_cuts_off_what_another_reader_has(low: int, suffix: s
     (expected,) = thinflow.run(source, feed).values()
     (found,) = thinflow.run(target, feed).values()
     np.testing.assert_allclose(found, expected, atol=0.021)
+
+
+def test_few_places_of_a_map_of_classes_may_be_another_class() -> None:
+    classes = np.zeros(1000, np.int64)
+    for apart, is_fine in ((90, True), (110, False)):
+        other = classes.copy()
+        other[:apart] = 20
+        assert kept_grids._is_astray_in_few(other, classes) is is_fine
+    assert not kept_grids._is_astray_in_few(np.full(1, 20), np.zeros(1, np.int64))
