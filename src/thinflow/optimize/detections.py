@@ -162,7 +162,7 @@ def places_of(outputs: Sequence[Value], arrays: Sequence[Array]) -> Places | Non
     wide = [i for i, a in enumerate(arrays) if a.dtype.kind == "f" and a.ndim > 1 and a.shape[-1] == 4]
     boxes = [i for i in wide if roles[i] in ("boxes", "")]
     named = [i for i in boxes if roles[i]]
-    if len(named or boxes) != 1 or not _is_chosen(outputs[(named or boxes)[0]]):
+    if len(named or boxes) != 1 or not is_behind_suppression(outputs[(named or boxes)[0]]):
         return None
     at = (named or boxes)[0]
     rows = arrays[at].size // 4
@@ -188,9 +188,9 @@ def role_of(value: Value) -> str:
     return next((role for text in texts for role, name in _NAMES.items() if name.search(text)), "")
 
 
-def _is_chosen(boxes: Value) -> bool:
-    """True if boxes come out of a suppression; what comes before one is too many to look at."""
-    return any(has(n.op, Trait.NMS) or n.op == fuse_detection_postprocess.OP for n in ancestors([boxes.node]))
+def is_behind_suppression(value: Value) -> bool:
+    """True if a value comes out of a suppression of boxes; what comes before one is too many to look at."""
+    return any(has(n.op, Trait.NMS) or n.op == fuse_detection_postprocess.OP for n in ancestors([value.node]))
 
 
 def found(number: int, places: Places, before: Sequence[Array], after: Sequence[Array]) -> Found:

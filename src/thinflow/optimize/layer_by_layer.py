@@ -47,6 +47,8 @@ _MOST_BYTES = 1 << 28
 """Of all tensors that are held for comparing."""
 _FLOAT_ROUNDINGS = 2
 """By which two numbers of a float may differ, however small the steps of its grid are."""
+_NOTHING = 1e-30
+"""A step, below which a range is of what never was anything but 0: LiteRT's factors do not reach there."""
 _SAME = 1e-5
 """Relative difference of two scales that are one: a range has been stored in between."""
 
@@ -153,7 +155,7 @@ def _compared(
     """As `layer_by_layer`, with the file's tensors in the order of the graph's axes."""
     result, made = Layers(), run_each(graph, given, fed)
     for a, b in pairs.items():
-        if b not in made or not step_of(a):
+        if b not in made or (step_of(a) or 0.0) < _NOTHING:
             continue
         steps, problem = _judged(a, b, given[b], made[b], _is_wide(a, found))
         result.compared += 1
@@ -229,7 +231,7 @@ def _other_grid(own: Value, value: Value) -> str | None:
     if params is None or params.is_per_channel or grid is None:
         return None
     scale, zero = params.scale[0], (params.zero_point or (0,))[0]
-    if is_dictated(grid):
+    if is_dictated(grid) or scale < _NOTHING:
         return None
     if not _is_same_scale(scale, grid.scale):
         return f"its scale is {grid.scale:.6g} and not {scale:.6g}"
