@@ -189,7 +189,7 @@ def test_a_folder_of_links(folder: Path, tmp_path: Path) -> None:
         thinflow.run(tmp_path / "latest", {"image": X}, engine="reference")["scores"], X @ W
     )
     shutil.rmtree(folder / "variables")
-    with pytest.raises(FormatError, match="has 1 variables, first 'w', and no checkpoint"):
+    with pytest.raises(FormatError, match="has 1 variable, first 'w', and no folder 'variables'"):
         thinflow.load(folder)
 
 

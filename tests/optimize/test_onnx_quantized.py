@@ -190,7 +190,8 @@ def test_keyword_models(name: str, decibels: float, shared: Path, tmp_path: Path
     ]
     assert reports[0]["sqnr_db"] > decibels - 10
     assert reports[0]["sqnr_db"] > reports[1]["sqnr_db"] - 1
-    assert not {"Conv", "Gemm", "AveragePool"} & {code for code, *_ in reports[0]["float_operators"]}
+    # Its average pools of eight bits are slower than those of floats.
+    assert not {"Conv", "Gemm"} & {code for code, *_ in reports[0]["float_operators"]}
     valid(tmp_path / "int8.onnx")
 
 
