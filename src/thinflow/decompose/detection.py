@@ -29,6 +29,7 @@ def detection_postprocess(
     detections_per_class: int = 100,
 ) -> tuple[Term, ...]:
     """Boxes [1,m,4], classes [1,m], scores [1,m], count [1]; see `ops.detection`."""
+    refuse_unless(nms_iou_threshold > 0, "an overlap of 0 cannot be a threshold")
     refuse_unless(use_regular_nms or max_classes_per_detection == 1, "several classes are named for a box")
     background = scores.static_size(2, "the scores") - num_classes
     boxes = _decoded(encodings.reshape(_rows(encodings)), anchors, (y_scale, x_scale, h_scale, w_scale))
