@@ -29,9 +29,11 @@ ROUNDS, MOST_ROUNDS = 5, 200
 _TURN_SECONDS, _LEAST_REPEATS, _MOST_REPEATS = 4e-3, 3, 200
 """A turn of a quick model has as many runs as this takes: the first ones find its weights in no cache, and
 some are disturbed."""
-_REST_SECONDS, _THREADS_REST_SECONDS = 1e-3, 20e-3
-"""Between two turns, the second where there are several threads: those of the last engine are awake and look
-for work for a while, and take a core from the next one's."""
+_REST_SECONDS = 1e-3
+"""Between two turns."""
+_THREADS_TURN_SECONDS, _THREADS_REST_SECONDS = 40e-3, 30e-3
+"""The same where there are several threads. Those of the last engine look for work for a while and take a
+core from the next one's, and all sleep and wake slowly: in turns of 4 ms a MobileNet took twice its time."""
 _HOPELESS = 3.0
 """An engine that takes so many times the fastest one's time gets no further turns."""
 # In place of the largest value where all answers are nothing, or next to it.
@@ -132,6 +134,9 @@ def choose(
     wanted: Sequence[Array] | None = None
     judge: P | None = None
     comparable = True
+    turn, rest = _TURN_SECONDS, _REST_SECONDS
+    if threads > 1:
+        turn, rest = _THREADS_TURN_SECONDS, _THREADS_REST_SECONDS
     # The judge first, as the others are compared with it; timed in its turn like any other.
     for name in sorted(engines, key=lambda one: one != JUDGE):
         try:
@@ -154,16 +159,14 @@ def choose(
                 why = f"answers otherwise: {candidate.difference:.2g} of the largest value off"
                 trials.append(EngineTrial(name, difference=candidate.difference, left_out=why))
                 continue
-        candidate.repeats = min(
-            max(math.ceil(_TURN_SECONDS / max(first, 1e-9)), _LEAST_REPEATS), _MOST_REPEATS
-        )
+        candidate.repeats = min(max(math.ceil(turn / max(first, 1e-9)), _LEAST_REPEATS), _MOST_REPEATS)
         found.append(candidate)
     if not found:
         assert problem is not None, "an engine that neither runs nor refuses"
         raise problem
     # In the order given, so that equally fast ones stay in it.
     found.sort(key=lambda one: list(engines).index(one.name))
-    _time_in_turns(found, _REST_SECONDS if threads == 1 else _THREADS_REST_SECONDS)
+    _time_in_turns(found, rest)
     best = min(found, key=lambda one: median(one.seconds))
     choice = EngineChoice(best.name, (*_timed(found, best), *trials))
     if not comparable:
