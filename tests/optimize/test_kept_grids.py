@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import thinflow
 from benchmarks.ptq.cases import MODELS
+from tests.transforms.golden import parse_graph
 from thinflow import formats
 from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.cli import main
@@ -325,3 +327,25 @@ def test_few_places_of_a_map_of_classes_may_be_another_class() -> None:
         other[:apart] = 20
         assert kept_grids._is_astray_in_few(other, classes) is is_fine
     assert not kept_grids._is_astray_in_few(np.full(1, 20), np.zeros(1, np.int64))
+
+
+def test_what_no_output_was_compared_of_is_not_said_to_agree() -> None:
+    text = """
+boxes = Placeholder() {dtype=float, shape=shape[4,4]}
+scores = Placeholder() {dtype=float, shape=shape[4]}
+most = Const() {dtype=int32, value=int32[]{2}}
+at = NonMaxSuppression(boxes, scores, most) {iou_threshold=0.5}
+y = Neg(scores) {T=float}
+inputs: boxes, scores
+outputs: at, y
+"""
+    graph = parse_graph(text)
+    told = {
+        count: kept_grids._agrees(
+            SimpleNamespace(engine="onnxruntime", core=SimpleNamespace(outputs=graph.outputs[:count])), 0.5
+        )
+        for count in (1, 2)
+    }
+    assert told[1].startswith("ONNX Runtime runs it; its detections were not compared one by one")
+    assert "answers as the graph does, up to 0.5" in told[2]
+    assert "detections were not compared one by one" in told[2]

@@ -155,7 +155,7 @@ def _compared(
     """As `layer_by_layer`, with the file's tensors in the order of the graph's axes."""
     result, made = Layers(), run_each(graph, given, fed)
     for a, b in pairs.items():
-        if b not in made or (step_of(a) or 0.0) < _NOTHING:
+        if b not in made or step_of(a) < _NOTHING:
             continue
         steps, problem = _judged(a, b, given[b], made[b], _is_wide(a, found))
         result.compared += 1
