@@ -18,10 +18,11 @@ from thinflow.fit.footprint import footprint
 from thinflow.fit.instructions import KERNELS_OF, Costs, estimated
 from thinflow.fit.judge import judge, place_of
 from thinflow.fit.latency import clock_mhz, latency, pace_of
-from thinflow.fit.micro import micro_fit
+from thinflow.fit.micro import _PER_OPERATOR, micro_fit
 from thinflow.fit.report import Fit
 from thinflow.fit.work import QUANTITIES, Work, work_of
 from thinflow.lower.c.convert import Network, network
+from thinflow.lower.c.layer import State
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.processors import PROCESSORS
 from thinflow.lower.c.write import Writer
@@ -288,3 +289,13 @@ def test_what_writes_to_a_variable_costs_what_it_copies() -> None:
     assert before == 0
     assert after is not None
     assert after > 64
+
+
+def test_variables_are_memory_of_tflite_micro_too() -> None:
+    net = Layers(1, 64)
+    before = micro_fit(Program([net.block]), 1000, {}, "cortex-m4").ram_bytes
+    state = State("v", "int8_t", 100)
+    for code in ("READ_VARIABLE", "ASSIGN_VARIABLE"):
+        net.block.operators.append(Operator(code, [net.last], [], {"state": state}))
+    per_operator = 2 * _PER_OPERATOR
+    assert micro_fit(Program([net.block]), 1000, {}, "cortex-m4").ram_bytes == before + 112 + per_operator

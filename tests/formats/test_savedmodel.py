@@ -189,7 +189,9 @@ def test_a_folder_of_links(folder: Path, tmp_path: Path) -> None:
         thinflow.run(tmp_path / "latest", {"image": X}, engine="reference")["scores"], X @ W
     )
     shutil.rmtree(folder / "variables")
-    with pytest.raises(FormatError, match="has 1 variable, first 'w', and no folder 'variables'"):
+    with pytest.raises(
+        FormatError, match=r"has 1 variable, first 'w', and its folder has no variables/variables\.index"
+    ):
         thinflow.load(folder)
 
 

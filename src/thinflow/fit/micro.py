@@ -108,7 +108,7 @@ def micro_fit(program: Program, file_bytes: int, macs: Mapping[Operator, int], c
     is_integer = all(t.dtype.kind != "f" for t in block.inputs)
     return MicroFit(
         size + file_bytes,
-        _arena(block) + _STATICS,
+        _arena(block) + _variables(block) + _STATICS,
         _STACK,
         _instructions(block, macs, kernels) if is_integer else None,
         tuple(sorted(names - code.keys())),
@@ -137,6 +137,12 @@ def _arena(block: Subgraph) -> int:
         if o.code in ("CONV_2D", "DEPTHWISE_CONV_2D")
     )
     return activations + _PER_CHANNEL * channels + _PER_OPERATOR * len(block.operators) + _FIXED
+
+
+def _variables(block: Subgraph) -> int:
+    """Bytes of variables, which lie in its arena behind everything else."""
+    states = {o.options["state"] for o in block.operators if "state" in o.options}
+    return sum(_rounded(state.size_bytes) for state in states)
 
 
 def _size(tensor: Tensor) -> int:

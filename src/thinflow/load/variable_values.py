@@ -117,7 +117,8 @@ def _values_without_checkpoint(
     if len(values) < len(nodes):
         count = f"{len(nodes)} variable{'s' * (len(nodes) > 1)}"
         if os.path.isdir(graph.path):
-            problem, hint = "no folder 'variables' lies beside it", "put it there: it holds their values"
+            problem = "its folder has no variables/variables.index"
+            hint = "put the folder 'variables' beside saved_model.pb: it holds their values"
         else:
             problem, hint = "no checkpoint was given", "give the checkpoint's prefix: --checkpoint PREFIX"
         raise FormatError(f"the graph has {count}, first '{nodes[0].name}', and {problem}", graph.path, hint)
