@@ -168,15 +168,20 @@ def _norm(a: Arguments) -> Value:
     x, axes, keep = a.term(), _axes(a), _keeps(a)
     if a.call.node.op == "aten.linalg_norm" and len(axes) > 1:
         raise UnsupportedOp("it is the norm of a matrix")
+    return _length(x, float(order), axes, keep=keep).value
+
+
+def _length(x: Term, order: float, axes: list[int], *, keep: bool) -> Term:
+    """The norm of an order over axes."""
     if order == 2:
-        return x.square().sum(*axes, keep=keep).sqrt().value
+        return x.square().sum(*axes, keep=keep).sqrt()
     if order == 1:
-        return x.abs().sum(*axes, keep=keep).value
+        return x.abs().sum(*axes, keep=keep)
     if order in (float("inf"), float("-inf")):
-        return x.abs().reduced("Max" if order > 0 else "Min", *axes, keep=keep).value
+        return x.abs().reduced("Max" if order > 0 else "Min", *axes, keep=keep)
     if order == 0:
-        return (~x.equal(0.0)).cast(x.dtype).sum(*axes, keep=keep).value
-    return x.abs().apply("Pow", float(order)).sum(*axes, keep=keep).apply("Pow", 1 / order).value
+        return (~x.equal(0.0)).cast(x.dtype).sum(*axes, keep=keep)
+    return x.abs().apply("Pow", order).sum(*axes, keep=keep).apply("Pow", 1 / order)
 
 
 @aten("linalg_norm.ord_str", "linalg_matrix_norm.str_ord", ignores=("dtype",))
@@ -186,7 +191,7 @@ def _frobenius(a: Arguments) -> Value:
         raise UnsupportedOp(f"its order is '{order[:40]}'")
     is_matrix = a.call.node.op == "aten.linalg_matrix_norm.str_ord"
     axes = [a.counted(n, a.rank) for n in a.ints("dim", (-2, -1) if is_matrix else ())] or _axes(a)
-    return a.term().square().sum(*axes, keep=_keeps(a)).sqrt().value
+    return _length(a.term(), 2.0, axes, keep=_keeps(a)).value
 
 
 @aten("renorm")
@@ -194,12 +199,7 @@ def _renorm(a: Arguments) -> Value:
     """Slices of an axis whose norm is above a limit, made as much shorter."""
     x, axis, order, most = a.term(), a.axis(), float(a.number("p")), float(a.number("maxnorm"))
     others = [n for n in range(len(x.shape)) if n != axis]
-    if order == 2:
-        length = x.square().sum(*others, keep=True).sqrt()
-    elif order == float("inf"):
-        length = x.abs().reduced("Max", *others, keep=True)
-    else:
-        length = x.abs().apply("Pow", order).sum(*others, keep=True).apply("Pow", 1 / order)
+    length = _length(x, order, others, keep=True)
     # The least that it is divided by, as PyTorch has it.
     return (x * where(length > most, length.of(most) / (length + 1e-7), length.of(1))).value
 
