@@ -61,7 +61,8 @@ def verify(
             thinflow.toml, or what `open_device` gives. What is no .tflite file becomes one.
         tolerance: largest |a - b| relative to the largest |a| up to which they agree. Default: 1e-4 in one
             engine, 1e-3 where each is computed by another one, as proofs of converted files have it; or where
-            a graph computes in half precision or bfloat16, eight steps of that type; a note tells.
+            a graph computes in half precision or bfloat16, eight steps of that type, and 0.1 where one model
+            alone quantizes activations as it runs; a note tells.
         runs: how many made-up feeds per seed.
         seed: for made-up feeds, or several.
         tags, signature, checkpoint: how to open `a`, as for `load`. Of .tflite files, both run the signature
@@ -142,7 +143,7 @@ def _where_one_quantizes_as_it_runs(one: Source, other: Source, usual: float) ->
     if not any(is_so for _, is_so in there) or (len(there) == 2 and there[0] == there[1]):
         return usual, ""
     return AS_IT_RUNS_TOLERANCE, (
-        f"one of the models brings what it multiplies to eight bits in each run, and the other does not: the"
+        f"a model brings what it multiplies to eight bits in each run, and the other not in its way: the"
         f" tolerance is {AS_IT_RUNS_TOLERANCE}"
     )
 

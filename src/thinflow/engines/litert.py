@@ -146,7 +146,7 @@ class Model:
                 else:
                     self._feed(index, array)
             interpreter.invoke()
-        except FeedError:
+        except FeedError:  # a ValueError as well, which says all there is to say
             raise
         except (ValueError, RuntimeError) as error:
             raise EngineUnavailable(
