@@ -259,3 +259,28 @@ def test_what_is_refused(op: str, operands: list, options: dict, said: str, tmp_
     path = save(tmp_path / "m.onnx", [node(op, names, ["y"], MS, **options)], feed, ["y"], opset=17)
     with pytest.raises(UnsupportedOp, match=said):
         lifted(path, feed)
+
+
+@pytest.mark.parametrize("keys", [4, 2])
+def test_the_last_query_sees_all_keys(keys: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    feed = {name: some(rng, 1, rows, 8) for name, rows in (("q", 3), ("k", keys), ("v", keys))}
+    step = node("MultiHeadAttention", list(feed), ["y"], MS, num_heads=2, unidirectional=1)
+    path = save(tmp_path / "m.onnx", [step], feed, ["y"], {}, opset=17)
+    agree(runtime(path, feed), lifted(path, feed), 1e-5)
+
+
+def test_masks_that_say_where_keys_begin_and_end(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    feed = {"x": some(rng, 2, 5, 4), "m": np.array([3, 5, 0, 2], np.int32)}
+    weights = {"w": some(rng, 4, 24), "b": some(rng, 24)}
+    step = node("Attention", ["x", "w", "b", "m"], ["y"], MS, num_heads=2)
+    path = save(tmp_path / "m.onnx", [step], feed, ["y"], weights, opset=17)
+    agree(runtime(path, feed), lifted(path, feed), 1e-5)
+
+
+def test_what_masks_add_does_not_matter_without_one(tmp_path: Path) -> None:
+    feed = {name: some(np.random.default_rng(7), 1, 3, 8) for name in "qkv"}
+    step = node("MultiHeadAttention", list(feed), ["y"], MS, num_heads=2, mask_filter_value=-100.0)
+    path = save(tmp_path / "m.onnx", [step], feed, ["y"], {}, opset=17)
+    agree(runtime(path, feed), lifted(path, feed), 1e-5)

@@ -56,6 +56,9 @@ CASES: dict[str, Case] = {
                  [W.T.copy(), f(0.02), f(0.03), z(3), z(0, "int8"), f(*range(5))], {}, 0),
     "dynamic": ("DynamicQuantizeMatMul", [RNG.standard_normal((3, 8)).astype(np.float32)],
                 [W.T.copy(), f(0.03), z(0, "int8"), f(*range(5))], {}, 0),
+    "a sum without the last zero point": (
+        "QLinearAdd", [codes(3, 8, kind="int8")],
+        [f(0.05), z(9, "int8"), codes(8, kind="int8"), f(0.04), z(-3, "int8"), f(0.1)], {}, 1),
     "sixteen bits": ("QuantizeLinear", [RNG.standard_normal((3, 8)).astype(np.float32)],
                      [f(3e-4), z(0, "int16")], {}, 1),
     "sixteen bits back": ("DequantizeLinear", [codes(3, 8, kind="int16")], [f(3e-4), z(5, "int16")], {}, 0),

@@ -71,6 +71,12 @@ def test_unique_along_another_axis(tmp_path: Path) -> None:
     Single("Unique", [x], (), {"axis": 1}, 4).check(tmp_path)
 
 
+def test_the_runtimes_own_unique_keeps_the_order_and_tells_no_places(tmp_path: Path) -> None:
+    """`com.microsoft.Unique`: the values as they come first, which one each element is, and how often."""
+    x = np.array([2, 1, 1, 3, 4, 3], np.float32)
+    Single("com.microsoft.Unique", [x], outputs=3).check(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("x", "options", "problem"),
     [

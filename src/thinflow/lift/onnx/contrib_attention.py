@@ -35,12 +35,15 @@ _LOWEST = -3.4028234663852886e38
 def _padding(c: Call, mask: Term, keys: Size) -> Term:
     """What a mask of whole numbers adds to scores [batch,heads,steps,keys]."""
     body, rank = mask.body, len(mask.shape)
-    batch_only = rank == 1
-    if batch_only:
-        # How many keys count; twice as many numbers say where they begin as well.
-        if mask.shape[0] is None or mask.shape[0] != c.sizes(0)[0]:
+    if rank == 1:
+        # Where the keys that count end, of each row; twice as many numbers say where they begin as well.
+        rows, count = c.sizes(0)[0], mask.shape[0]
+        if rows is None or count not in (rows, 2 * rows):
             raise UnsupportedOp("its mask is of a form that is not known here")
-        seen = counted(body, keys).reshape((1, 1, 1, -1)) < mask.cast(INT32).reshape((-1, 1, 1, 1))
+        at, ends = counted(body, keys).reshape((1, 1, 1, -1)), mask.cast(INT32).reshape((-1, 1, 1, 1))
+        seen = at < ends.cut(0, 0, rows)
+        if count != rows:
+            seen = seen & (at >= ends.cut(0, rows, None))
     elif rank in (2, 3):
         whole = mask.cast(INT32)
         seen = (whole.expand_dims(1).expand_dims(1) if rank == 2 else whole.expand_dims(1)) > 0
@@ -58,11 +61,13 @@ def _attended(
     scores = scores_of(q, k) * scale
     for bias in biases:
         scores = scores + bias.cast(scores.dtype)
-    steps = size(q, 2)
-    # A single query sees all keys: ONNX Runtime takes it for the newest.
+    steps, body = size(q, 2), Formula(c)
+    # Without a mask nothing is filled.
+    c.get("mask_filter_value")
     if c.flag("unidirectional") and steps != 1:
-        seen = ahead(Formula(c), steps, size(k, 2), past) >= 0
-        seen = seen | (steps < 2) if isinstance(steps, Term) else seen
+        is_last = counted(body, steps).reshape((-1, 1)).equal(scalar(body, steps) - 1)
+        # The last query sees all keys: ONNX Runtime takes it for the newest, even where there are more keys.
+        seen = (ahead(body, steps, size(k, 2), past) >= 0) | is_last
         scores = scores + where(seen, scores.body.constant(0, scores.dtype), _LOWEST)
     return weighed(scores.apply("Softmax"), v), scores
 

@@ -112,8 +112,8 @@ def quantized(c: Call, y: Value, scale: Value, zero: Value | None, kind: DType) 
 
 def rounded(c: Call, y: Value, scale: int, zero: int, axis: int = 0) -> Value:
     """The result quantized with a scale and a zero point among the operands."""
-    # ONNX's type of quantized values where there is no zero point to tell it.
-    kind = c[zero].dtype if c.has(zero) else UINT8
+    # Where there is no zero point to tell the type, it is that of what was quantized before.
+    kind = c[zero].dtype if c.has(zero) else c[0].dtype
     if kind is None:
         raise UnsupportedOp("the type of its zero point is not known")
     if (grid := _grid(c, scale, zero, kind)) is not None and keeps(c, y, grid):

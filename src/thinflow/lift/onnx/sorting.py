@@ -104,6 +104,13 @@ def _unique(c: Call) -> list[Value]:
     ][: len(c.node.outputs)]
 
 
+@lifts("onnx.com.microsoft.Unique")
+def _unique_unsorted(c: Call) -> list[Value]:
+    """Each value of a row once, as they come first: these, which one each element is, and how often."""
+    node = c.many("UniqueWithCountsV2", c[0], c.constant([0]), out_idx=INT64)
+    return [node.output(i) for i in range(3)]
+
+
 def _ascending(c: Call, y: Value, axis: int, number: Value) -> Value:
     """The order of the slices of y along an axis, compared number by number: [n], int64."""
     if y.dtype is STRING:
