@@ -156,6 +156,16 @@ def test_types_cost_no_more_than_they_need() -> None:
     assert "numpy.typing" not in modules_loaded_by("from thinflow.typing import Array")
 
 
+def test_a_float_conversion_imports_nothing_of_eight_bit_ones() -> None:
+    loaded = modules_loaded_by(
+        "import thinflow\nthinflow.convert\nimport thinflow.optimize.litert, thinflow.optimize.c_options"
+    )
+    others = {"climb", "onnx", "openvino", "judging", "layer_by_layer", "calibration_parts"}
+    assert not loaded & {f"thinflow.optimize.{name}" for name in others}
+    assert not loaded & {"thinflow.cluster.workers", "thinflow.datasets.calibration", "thinflow.pages.report"}
+    assert "urllib.request" not in loaded
+
+
 def test_help_is_light() -> None:
     loaded = modules_loaded_by("from thinflow.cli import main\nassert main(['--help']) == 0")
     assert not loaded & (HEAVY | {"argparse", "difflib", "importlib.metadata", "logging"})

@@ -1,28 +1,39 @@
-"""A Keras model of 100 MB: what it costs to make a LiteRT file of it."""
+"""A Keras model of 100 MB: what it costs to make a LiteRT file of it; and MLPerf Tiny's four, made by Keras
+again from the weights of their .tflite files: what proven files of them cost, and what these answer.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.bench import Bench
-from benchmarks.lines import Line, guarded, judged
-from benchmarks.processes import in_turns
+from benchmarks.bench import ROOT, Bench
+from benchmarks.lines import Line, NotThereYet, guarded, judged
+from benchmarks.processes import in_turns, run
+from thinflow.typing import Array
 
 TITLE = "a Keras model, from .h5"
 IN_QUICK = True
 SECONDS, MEMORY = 2.0, 300e6
 BLOCKS = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 """ResNet-50's widths, numbers of blocks and strides."""
+TINY = ("mlperf_ad01_int8", "mlperf_kws_ref", "mlperf_resnet_quant", "mlperf_vww_96_int8")
+TINY_SECONDS, TINY_APART = 1.0, 1e-5
+ZOO = ROOT.parent / "shared" / "zoo"
+"""Models of others; without them their lines are left out."""
+CONVERT = "import sys, thinflow\nfor path in sys.argv[1:]: thinflow.convert(path, path + '.tflite')"
+"""Each proven beside the graph before it is there."""
 
 
 def measure(bench: Bench) -> Iterator[Line]:
     yield from guarded(TITLE, _cost, bench)
+    yield from guarded("MLPerf Tiny's four, from .h5", _tiny, bench)
 
 
 def _cost(bench: Bench) -> Iterator[Line]:
@@ -35,6 +46,68 @@ def _cost(bench: Bench) -> Iterator[Line]:
     what = f"ResNet-50 of {model.stat().st_size / 1e6:.0f} MB, .h5 to .tflite, whole process"
     yield judged(f"{what}: CPU time", f"≤ {SECONDS} s", f"{cpu:.2f} s", cpu <= SECONDS)
     yield judged(f"{what}: peak memory", f"≤ {MEMORY / 1e6:.0f} MB", f"{peak / 1e6:.0f} MB", peak <= MEMORY)
+
+
+def _tiny(bench: Bench) -> Iterator[Line]:
+    sources = [ZOO / "tflite" / f"{name}.tflite" for name in TINY]
+    if missing := [source.name for source in sources if not source.exists()]:
+        raise NotThereYet(f"no {missing[0]} in {ZOO}")
+    run(bench.oracle("keras_from_tflite", bench.folder, *sources))
+    models = [str(bench.folder / f"{name}.h5") for name in TINY]
+    runs = in_turns({"it": [sys.executable, "-c", CONVERT, *models]}, 3 if bench.quick else 7)["it"]
+    cpu = sorted(r.cpu_seconds for r in runs)[len(runs) // 2]
+    what = "MLPerf Tiny's four, .h5 to proven .tflite, one process: CPU time"
+    yield judged(what, f"≤ {TINY_SECONDS} s", f"{cpu:.2f} s", cpu <= TINY_SECONDS)
+    for name in TINY:
+        found = np.load(bench.folder / f"{name}.npz")
+        files = {
+            "its .h5": f"{name}.h5",
+            "its .tflite": f"{name}.h5.tflite",
+            "TensorFlow's": f"{name}.tflite",
+        }
+        apart = {who: _apart(bench.folder / file, found["x"], found["y"]) for who, file in files.items()}
+        texts = ", ".join(f"{who} {distance:.1g}" for who, distance in apart.items())
+        yield judged(
+            f"{name}: from Keras's answers", f"≤ {TINY_APART}", texts, max(apart.values()) <= TINY_APART
+        )
+        yield _int8(name, bench.folder, found["x"], found["y"])
+
+
+def _apart(model: Path, x: Array, y: Array) -> float:
+    """The largest distance of a model's answers from Keras's, relative to the largest of those."""
+    return float(np.abs(_answers(model, x) - y).max() / np.abs(y).max())
+
+
+def _answers(model: Path | bytes, x: Array) -> Array:
+    import thinflow
+
+    graph = thinflow.load(model)
+    session = thinflow.Session(graph)
+    (feed,), (fetch,) = graph.inputs, graph.outputs
+    return np.concatenate([session.run([fetch.name], {feed.name: row[None]})[0] for row in x])
+
+
+def _int8(name: str, folder: Path, x: Array, y: Array) -> Line:
+    """The noise of int8 models by where they come from, and how many codes of weights are not the same."""
+    import thinflow
+
+    noise, weights = {}, {}
+    for suffix in (".h5", ".pb", ".tflite"):
+        made = thinflow.quantize(folder / f"{name}{suffix}", x, effort="none")
+        path = folder / f"{name}{suffix}_int8.tflite"
+        made.save(path)
+        noise[suffix] = 10 * math.log10(np.sum(y**2) / np.sum((_answers(path, x) - y) ** 2))
+        operators = made.quantized.program.subgraphs[0].operators
+        tensors = (t for o in operators for t in o.inputs if t is not None and t.data is not None)
+        weights[suffix] = [np.ravel(t.data) for t in tensors if np.asarray(t.data).dtype == np.int8]
+    codes = {suffix: np.concatenate(arrays) for suffix, arrays in weights.items()}
+    others = [np.count_nonzero(codes[".h5"] != codes[suffix]) for suffix in (".pb", ".tflite")]
+    texts = " : ".join(f"{db:.1f}" for db in noise.values())
+    share = max(others) / codes[".h5"].size
+    what = f"{name}: int8 from .h5 : .pb : TensorFlow's .tflite"
+    return judged(
+        what, "the same codes of weights", f"{texts} dB, {share:.2%} of codes differ", share <= 1e-3
+    )
 
 
 def write_resnet50(path: Path) -> None:

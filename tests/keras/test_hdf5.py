@@ -14,6 +14,7 @@ import pytest
 from thinflow.errors import EngineUnavailable, FormatError
 from thinflow.keras import hdf5
 from thinflow.keras.hdf5 import OwnGroup, open_hdf5
+from thinflow.keras.hdf5_objects import read_header
 
 
 def written(path: Path, *, newer: bool = False, **datasets: Any) -> hdf5.Group:
@@ -169,3 +170,26 @@ def test_every_cut(tmp_path: Path) -> None:
             root.array("group/x")
             root.array("group/y")
             root.text("text")
+
+
+def test_groups_on_the_way_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = written(tmp_path / "a.h5", **{f"inner/w{n}": np.arange(n + 1) for n in range(9)})
+    read: list[int] = []
+    monkeypatch.setattr(
+        hdf5, "read_header", lambda file, place: read.append(place) or read_header(file, place)
+    )
+    for n in range(9):
+        found = group.array(f"group/inner/w{n}")
+        assert found is not None
+        assert found.size == n + 1
+    assert group.array("group/inner/w9") is None
+    assert group.array("group/none/w1") is None
+    assert group.array("group/inner/w1/beyond") is None
+    assert len(read) == len(set(read)) + 1  # w1 alone is asked for twice
+
+
+def test_long_names(tmp_path: Path) -> None:
+    name = "n" * 300
+    found = written(tmp_path / "a.h5", **{name: np.arange(3)}).array(f"group/{name}")
+    assert found is not None
+    assert found.tolist() == [0, 1, 2]

@@ -153,6 +153,15 @@ def test_a_broken_result_is_an_error() -> None:
         go(drop_y)
 
 
+def test_what_is_not_told_is_not_looked_at() -> None:
+    def break_in_secret(graph: Graph, trace: Trace) -> None:
+        graph.node("a").set_input(0, graph.value("y"))
+
+    graph, result = go(break_in_secret)
+    assert graph_text(result.graph) == graph_text(graph)
+    assert not result.steps[0].error
+
+
 def test_renaming_an_output_is_an_error_unless_it_is_the_point() -> None:
     def rename_y(graph: Graph, trace: Trace) -> None:
         trace.changed(graph.node("y"), "renamed")

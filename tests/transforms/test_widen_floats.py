@@ -17,7 +17,8 @@ from thinflow.ir.text import graph_text
 from thinflow.ir.types import BFLOAT16, DOUBLE, FLOAT, HALF, INT32, VARIANT
 from thinflow.optimize.core import find_core
 from thinflow.optimize.numeric_check import float_tolerance
-from thinflow.transforms.widen_floats import mentions_type
+from thinflow.rewrite.rule import Trace
+from thinflow.transforms.widen_floats import WidenFloats, mentions_type
 
 OTHERS = (HALF, BFLOAT16, DOUBLE)
 SAMPLES = np.linspace(-1, 2, 12, dtype=np.float32).reshape(4, 3)
@@ -87,6 +88,12 @@ def test_whole_files(element, suffix, tmp_path: Path, capsys: pytest.CaptureFixt
     if suffix == "tflite" or element is BFLOAT16:
         assert f"computes in float what was {element}" in told
     assert thinflow.verify(model, target, outputs=["y", "z"], tolerance=0.02).ok
+
+
+def test_graphs_without_the_types_are_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = ends(sums(FLOAT))
+    monkeypatch.setattr("thinflow.transforms.widen_floats.infer_shapes", lambda *_: pytest.fail("inferred"))
+    WidenFloats(("double",)).apply(graph, Trace())
 
 
 def test_it_is_written_and_read_again(tmp_path: Path) -> None:

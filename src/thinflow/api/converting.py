@@ -21,8 +21,9 @@ from thinflow.typing import Progress, Shapes
 if TYPE_CHECKING:
     from thinflow.load.layouts import Layouts
     from thinflow.optimize.c_options import COptions
-    from thinflow.optimize.conversion import Conversion
+    from thinflow.optimize.conversion import Conversion, Converter
     from thinflow.optimize.coreml_options import CoreMLOptions
+    from thinflow.optimize.maker import ModelMaker
     from thinflow.typing import FilePath
 
 
@@ -251,12 +252,8 @@ def convert_verified(
     from thinflow.load.frozen import opening_notes, source_notes
     from thinflow.lower.targets import target_for
     from thinflow.optimize.c_options import COptions
-    from thinflow.optimize.conversion import COPIED, Conversion, Converter
+    from thinflow.optimize.conversion import COPIED, Conversion
     from thinflow.optimize.coreml_options import SUFFIX, CoreMLOptions
-    from thinflow.optimize.kept_grids import KeptConverter, bits_of
-    from thinflow.optimize.litert import LiteRTMaker
-    from thinflow.optimize.onnx import OnnxMaker
-    from thinflow.optimize.openvino import OpenVinoMaker, require_openvino
     from thinflow.optimize.source_proof import note_proof
 
     target = os.fspath(path)
@@ -267,6 +264,8 @@ def convert_verified(
         raise ParameterError(f"{what} with .onnx files only", hint="end the output's name in .onnx")
     seconds = checked_timeout(timeout)
     if target.endswith(".xml"):
+        from thinflow.optimize.openvino import require_openvino
+
         require_openvino()
     options = opening(tags, signature, checkpoint, input_layout, output_layout)
     names = {"inputs": inputs, "outputs": outputs, "state": state_for(state, target)} | options
@@ -303,13 +302,8 @@ def convert_verified(
         return Conversion(target, size, proof, [*source_notes(graph), *opening_notes(graph), *unsaid])
 
     def write(graph: Graph) -> Conversion:
-        if target.endswith(".xml"):
-            maker: Any = OpenVinoMaker()
-        else:
-            is_onnx = target.endswith(".onnx")
-            maker = OnnxMaker(opset, external_data=external_data) if is_onnx else LiteRTMaker()
-        # What was read from a quantized file stays in so few bits, with that file's scales.
-        kind = Converter if bits_of(graph, maker) is None else KeptConverter
+        maker = _maker(target, opset, external_data)
+        kind = _converter(graph, maker)
         # A Graph may have been changed on purpose by whoever gives it.
         is_as_opened = not isinstance(source, Graph)
         return kind(maker, graph, target, seconds, strict, verify, is_as_opened, progress).convert()
@@ -317,6 +311,36 @@ def convert_verified(
     made, graph, settings = _kept_else_frozen(source, shapes, names, write)
     made.notes += [*source_notes(graph), *switch_notes(settings), *opening_notes(graph)]
     return made
+
+
+# Each importing what it asks for alone: a small model is converted in less time than all of it takes.
+def _maker(target: str, opset: int | None, external_data: bool | None) -> ModelMaker[Any, Any]:
+    """What makes files of the target's suffix."""
+    if target.endswith(".xml"):
+        from thinflow.optimize.openvino import OpenVinoMaker
+
+        return OpenVinoMaker()
+    if target.endswith(".onnx"):
+        from thinflow.optimize.onnx import OnnxMaker
+
+        return OnnxMaker(opset, external_data=external_data)
+    from thinflow.optimize.litert import LiteRTMaker
+
+    return LiteRTMaker()
+
+
+def _converter(graph: Graph, maker: ModelMaker[Any, Any]) -> type[Converter[Any]]:
+    """What writes a graph: one read from a quantized file stays in so few bits, with that file's scales."""
+    from thinflow.transforms.quantized.grids import kept_grids
+
+    if kept_grids(graph):
+        from thinflow.optimize.kept_grids import KeptConverter, bits_of
+
+        if bits_of(graph, maker) is not None:
+            return KeptConverter
+    from thinflow.optimize.conversion import Converter
+
+    return Converter
 
 
 def _converted_to_c(

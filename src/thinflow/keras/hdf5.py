@@ -113,6 +113,7 @@ class OwnGroup:
     def __init__(self, file: Bytes, path: str, header: Header) -> None:
         self._file, self.path, self._header = file, path, header
         self._children: dict[str, int] | None = None
+        self._groups: dict[str, OwnGroup] = {}
 
     def _places(self) -> dict[str, int]:
         if self._children is None:
@@ -130,17 +131,22 @@ class OwnGroup:
         here: OwnGroup = self
         steps = [step for step in path.split("/") if step]
         for number, step in enumerate(steps):
-            place = here._places().get(step)
-            if place is None:
-                return None
-            with _guarded(f"{here.path}/{step}"):
-                header = read_header(self._file, place)
-            if number == len(steps) - 1:
-                return header
-            if not header.is_group:
-                return None
-            here = OwnGroup(self._file, f"{here.path}/{step}", header)
+            # Weights are looked for by whole paths: groups on the way are read once, not for each of them.
+            inner = here._groups.get(step)
+            if inner is None:
+                header = here._header_of(step)
+                if header is None or not header.is_group:
+                    return header if number == len(steps) - 1 else None
+                inner = here._groups[step] = OwnGroup(self._file, f"{here.path}/{step}", header)
+            here = inner
         return here._header
+
+    def _header_of(self, name: str) -> Header | None:
+        place = self._places().get(name)
+        if place is None:
+            return None
+        with _guarded(f"{self.path}/{name}"):
+            return read_header(self._file, place)
 
     def group(self, path: str) -> OwnGroup | None:
         found = self._find(path)

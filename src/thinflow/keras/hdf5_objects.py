@@ -21,6 +21,8 @@ _MAX_NODES = 100_000
 _MAX_RANK = 32
 _SHARED = 2
 """Flag of a message that lies elsewhere."""
+_NAME_BYTES = 64
+"""Looked at first for the end of a name."""
 _SOFT_LINK = 2
 """Kind of an entry that leads to a name."""
 
@@ -68,10 +70,12 @@ class Bytes:
 
     def name(self, at: int) -> str:
         """A text that ends with a zero."""
-        end = at
-        while self.byte(end):
-            end += 1
-        return bytes(self.view[at:end]).decode("utf-8", "replace")
+        size = _NAME_BYTES
+        while b"\0" not in (taken := bytes(self.view[at : at + size])):
+            if len(taken) < size:  # nothing ends it: tells that
+                self.cut(at, size)
+            size *= 2
+        return taken.partition(b"\0")[0].decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)

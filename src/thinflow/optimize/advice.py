@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import without_states
 from thinflow.ops.traits import Trait, has
 from thinflow.optimize.core import Core
 from thinflow.optimize.float_graph import reopened
 from thinflow.optimize.job_inputs import stem_of
-from thinflow.optimize.onnx import onnx_model
+from thinflow.optimize.onnx import fits_onnx
 from thinflow.optimize.samples import Samples
 from thinflow.optimize.verdict import PairResults
 from thinflow.rewrite.rule import Trace
@@ -183,11 +182,3 @@ def _known_shapes(graph: Graph, *, one_sample: bool = True) -> str:
         f"{name}={','.join('1' if d is None else str(d) for d in shape)}" for name, shape in shapes.items()
     )
     return "".join(f" --shape {shlex.quote(text)}" for text in texts)
-
-
-def fits_onnx(graph: Graph) -> bool:
-    """True if an .onnx file could hold all of a graph. Shapes are inferred anew in it."""
-    try:
-        return not onnx_model(graph).coverage.is_part
-    except ThinflowError:
-        return False

@@ -13,7 +13,6 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.ledger import Entry, reasons
 from thinflow.ir.notebook import table_html
 from thinflow.load.frozen import require_frozen
-from thinflow.optimize.advice import fits_onnx
 from thinflow.optimize.batch_sizes import only_batch_is_open
 from thinflow.optimize.converted import ConvertedModel, UnprovenError
 from thinflow.optimize.core import BESIDE, Core, narrow_advice, shape_advice
@@ -197,8 +196,12 @@ class Converter(Generic[M]):
 
     def _fits_onnx(self, model: M, graph: Graph) -> bool:
         """True if an .onnx file could hold all of a graph that another file holds a part of."""
-        is_other = self.maker.suffix != ".onnx" and model.coverage.is_part
-        return is_other and fits_onnx(reopened(self.graph, graph))
+        if self.maker.suffix == ".onnx" or not model.coverage.is_part:
+            return False
+        # What makes eight-bit models of ONNX takes as long to import as most models to convert.
+        from thinflow.optimize.onnx import fits_onnx
+
+        return fits_onnx(reopened(self.graph, graph))
 
     def _write_proven(self, model: M) -> tuple[int, str, list[str]]:
         """Write a model that answers as the graph does, for one sample and, if its batch is open, for two;

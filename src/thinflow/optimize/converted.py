@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,12 +17,14 @@ from thinflow.interpreter import Plan
 from thinflow.ir.graph import Value
 from thinflow.ir.ledger import Entry
 from thinflow.optimize.batch_sizes import HasShape, batch_note, is_open, takes_batches
-from thinflow.optimize.calibration_parts import CoreParts
 from thinflow.optimize.core import Core
 from thinflow.optimize.coverage import Coverage, coverage_of
 from thinflow.optimize.samples import Samples
 from thinflow.synthetic import explain_open_sizes, open_sizes, synthetic_array
 from thinflow.typing import Array
+
+if TYPE_CHECKING:
+    from thinflow.optimize.calibration_parts import CoreParts
 
 P = TypeVar("P")
 
@@ -126,6 +128,8 @@ class CoreFeeds:
         workers = self._samples.workers if isinstance(self._samples, Samples) else None
         if workers is None or not workers.is_open or not isinstance(self._samples, Samples):
             return None
+        from thinflow.optimize.calibration_parts import CoreParts
+
         return CoreParts(self._core, self._samples, workers)
 
     def place(self, number: int) -> str:

@@ -22,13 +22,10 @@ from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT, QINT32
 from thinflow.lower.lowering import needed_nodes
-from thinflow.lower.onnx.convert import lower_graph as onnx_lower_graph
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.quantized_context import takes_quantized
-from thinflow.onnx.writer import to_bytes as onnx_to_bytes
 from thinflow.ops import registry
 from thinflow.ops.random import Random
-from thinflow.optimize.layer_by_layer import cut_at
 from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
 
@@ -149,6 +146,8 @@ def _answers(
     graph: Graph, question: _Question, feeds: Mapping[Value, Array], engine: str, timeout_seconds: float
 ) -> dict[Value, Array]:
     """The engine's results for the values that each op is fed."""
+    from thinflow.optimize.layer_by_layer import cut_at
+
     cut, twins = cut_at(graph, feeds)
     asked = [*question.codes, *question.numbers]
     outputs = [cut.node(v.node.name).output(v.port) for v in asked]
@@ -174,6 +173,9 @@ def _measured_grids(
 
 def _lowered(graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], engine: str) -> bytes:
     if engine == "onnxruntime":
+        from thinflow.lower.onnx.convert import lower_graph as onnx_lower_graph
+        from thinflow.onnx.writer import to_bytes as onnx_to_bytes
+
         return onnx_to_bytes(onnx_lower_graph(graph, inputs, outputs, specs={}).program)
     return to_bytes(lower_graph(graph, inputs, outputs, specs={}).program)
 

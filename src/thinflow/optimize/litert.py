@@ -10,7 +10,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis.shapes import declared_spec, infer_shapes, infer_with_loops
 from thinflow.engines.litert import Model
@@ -23,12 +23,10 @@ from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.variables import with_variables
 from thinflow.optimize.batch_sizes import batch_note, fix_batch, is_open, open_else_fixed
-from thinflow.optimize.climb import Goal, smaller_program
 from thinflow.optimize.converted import ConvertedModel, doubled
 from thinflow.optimize.core import Core, find_core, whole_with_texts
 from thinflow.optimize.coverage import WHOLE
 from thinflow.optimize.float_graph import require_numbers, settle_sizes
-from thinflow.optimize.judging import KeptAnswers
 from thinflow.optimize.maker import ModelMaker, ModelPair
 from thinflow.optimize.numeric_check import CALLS, check_calls, largest_difference, why_one_batch
 from thinflow.optimize.quantized import QuantizedModel, why_one_smaller_batch, with_float_borders
@@ -40,6 +38,9 @@ from thinflow.tflite.described import described
 from thinflow.tflite.model import Program, Signature, Tensor
 from thinflow.tflite.writer import to_bytes, write_program
 from thinflow.typing import Array, Progress
+
+if TYPE_CHECKING:
+    from thinflow.optimize.judging import KeptAnswers
 
 logger = logging.getLogger(__name__)
 
@@ -317,6 +318,9 @@ def quantized_model(
         FeedError: no samples, or they do not fit.
         ParameterError: the recipe names nodes that the program does not have.
     """
+    # A conversion to float does without, and it takes as long to import as most models to convert.
+    from thinflow.optimize.climb import Goal, smaller_program
+
     recipe = recipe or Recipe()
     recipe.check_names((o for block in model.program.subgraphs for o in block.operators), "LiteRT")
     program, stated = without_fake_quants(model.program) if recipe.needs_samples else (model.program, {})

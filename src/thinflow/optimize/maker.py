@@ -7,20 +7,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.optimize.converted import ConvertedModel
-from thinflow.optimize.judging import KeptAnswers, compare_models
-from thinflow.optimize.ladder.result import Ladder
-from thinflow.optimize.layer_noise import layer_errors
 from thinflow.optimize.numeric_check import why_one_batch
-from thinflow.optimize.quality import Quality
 from thinflow.optimize.quantized import SmallerModel
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.recipe import Recipe
 from thinflow.typing import Progress
+
+if TYPE_CHECKING:
+    from thinflow.optimize.judging import KeptAnswers
+    from thinflow.optimize.ladder.result import Ladder
+    from thinflow.optimize.quality import Quality
 
 M = TypeVar("M", bound=ConvertedModel[Any])
 Q = TypeVar("Q", bound=SmallerModel[Any])
@@ -131,6 +132,8 @@ class ModelMaker(ABC, Generic[M, Q]):
         made = self.judged(
             model, quantized, original, evaluation, progress=progress, end_to_end=end_to_end, kept=kept
         )
+        from thinflow.optimize.layer_noise import layer_errors
+
         quantized.layers = layer_errors(quantized.quantized, model.feeds(evaluation))
         return made
 
@@ -147,6 +150,8 @@ class ModelMaker(ABC, Generic[M, Q]):
     ) -> ModelPair[M, Q]:
         """A float model and a smaller one, both judged beside the original graph; see `pair`."""
         contents = dict(zip(self.names, (model.content, quantized.comparable), strict=True))
+        from thinflow.optimize.judging import compare_models
+
         qualities = compare_models(
             model,
             contents,

@@ -10,7 +10,7 @@ from functools import partial
 
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.engines.onnxruntime import ENGINE, Model, complex_of
-from thinflow.errors import EngineUnavailable, UnsupportedOp
+from thinflow.errors import EngineUnavailable, ThinflowError, UnsupportedOp
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.ir.ledger import Entry
@@ -212,6 +212,14 @@ def onnx_model(
         return replace(lower(), fixed=fixed)
     model, why = open_else_fixed(graph, samples, lower, lower)
     return replace(model, fixed=why)
+
+
+def fits_onnx(graph: Graph) -> bool:
+    """True if an .onnx file could hold all of a graph. Shapes are inferred anew in it."""
+    try:
+        return not onnx_model(graph).coverage.is_part
+    except ThinflowError:
+        return False
 
 
 def _lowered(graph: Graph, opset: int | None) -> OnnxModel:

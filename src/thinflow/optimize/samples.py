@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from thinflow.analysis.interface import is_class_scores
 from thinflow.analysis.shapes import declared_spec
 from thinflow.analysis.training_mode import inference_setting
-from thinflow.cluster.workers import Workers
-from thinflow.datasets.calibration import dataset_feeds, is_dataset
 from thinflow.errors import FeedError, ParameterError, ThinflowError
 from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
@@ -30,6 +28,9 @@ from thinflow.quantize.finite_samples import finite_feeds
 from thinflow.quantize.sample_files import Scaling
 from thinflow.synthetic import open_sizes, override_shapes, synthetic_feeds
 from thinflow.typing import Array
+
+if TYPE_CHECKING:
+    from thinflow.cluster.workers import Workers
 
 T = TypeVar("T")
 
@@ -219,8 +220,11 @@ def open_samples(
     source: Any, specs: Mapping[str, TensorSpec], scaling: Scaling | None, limit: int | None
 ) -> tuple[Feeds, list[str]]:
     """The samples of a source, and sentences on those that cannot be read."""
-    if isinstance(source, str | os.PathLike) and is_dataset(os.fspath(source)):
-        return dataset_feeds(os.fspath(source), specs, scaling, limit)
+    if isinstance(source, str | os.PathLike):
+        from thinflow.datasets.calibration import dataset_feeds, is_dataset
+
+        if is_dataset(os.fspath(source)):
+            return dataset_feeds(os.fspath(source), specs, scaling, limit)
     return open_feeds(source, specs, scaling=scaling, limit=limit), []
 
 

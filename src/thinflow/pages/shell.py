@@ -16,11 +16,12 @@ from thinflow._version import __version__
 from thinflow.errors import EngineUnavailable, PagesUnavailable
 from thinflow.formats.files import write_file
 from thinflow.pages.assets import FOLDER, asset
-from thinflow.pages.report import ReportDocument, document_data
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-not-found, import-untyped, unused-ignore]
     import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    from thinflow.pages.report import ReportDocument
 
 # Nothing may be loaded from anywhere, so that a page shown to others tells nobody; workers come as blobs.
 _POLICY = (
@@ -176,6 +177,8 @@ def save_document(document: ReportDocument, path: str | os.PathLike[str]) -> int
 
 def document_page(document: ReportDocument) -> bytes:
     """The page of a document, a file's content."""
+    from thinflow.pages.report import document_data
+
     return page("report", f"{document.title}: {document.verdict}"[:200], document_data(document))
 
 

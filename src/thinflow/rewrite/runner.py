@@ -282,14 +282,16 @@ def _apply(
 ) -> None:
     names = [v.name for v in graph.inputs], [v.name for v in graph.outputs]
     _change(transform, graph, report.trace)
+    # A copy that nothing is told of goes unseen, whatever it became.
+    if not report.changes:
+        return
     # By kind and node; what was wrong in the file is not this step's fault.
     new = [p for p in find_problems(graph, port_count) if p not in known]
     if not transform.renames:
         new += interface_problems(graph, *names)
     if new:
         raise TransformError(f"it left an invalid graph: {new[0]}", hint="please report this with the model")
-    # A step that changed nothing need not be compared, which takes two runs of the model.
-    if report.changes and comparer is not None:
+    if comparer is not None:
         report.difference = comparer.compare(before, graph, transform)
 
 

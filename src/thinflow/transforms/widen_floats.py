@@ -349,6 +349,9 @@ def widen_functions(graph: Graph, scope: Scope, trace: Trace) -> Scope:
         The scope with these functions; lists of tensors belong to it if no function keeps them as they are.
     """
     names = reached(graph)
+    # Most graphs have none of the types, and inferring all shapes takes longer than to see that.
+    if not any(_mentioned(each, scope) for each in [graph, *(graph.functions[n].graph for n in names)]):
+        return scope
     bodies = {name: graph.functions[name].copied() for name in sorted(names)}
     graphs = [graph, *(f.graph for f in bodies.values())]
     for each in graphs:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
 
 from thinflow._version import __version__
 from thinflow.lower.c.names import identifier
@@ -224,6 +223,8 @@ def esp_idf(s: Sources) -> dict[str, str]:
 @layout("cmsis-pack")
 def cmsis_pack(s: Sources) -> dict[str, str]:
     """A software component of a CMSIS-Pack; zipped, its folder is the .pack."""
+    from xml.sax.saxutils import escape  # takes urllib and http with it
+
     name = escape(s.package)
     entries = [
         f'        <file category="header" name="include/{escape(s.name)}.h"/>',

@@ -9,6 +9,7 @@ import numpy as np
 
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.mapped import release
 from thinflow.ir.tensor import Tensor
 from thinflow.ops import registry
 from thinflow.ops.registry import Weights
@@ -175,6 +176,8 @@ def store(array: Array, tensor: Tensor, node: Node) -> Tensor:
         stored = np.asarray(array).astype(tensor.dtype.numpy())
     if not is_finite(stored):
         raise Refuse(f"the result would have values that {tensor.dtype} cannot hold", node)
+    # Of a large file all weights would be in memory twice, as they were and as they are now.
+    release(tensor.numpy())
     return Tensor.from_array(stored, tensor.dtype)
 
 
