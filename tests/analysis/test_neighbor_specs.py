@@ -34,6 +34,8 @@ def shape_of(body: str, declared: str = "") -> str:
         (SCALED + CONV % ("s", ""), "float[?,?,?,3]"),
         ("c = Const() {dtype=float, value=float[3]{1,2,3}}\ny = Sub(x, c) {T=float}", "float?"),
         ("y = Softmax(x) {T=float}", "float?"),
+        # What freezing leaves of a variable.
+        (MATRIX + "r = Identity(w) {T=float}\ny = MatMul(x, r) {T=float}", "float[?,4]"),
         # Readers that contradict each other say nothing.
         (MATRIX + "m = MatMul(x, w) {T=float}\n" + CONV % ("x", ""), "float?"),
     ],
@@ -47,6 +49,11 @@ def test_what_is_declared_counts_first() -> None:
     assert shape_of(CONV % ("x", ""), ", shape=shape[?,8,8,5]") == "float[?,8,8,5]"
     assert shape_of(CONV % ("x", ""), ", shape=shape[?,?]") == "float[?,?]"
     assert shape_of("y = Softmax(x) {T=float}", ", shape=shape[?,?]") == "float[?,?]"
+
+
+def test_early_files_say_the_same_of_a_number_as_of_any_shape() -> None:
+    assert shape_of(MATRIX + "y = MatMul(x, w) {T=float}", ", shape=shape[]") == "float[?,4]"
+    assert shape_of(SCALED + "y = Relu(s) {T=float}", ", shape=shape[]") == "float[]"
 
 
 def test_a_picture_of_unknown_rank_goes_through_everything(

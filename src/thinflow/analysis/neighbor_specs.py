@@ -13,6 +13,7 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import UNKNOWN, DType, Shape, TensorSpec
 from thinflow.ops.traits import Trait, has
+from thinflow.rewrite.pattern import constant_tensor
 
 _MOST_NODES = 64
 """Limit of the nodes that are looked at between the input and what tells its shape."""
@@ -22,12 +23,13 @@ def asked_shape(value: Value, declared: Shape) -> Shape:
     """The shape of an input with what its readers ask for, those behind rank-keeping ops included; as it is
     declared where none asks for more, or where they do not agree.
     """
-    if declared is not None and None not in declared[1:]:
+    if declared and None not in declared[1:]:
         return declared
     shapes = set(_shapes(value))
     asked = shapes.pop() if len(shapes) == 1 else None
-    if asked is None or declared is None:
-        return asked if declared is None else declared
+    # Until TensorFlow 1.0 files had the same for a single number as for a shape that nobody knows.
+    if asked is None or not declared:
+        return declared if asked is None else asked
     return tuple(map(_either, declared, asked)) if len(declared) == len(asked) else declared
 
 
@@ -78,8 +80,9 @@ def _placed(node: Node, rank: int, channels: int | None) -> tuple[int | None, ..
 
 
 def _constant_size(node: Node, index: int, axis: int) -> int | None:
-    """A size of a constant input; None if it is not constant."""
-    tensor = node.inputs[index].node.tensor if index < len(node.inputs) else None
+    """A size of a constant input, as read through what freezing left of a variable; None if it is not
+    constant."""
+    tensor = constant_tensor(node.inputs[index]) if index < len(node.inputs) else None
     shape = None if tensor is None else tensor.shape
     return shape[axis] if shape and -len(shape) <= axis < len(shape) else None
 
