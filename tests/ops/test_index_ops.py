@@ -7,6 +7,8 @@ import pytest
 
 from tests.ops._agreement import Case, check_agreement, run
 from thinflow.errors import ShapeError
+from thinflow.ir.types import INT32, TensorSpec
+from thinflow.ops.index_ops import DataFormatVecPermute
 
 ROWS = np.arange(6, dtype=np.float32).reshape(3, 2)
 TWO = np.float32([[10, 20], [30, 40]])
@@ -38,6 +40,13 @@ def test_axes() -> None:
     assert run("DataFormatVecPermute", np.int32([5, 6])).tolist() == [5, 6]  # height and width alone
     with pytest.raises(ShapeError, match="there are 3 rows"):
         run("DataFormatVecPermute", np.int32([1, 2, 3]))
+
+
+def test_sizes_that_are_open_move_with_their_axes() -> None:
+    sizes = TensorSpec(INT32, (4,), (None, 3, 5, 7))
+    assert DataFormatVecPermute.infer(sizes).elements == (None, 7, 3, 5)
+    assert DataFormatVecPermute.infer(sizes, src_format="NCHW", dst_format="NHWC").elements == (None, 5, 7, 3)
+    assert DataFormatVecPermute.infer(TensorSpec(INT32, (2,), (5, 7))).elements is None
 
 
 def test_positions() -> None:

@@ -105,6 +105,29 @@ def invert_permutation(x: Term) -> Term:
     return scatter(arange(count), as_index(x), count).cast(x.dtype)
 
 
+@decompose("DataFormatDimMap")
+def data_format_dim_map(x: Term, *, src_format: str = "NHWC", dst_format: str = "NCHW") -> Term:
+    """Looked up; axes may count from the end, which the table therefore holds twice."""
+    axes = _moved(dst_format, src_format)
+    places = as_index(x) + index_constant(x.body, len(axes))
+    return index_vector(x.body, axes * 2).gather(places).cast(x.dtype)
+
+
+@decompose("DataFormatVecPermute")
+def data_format_vec_permute(x: Term, *, src_format: str = "NHWC", dst_format: str = "NCHW") -> Term:
+    """Rows gathered; two of them are those of height and width alone."""
+    if x.static_size(0, "the axes") == len(src_format) - 2:
+        src_format, dst_format = (f.replace("N", "").replace("C", "") for f in (src_format, dst_format))
+    refuse_unless(x.shape[0] == len(src_format), f"there are {x.shape[0]} rows for the axes {src_format}")
+    return x.gather(index_vector(x.body, _moved(src_format, dst_format)))
+
+
+def _moved(src: str, dst: str) -> list[int]:
+    """For each axis of dst, where it is in src."""
+    refuse_unless(sorted(src) == sorted(dst), f"{src} and {dst} do not name the same axes")
+    return [src.index(axis) for axis in dst]
+
+
 @decompose("TensorScatterAdd", "TensorScatterSub")
 def tensor_scatter_add(x: Term, indices: Term, updates: Term) -> Term:
     """x and what is added up in zeros."""

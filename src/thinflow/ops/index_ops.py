@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.types import TensorSpec, shape_text
-from thinflow.ops._shapes import rank_of
+from thinflow.ops._shapes import rank_of, with_elements
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array
@@ -41,8 +41,12 @@ class DataFormatVecPermute(OpDef):
     """
 
     @staticmethod
-    def infer(x: TensorSpec) -> TensorSpec:
-        return x.with_shape(x.shape)
+    def infer(x: TensorSpec, *, src_format: str = "NHWC", dst_format: str = "NCHW") -> TensorSpec:
+        result = x.with_shape(x.shape)
+        # Sizes of which some may be open.
+        if x.rank != 1 or x.elements is None or len(x.elements) != len(src_format):
+            return result
+        return with_elements(result, [x.elements[place] for place in _moved(src_format, dst_format)])
 
     @staticmethod
     def kernel(x: Array, *, src_format: str = "NHWC", dst_format: str = "NCHW") -> Array:

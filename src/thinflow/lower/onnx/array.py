@@ -200,30 +200,6 @@ def concat_offset(b: Builder, node: Node, axis: Tensor, *shapes: Tensor) -> tupl
     return tuple(results)
 
 
-@lower("DataFormatDimMap", to="onnx")
-def dim_map(
-    b: Builder, node: Node, x: Tensor, *, src_format: str = "NHWC", dst_format: str = "NCHW"
-) -> Tensor:
-    rank = len(src_format)
-    require(sorted(src_format) == sorted(dst_format), f"{src_format} and {dst_format} differ")
-    table = Term(b, b.ints([dst_format.index(c) for c in src_format], "axes"))
-    # Axes below 0 count from the end; Mod has the sign of the divisor.
-    places = Term(b, b.index(x)).apply("Mod", rank)
-    return b.result(b.cast(table.gathered(places.tensor).tensor, x.dtype))
-
-
-@lower("DataFormatVecPermute", to="onnx")
-def vec_permute(
-    b: Builder, node: Node, x: Tensor, *, src_format: str = "NHWC", dst_format: str = "NCHW"
-) -> Tensor:
-    rows = shape_of(x, "x")[0]
-    # Two numbers are those of height and width alone.
-    if rows == len(src_format) - 2:
-        src_format, dst_format = (f.replace("N", "").replace("C", "") for f in (src_format, dst_format))
-    require(rows == len(src_format) and sorted(src_format) == sorted(dst_format), "x has other axes")
-    return b.result(Term(b, x).gathered(np.array([src_format.index(c) for c in dst_format])).tensor)
-
-
 @lower("ParallelConcat", to="onnx")
 def parallel_concat(b: Builder, node: Node, *xs: Tensor) -> Tensor:
     return b.emit("Concat", *xs, axis=0)
