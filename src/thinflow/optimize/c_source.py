@@ -17,7 +17,7 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.vocabulary import LITERT
 from thinflow.load.fitting_sizes import sizes_to_try
-from thinflow.load.frozen import source_notes
+from thinflow.load.frozen import require_frozen, source_notes
 from thinflow.load.graphs import Source, load, require_outputs
 from thinflow.load.lifted import give_sizes
 from thinflow.load.sources import open_model
@@ -170,6 +170,7 @@ def _source(
         return way, make(way)
     # What only training needs goes first, as on the way to every runtime.
     ready = float_graph(loaded, verify=False, runtime="litert").graph
+    require_frozen(ready)
     way = CSource(ready, sample_rate, tuple(told), path)
     return way, make(way)
 
