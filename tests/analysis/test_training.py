@@ -88,6 +88,19 @@ def test_the_next_values_of_moving_averages_are_no_answers() -> None:
     assert guessed(nodes) == ["p"]
 
 
+def test_what_is_read_back_after_a_write_is_no_answer() -> None:
+    nodes = [
+        *product(), node("p", "Neg", "y", T=FLOAT), constant("at", [0]),
+        node("mean", "VarHandleOp", dtype=FLOAT, shape="shape { dim { size: 3 } }"),
+        node("phase", "Placeholder", dtype="type: 10"),
+        node("handle", "Switch", "mean", "phase", T="type: 20"),
+        node("now", "Mean", "y", "at", T=FLOAT, Tidx="type: 3"),
+        node("update", "AssignSubVariableOp", "handle:1", "now", dtype=FLOAT),
+        node("back", "ReadVariableOp", "handle:1", "^update", dtype=FLOAT),
+    ]  # fmt: skip
+    assert guessed(nodes) == ["p"]
+
+
 def test_what_is_left_over_beside_the_answer_behind_the_loss() -> None:
     """The outputs of all steps of a loop, where only the last state is used."""
     nodes = [

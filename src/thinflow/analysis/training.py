@@ -134,6 +134,9 @@ def _is_end(node: Node, forward: set[Node]) -> bool:
     readers = [reader for value in node.outputs for reader in value.readers]
     if any(reader in forward or _UPDATES.fullmatch(reader.op) for reader in readers):
         return False
+    # Reads back what was written before it, as every write of a resource does.
+    if node.op == "ReadVariableOp" and any(_UPDATES.fullmatch(before.op) for before in node.control_inputs):
+        return False
     # Somebody waits for it: a step of the model's, not its end.
     if not readers and any(waiter in forward for waiter in node.control_outputs):
         return False
