@@ -67,6 +67,11 @@ def tarred() -> bytes:
         ),
         (zipped("a.npy")[:20], "a damaged zip archive", "download"),
         (b"\x80\x04\x95", "a Python pickle (PyTorch?)", "torch.export.save(torch.export.export(model.eval()"),
+        (
+            b'\n\xb6;\x1a\x04root"\x14_tf_keras_sequential*',
+            "what Keras noted of the layers of a SavedModel",
+            "give the folder that it is in",
+        ),
         (b"<!DOCTYPE html>", "a web page", "download the model file itself"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",  # archives hold the time they were made
@@ -118,6 +123,13 @@ def test_core_ml_is_not_taken_for_onnx(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="this is a Core ML model") as caught:
         thinflow.load(path)
     assert ".mlpackage" in caught.value.hint
+
+
+def test_the_checksums_of_a_savedmodel_are_no_graph(tmp_path: Path) -> None:
+    path = tmp_path / "fingerprint.pb"
+    path.write_bytes(b"\x08\x05\x10\x06\x18\x07")
+    with pytest.raises(FormatError, match="the checksums of a SavedModel"):
+        thinflow.load(path)
 
 
 def test_the_oldest_pickles_are_texts(tmp_path: Path) -> None:

@@ -177,7 +177,13 @@ class Bundle:
     def _shard(self, number: int) -> memoryview:
         if number not in self._shards:
             path = self._shard_path(number)
-            if path.exists() and path.stat().st_size == 0:
+            if not path.exists():
+                raise FormatError(
+                    "the values of this checkpoint are in a file that is not there",
+                    str(path),
+                    hint="copy it here as well: a checkpoint is its .index file and all of its .data files",
+                )
+            if path.stat().st_size == 0:
                 self._shards[number] = memoryview(b"")  # all its tensors are empty
             else:
                 self._shards[number] = map_file(path, unpack=False)

@@ -18,6 +18,7 @@ _UNPACK = "unpack it and give the model in it"
 _EXPORT = "export the model as .onnx with the tools it was made with"
 _LOAD_WEIGHTS = f"load the weights into their model, and {EXPORT_HINT}"
 _SCRIPT = 'torch.onnx.export(torch.jit.load("model.pt"), (example,), "model.onnx", dynamo=False)'
+_FOLDER = "give the folder that it is in, or saved_model.pb"
 _SAVE_AGAIN = "save the whole model again with Keras: model.save('model.keras')"
 
 # (bytes, at, what it is, what to do). Checked in order, so the specific ones stand first.
@@ -98,6 +99,11 @@ def kind_of(sample: Sample) -> tuple[str, str]:
     # The oldest pickles are texts.
     if sample.path.suffix in _PICKLED and _text_kind(sample.head)[0]:
         return "a Python pickle (PyTorch?)", EXPORT_HINT
+    # Files beside saved_model.pb, of which the names tell no more than this one's does.
+    if sample.head[:1] == b"\n" and b"_tf_keras_" in sample.head[:64]:
+        return "what Keras noted of the layers of a SavedModel", _FOLDER
+    if sample.path.name == "fingerprint.pb":
+        return "the checksums of a SavedModel", _FOLDER
     for magic, at, what, hint in _MAGIC:
         if sample.head[at : at + len(magic)] == magic:
             return what, hint
