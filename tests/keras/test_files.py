@@ -214,6 +214,24 @@ def test_variables_of_layers_that_are_not_there(tmp_path: Path, root: str) -> No
     assert "another model than the config" in error.hint
 
 
+@pytest.mark.parametrize("step", [1, 2])  # in Keras 2.14; in 2.12 and 2.13
+def test_early_archives_count_layers_with_weights_twice(tmp_path: Path, step: int) -> None:
+    swap, double = np.float32([[0, 1], [1, 0]]), np.float32([[2, 0], [0, 2]])
+    part = sequential(source(2, name="y"), dense("a", units=2), dense("b", units=2))
+    part["config"]["name"] = "part"
+    first = sequential(source(2, name="z"), dense("c", units=2))
+    first["config"]["name"] = "first"
+    net = sequential(source(2), first, layer("Activation", activation="linear"), part, dense())
+    root = "_layer_checkpoint_dependencies"
+    inner = f"{root}/sequential_{step}/{root}"
+    places = {
+        f"{root}/sequential/{root}/dense": [swap], f"{inner}/dense": [double],
+        f"{inner}/dense_{step}": [swap], f"{root}/dense": [KERNEL],
+    }  # fmt: skip
+    path = write_keras(tmp_path / "net.keras", net, places)
+    assert answer(path) == [[2 * n for n in WANTED[0]]]
+
+
 def test_archives_without_weights(tmp_path: Path) -> None:
     path = as_folder(tmp_path)
     (path / "model.weights.h5").unlink()

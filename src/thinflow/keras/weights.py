@@ -8,7 +8,7 @@ changes, then the rest, over all layers inside.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from thinflow.errors import FormatError
 from thinflow.keras.config import LayerConfig
@@ -19,7 +19,7 @@ from thinflow.typing import Array
 
 _LISTS = "layer_names"
 _OLD_ROOT = "_layer_checkpoint_dependencies"
-"""What Keras 2.13 called `layers`."""
+"""What Keras 2.12 to 2.14 called `layers`."""
 _CLASSES = {"GroupQueryAttention": "GroupedQueryAttention"}
 """Layers that Keras exports under another name than that of their class, which paths have."""
 _MISFIT = "the weights are of another model than the config; save the whole model again"
@@ -63,12 +63,13 @@ class Weights:
 
     def _read_paths(self, model: LayerConfig) -> None:
         counts: dict[str, int] = {}
+        early = self._early_paths(model)
         for slot in self._entries.slots(model):
             owner, _, own = slot.path.rpartition("/")
             number = counts.get(owner, 0)
             counts[owner] = number + 1
             self._places[slot.path] = (self._root, "")
-            for candidate in _spellings(owner):
+            for candidate in _spellings(owner, early):
                 group = self._root.group(f"{candidate}/vars")
                 # Some layers name what they store themselves.
                 key = next((k for k in (str(number), own) if group is not None and k in group), None)
@@ -76,23 +77,46 @@ class Weights:
                     self._places[slot.path] = (group, key)
                     break
 
-        self._refuse_strange(model, "")
+        self._refuse_strange(model, "", early)
 
-    def _refuse_strange(self, model: LayerConfig, path: str) -> None:
+    def _early_paths(self, model: LayerConfig, path: str = "", early: str = "") -> dict[str, str]:
+        """The path of each layer, also of those inside -> that in a file of Keras 2.12 to 2.14."""
+        assert model.model is not None
+        layers = model.model.layers
+        places = numbers = layer_paths(layers)
+        # Keras 2.12 and 2.13 list a layer that has weights twice, and count both.
+        twice = layer_paths(
+            layers, twice={layer.name for layer, slots in self._entries.children(model) if slots}
+        )
+        group = self._root.group(_below(early, _OLD_ROOT))
+        if group is not None and {f"layers/{name}" for name in group.names()} <= set(twice.values()):
+            numbers = twice
+        found = {}
+        for layer in layers:
+            new = _below(path, places[layer.name])
+            found[new] = _below(early, numbers[layer.name].replace("layers/", f"{_OLD_ROOT}/"))
+            if layer.model is not None:
+                found |= self._early_paths(layer, new, found[new])
+        return found
+
+    def _stored(self, root: str) -> list[str]:
+        """Names of the layers in a group that have variables."""
+        group = self._root.group(root)
+        variables = {} if group is None else {name: group.group(f"{name}/vars") for name in group.names()}
+        return [name for name, held in variables.items() if held is not None and held.names()]
+
+    def _refuse_strange(self, model: LayerConfig, path: str, early: Mapping[str, str]) -> None:
         """Refuse weights of a layer that the config does not have."""
         assert model.model is not None
-        places = layer_paths(model.model.layers)
-        prefix = f"{path}/" if path else ""
-        for root in ("layers", _OLD_ROOT):
-            group = self._root.group(prefix + root)
-            for name in group.names() if group is not None else []:
-                below = group.group(f"{name}/vars") if group is not None else None
-                if below is not None and below.names() and f"layers/{name}" not in places.values():
+        for root in (_below(path, "layers"), _below(early.get(path, ""), _OLD_ROOT)):
+            for name in self._stored(root):
+                if f"{root}/{name}" not in early and f"{root}/{name}" not in early.values():
                     problem = f"it holds weights of a layer '{name}', which the config does not have"
                     raise FormatError(problem, self._root.path, _MISFIT)
+        places = layer_paths(model.model.layers)
         for layer in model.model.layers:
             if layer.model is not None:
-                self._refuse_strange(layer, prefix + places[layer.name])
+                self._refuse_strange(layer, _below(path, places[layer.name]), early)
 
     # --- by list ------------------------------------------------------------------------------------------
 
@@ -192,8 +216,13 @@ def _named(missing: Sequence[str], strange: Sequence[str]) -> str:
     return f": {'; '.join(found)}" if found else ""
 
 
-def layer_paths(layers: Iterable[LayerConfig]) -> dict[str, str]:
-    """The name of each layer -> its place in a .keras file: "layers/conv2d_1"."""
+def layer_paths(layers: Iterable[LayerConfig], twice: Collection[str] = ()) -> dict[str, str]:
+    """The name of each layer -> its place in a .keras file: "layers/conv2d_1".
+
+    Args:
+        layers: of one model.
+        twice: names of those that count twice.
+    """
     counts: dict[str, int] = {}
     places: dict[str, str] = {}
     for layer in layers:
@@ -202,7 +231,7 @@ def layer_paths(layers: Iterable[LayerConfig]) -> dict[str, str]:
             continue
         snake = snake_case(layer.kind)
         number = counts.get(snake, 0)
-        counts[snake] = number + 1
+        counts[snake] = number + (2 if layer.name in twice else 1)
         places[layer.name] = f"layers/{snake}_{number}" if number else f"layers/{snake}"
     return places
 
@@ -214,9 +243,17 @@ def snake_case(kind: str) -> str:
     return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
-def _spellings(owner: str) -> list[str]:
+def _spellings(owner: str, early: Mapping[str, str]) -> list[str]:
     """The path of a layer as versions of Keras spell it."""
-    old = owner.replace("layers/", f"{_OLD_ROOT}/")
     head, _, last = owner.rpartition("/")
+    # A part of a layer, such as the cell of a recurrent one, has the path of the layer before its own.
+    layer, part = owner, ""
+    while layer not in early and layer:
+        layer, _, last_part = layer.rpartition("/")
+        part = f"/{last_part}{part}"
     # Keras 2 wrote the private names of attributes: `_query_dense`.
-    return [owner, f"{head}/_{last}" if head else f"_{last}", old]
+    return [owner, f"{head}/_{last}" if head else f"_{last}", early.get(layer, layer) + part]
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name
