@@ -73,6 +73,8 @@ def verify(
 
     Returns:
         The proof: `ok`, the `worst` relative error, `outputs` one by one, and where the models part.
+        Quantized files that are farther apart agree, too, if each layer gives the same codes when it is fed
+        with the file's own: then `roundings` says so. That is not asked where a tolerance is given.
 
     Raises:
         GraphError: a name or signature does not exist.
@@ -110,6 +112,8 @@ def verify(
     if tolerance is None and not why:
         usual, why = _where_one_quantizes_as_it_runs(one, other, usual)
     limit, why = (usual, why) if tolerance is None else (tolerance, "")
+    # Whoever gives a tolerance wants to hear of what is beyond, and a part has no layers of its own.
+    is_whole = tolerance is None and device is None and not (inputs or outputs or signature)
     compared = partial(
         verify_models,
         one,
@@ -122,11 +126,28 @@ def verify(
         inputs=named[0],
         outputs=named[1],
         shapes=given,
+        only_roundings=_roundings(one, other, limit, feeds) if is_whole else None,
         progress=progress,
     )
     found = compared(feeds) if device is None else _compared_there(compared, feeds, device, progress)
     found.notes += [*([why] if why else []), *_part_notes(a, b), *_opened_notes((a, one), (b, other))]
     return found
+
+
+def _roundings(one: Source, other: Source, tolerance: float, feeds: Any) -> Callable[[], str] | None:
+    """What tells whether files differ by roundings alone; None of graphs, and where feeds are gone."""
+    from thinflow.engines._files import is_file, path_of
+
+    if not (is_file(one) and is_file(other)) or not isinstance(feeds, Mapping | Sequence | None):
+        return None
+    again = [feeds] if isinstance(feeds, Mapping) else feeds
+
+    def told() -> str:
+        from thinflow.optimize.only_roundings import only_roundings
+
+        return only_roundings(path_of(one), path_of(other), tolerance, again)
+
+    return told
 
 
 def _where_one_quantizes_as_it_runs(one: Source, other: Source, usual: float) -> tuple[float, str]:

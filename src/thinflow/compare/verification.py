@@ -62,6 +62,8 @@ class Verification:
         divergence: the same value with its twin's name and the numbers; None likewise.
         layers: of files, how far apart each pair of inner tensors is, in the order they run; see
             `layer_differences`.
+        roundings: of quantized files whose outputs are farther apart, what says that their layers are the
+            same and only roundings add up; "" if that was not found.
     """
 
     outputs: list[OutputReport]
@@ -71,9 +73,15 @@ class Verification:
     notes: list[str] = field(default_factory=list)
     divergence: Divergence | None = None
     layers: list[Layer] = field(default_factory=list)
+    roundings: str = ""
 
     @property
     def ok(self) -> bool:
+        return bool(self.roundings) or self.is_within
+
+    @property
+    def is_within(self) -> bool:
+        """True if all outputs are within the tolerance."""
         return all(o.relative <= self.tolerance for o in self.outputs)
 
     @property
@@ -91,12 +99,14 @@ class Verification:
         return text_html(str(self))
 
     def __str__(self) -> str:
-        verdict = "the graphs agree" if self.ok else "the graphs DIFFER"
+        agrees = "the graphs agree but for roundings" if self.roundings else "the graphs agree"
+        verdict = agrees if self.ok else "the graphs DIFFER"
         lines = [
             f"{verdict}: largest relative difference {self.worst:.3g} over {self.runs} runs "
             f"(tolerance {self.tolerance:g})"
         ]
         lines += [f"  {o}" for o in self.outputs]
+        lines += [self.roundings] if self.roundings else []
         if not self.ok and len(self.outputs) > 1:
             lines.append(f"worst output: {self.worst_output}")
         if self.divergence is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -56,6 +56,7 @@ def verify(
     outputs: NamedPairs | None = None,
     shapes: Shapes | None = None,
     elsewhere: str = "",
+    only_roundings: Callable[[], str] | None = None,
     progress: Progress | None = None,
 ) -> Verification:
     """Run both on the same inputs and compare the outputs.
@@ -80,6 +81,7 @@ def verify(
         inputs, outputs: which those are, and which is which; found out if None.
         shapes: input name in `a` -> shape of what is made up, where a file leaves it open.
         elsewhere: the engine that runs `b`, such as a device; "" for what runs `a`, or a file's own.
+        only_roundings: asked where files differ: what says that roundings alone make them do so, or "".
         progress: called with (done, total, label).
 
     Raises:
@@ -114,6 +116,8 @@ def verify(
         reports = both.compare(chosen, tolerance, progress)
     notes += [*state_notes(both.sessions, len(chosen)), *read.notes, *fed.notes]
     found = Verification(reports, tolerance, "", len(chosen), notes)
+    if not found.ok and only_roundings is not None:
+        found.roundings = only_roundings()
     if are_graphs:
         found.divergence = _divergence_of_graphs(both, tolerance)
     elif chosen and (layers or not found.ok):

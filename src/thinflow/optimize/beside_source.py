@@ -14,6 +14,7 @@ import numpy as np
 
 from thinflow import formats
 from thinflow.analysis.foreign_quant_params import TensorParams, params_of
+from thinflow.analysis.precision import quantizes_as_it_runs
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.compare.differences import Difference, difference, size_of
 from thinflow.compare.inner_values import first_divergence, inner_differences, match_tensors
@@ -189,7 +190,10 @@ class _Pair:
         made = _opened(self.made)
         pairs = made_layers(self.own, self.graph, made)
         again = layer_by_layer(self.own, made, pairs, found, _by_input(made, fed))
-        return again if again.wrong is not None else layers
+        if again.wrong is not None:
+            return again
+        end = layers.other_end or again.other_end
+        return replace(layers, unseen=[*layers.unseen, *again.unseen], other_end=end)
 
     def _only_rounds(self, feed: Mapping[Value, Array], fed: Mapping[str, Array], answers: _Answers) -> bool:
         """True if every layer is right: then answers are apart by roundings that add up.
@@ -198,6 +202,9 @@ class _Pair:
         """
         layers = self._layers({**feed, **answers.fed}, fed, answers.source_feed)
         if layers.wrong is not None or layers.left or not layers.compared:
+            return False
+        # What is quantized as it runs is so by every runtime in its own way.
+        if layers.other_end is not None and not quantizes_as_it_runs(self.own):
             return False
         if isinstance(self.made, Graph):
             return True

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from thinflow.analysis.foreign_quant_params import params_of, step_of
+from thinflow.analysis.precision import RUNTIMES_TOLERANCE
+from thinflow.compare.differences import difference
 from thinflow.interpreter import Plan
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph, Value
@@ -76,10 +78,14 @@ class Layers:
         left: names of those that were not: nothing there has their name, or their runtime does not give them.
         steps: the most steps of its grid that an element was off.
         wrong: the first layer that is wrong.
+        unseen: names of outputs behind the last quantized layer that were not compared.
+        other_end: the first such output that is not what the file computes from the same tensors.
     """
 
     compared: int = 0
     left: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+    other_end: WrongLayer | None = None
     steps: float = 0.0
     wrong: WrongLayer | None = None
 
@@ -164,7 +170,25 @@ def _compared(
             result.wrong = WrongLayer(a.name, a.node.op, problem)
             return result
     result.left = [v.name for v in quantized_tensors(own) if pairs.get(v) not in made]
+    for end in own.outputs:
+        if step_of(end):
+            continue
+        value = pairs.get(end)
+        if value is None or value not in made:
+            result.unseen.append(end.name)
+        elif (problem := _other_numbers(given[value], made[value], grid_of(value.node))) is not None:
+            result.other_end = result.other_end or WrongLayer(end.name, end.node.op, problem)
     return result
+
+
+def _other_numbers(expected: Array, made: Array, grid: Grid | None) -> str | None:
+    """What is wrong with an output that is not quantized, of layers in float; None if nothing is."""
+    if made.shape != expected.shape:
+        return f"it is {list(made.shape)} and not {list(expected.shape)}"
+    gap = difference(expected, made)
+    if gap.relative <= RUNTIMES_TOLERANCE or (grid is not None and gap.largest <= _STEPS * grid.scale):
+        return None
+    return f"{list(gap.index)} is {gap.after} and not {gap.before}"
 
 
 def run_each(graph: Graph, given: Mapping[Value, Array], fed: Mapping[Value, Array]) -> dict[Value, Array]:
