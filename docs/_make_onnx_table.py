@@ -123,6 +123,7 @@ LIMITS = {
     "com.microsoft.Attention": "not with `do_rotary` or `past_present_share_buffer`",
     "com.microsoft.BiasSoftmax": "a bias of the rank of what it is added to",
     "com.microsoft.CDist": "`euclidean` and `sqeuclidean`",
+    "com.microsoft.DynamicQuantizeLSTM": "as on one thread; on several, rows get ranges of their own",
     "com.microsoft.EmbedLayerNormalization": "`mask_index_type` 0",
     "com.microsoft.FusedMatMulActivation": "Softmax along the last axis",
     "com.microsoft.GatherBlockQuantized": "integers; not along the axis of its blocks",

@@ -110,6 +110,8 @@ def _requantized(x: Term) -> Term:
 def _dynamic_lstm(c: Call) -> list[Value]:
     """DynamicQuantizeLSTM: the sequence as a whole and the state of each step are quantized by their range.
 
+    So does ONNX Runtime on one thread; on several, each row of a batch has a range of its own.
+
     W [directions,inputs,4 units] and R [directions,units,4 units] are turned as those of LSTM are not; their
     scales and zero points are one or one per column for each direction.
     """
