@@ -197,6 +197,21 @@ def test_functions_of_the_model_are_in_the_library() -> None:
     assert thinflow.summarize(graph).unknown_ops == {}
 
 
+def test_nodes_in_any_order() -> None:
+    then = helper.make_graph([helper.make_node("Neg", ["b"], ["t"])], "then", [], [info("t", 2)])
+    nodes = [
+        helper.make_node("Add", ["i", "b"], ["y"]),
+        helper.make_node("If", ["c"], ["i"], then_branch=then, else_branch=then),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Abs", ["x"], ["a"]),
+    ]
+    graph = read(model(nodes, [info("x", 2), info("c", kind=T.BOOL)], [info("y", 2)]))
+    assert [n.op for n in graph][-4:] == ["onnx.Abs", "onnx.Relu", "onnx.If", "onnx.Add"]
+    nodes[3].input[0] = "y"
+    with pytest.raises(FormatError, match="is read and nothing writes it"):
+        read(model(nodes, [info("c", kind=T.BOOL)], [info("y", 2)]))
+
+
 def test_ops_of_other_domains_are_carried_through() -> None:
     nodes = [helper.make_node("FusedThing", ["x"], ["y"], domain="com.microsoft", speed=3, names=[b"a"])]
     graph = read(model(nodes, [info("x", 2)], [info("y", 2)]))

@@ -113,6 +113,17 @@ def test_an_input_that_nothing_reads_is_fed_to_the_source_alone(net: Path) -> No
     assert "agrees with m.onnx itself in ONNX Runtime" in "\n".join([made.proof, *made.notes])
 
 
+def test_an_input_whose_sizes_alone_are_read_is_fed_to_the_source_alone(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Add", ["s", "n"], ["y"])]
+    path = saved(tmp_path / "m.onnx", nodes, ["y"], {}, kind=7)
+    made = onnx.load(path)
+    made.graph.input.add().CopyFrom(helper.make_tensor_value_info("n", 7, [4]))
+    onnx.save(made, path)
+    out = convert_verified(path, tmp_path / "o.tflite")
+    assert list(thinflow.Session(tmp_path / "o.tflite").inputs) == ["n"]
+    assert "agrees with m.onnx itself in ONNX Runtime" in out.proof
+
+
 def test_a_part_is_compared_with_inner_tensors(net: Path) -> None:
     made = convert_verified(net, net.with_name("a.tflite"), inputs=["conv"], outputs=["inner"])
     assert "it agrees with m.onnx itself" in made.proof

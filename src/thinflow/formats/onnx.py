@@ -30,6 +30,7 @@ from thinflow.formats.onnx_model import (
     graphs_in,
     guessed_kind,
     parse_model,
+    running_order,
     size_names,
     spec_of,
     tensor_of,
@@ -237,7 +238,8 @@ class _Reader:
         for info, spec in zip(message.input, inputs, strict=True):
             if info.name not in self._values:  # older files list initializers among the inputs
                 self._input(info.name, spec, size_names(info))
-        for number, node in enumerate(message.node):
+        for number in running_order(message.node):
+            node = message.node[number]
             try:
                 self._node(node)
             except FormatError as error:

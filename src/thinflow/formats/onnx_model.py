@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -330,6 +331,37 @@ def free_names(graph: Any, depth: int = 0) -> list[str]:
         known.update(node.output)
     free.update(dict.fromkeys(o.name for o in graph.output if o.name not in known))
     return list(free)
+
+
+def running_order(nodes: Sequence[Any]) -> list[int]:
+    """The places of nodes, each behind those that it reads, and otherwise as they stand.
+
+    ONNX demands that they stand so, and ONNX Runtime does not: there are files in any order. What is in a
+    circle comes last.
+    """
+    maker = {name: place for place, node in enumerate(nodes) for name in node.output if name}
+    waits = [{maker[name] for name in _read_by(node) if name in maker} for node in nodes]
+    if all(place > max(needed, default=-1) for place, needed in enumerate(waits)):
+        return list(range(len(nodes)))
+    readers: list[list[int]] = [[] for _ in nodes]
+    for place, needed in enumerate(waits):
+        for other in needed:
+            readers[other].append(place)
+    ready = [place for place, needed in enumerate(waits) if not needed]
+    order: list[int] = []
+    while ready:
+        order.append(heapq.heappop(ready))
+        for place in readers[order[-1]]:
+            waits[place].remove(order[-1])
+            if not waits[place]:
+                heapq.heappush(ready, place)
+    return order + [place for place, needed in enumerate(waits) if needed]
+
+
+def _read_by(node: Any) -> list[str]:
+    """What a node reads, with what its bodies read from around them."""
+    bodies = [body for attribute in node.attribute for body in graphs_in(attribute)]
+    return [*node.input, *(name for body in bodies for name in free_names(body))]
 
 
 def graphs_in(attribute: Any) -> list[Any]:

@@ -326,8 +326,8 @@ class _Pair:
         names = {plain(n): n for n in self.ours.inputs}
         for value, array in fed.items():
             name = names.get(plain(value.name), value.name)
-            # A file need not take what nothing reads.
-            if name not in self.ours.inputs and not value.uses and not value.is_graph_output:
+            # A file need not take what nothing reads, or nothing but the sizes of.
+            if name not in self.ours.inputs:
                 continue
             spec = self.ours.inputs.get(name, value.spec)
             array = nearest_codes(array, self.ours.grids.get(name), spec)

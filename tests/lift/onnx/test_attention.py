@@ -78,6 +78,28 @@ def test_plain_attention_is_two_products_and_a_softmax(tmp_path: Path) -> None:
     assert ops == ["tfl.MUL", "tfl.BATCH_MATMUL", "tfl.SOFTMAX", "tfl.BATCH_MATMUL"]
 
 
+@pytest.mark.parametrize("kernels", ["AUTO", "BUILTIN_REF"])
+def test_queries_that_see_nothing_give_zeros_by_all_kernels(kernels: str, tmp_path: Path) -> None:
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    feed = {"x": some(np.random.default_rng(1), 1, 1, 2, 4), "m": np.array([[True, False], [False, False]])}
+    path = save(tmp_path / "m.onnx", [node("Attention", ["x", "x", "x", "m"], ["y"])], feed, ["y"], opset=23)
+    thinflow.save(graph_of(path), tmp_path / "o.tflite")
+    kind = getattr(litert.OpResolverType, kernels)
+    engine = litert.Interpreter(str(tmp_path / "o.tflite"), experimental_op_resolver_type=kind)
+    engine.allocate_tensors()
+    for details in engine.get_input_details():
+        engine.set_tensor(details["index"], feed[details["name"]])
+    engine.invoke()
+    y = engine.get_tensor(engine.get_output_details()[0]["index"])
+    np.testing.assert_array_equal(y[0, 0], [feed["x"][0, 0, 0], np.zeros(4)])
+
+
+def test_a_mask_of_integers_is_added(tmp_path: Path) -> None:
+    feed = {"x": some(np.random.default_rng(1), 1, 1, 2, 4), "m": np.array([[0, 3], [-2, 1]], np.int32)}
+    path = save(tmp_path / "m.onnx", [node("Attention", ["x", "x", "x", "m"], ["y"])], feed, ["y"], opset=23)
+    agree(reference(path, feed), lifted(path, feed))
+
+
 @pytest.mark.parametrize(
     ("names", "options", "said"),
     [

@@ -12,6 +12,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, INT64
 from thinflow.lift.aten.arguments import Arguments, aten
 from thinflow.lift.aten.arithmetic import operand
+from thinflow.lift.onnx.attention import sees_nothing
 from thinflow.lift.onnx.formulas import product, reshaped, size, sizes_of
 from thinflow.lift.onnx.math import normalized
 from thinflow.lift.onnx.normalization import group_normalized
@@ -297,8 +298,7 @@ def _attention(a: Arguments) -> Value:
     term = a.body.term(mask)
     scores = where(term, scores, least) if term.dtype is BOOL else scores + term
     # A row that sees nothing at all gives zeros.
-    blind = scores.reduced("Max", -1, keep=True).equal(least)
-    weights = where(blind, scores.of(0.0), scores.apply("Softmax"))
+    weights = where(sees_nothing(scores), scores.of(0.0), scores.apply("Softmax"))
     return _by_group(weights, v, shared).value
 
 

@@ -77,6 +77,16 @@ def capped(x: Term, cap: float) -> Term:
 # --- what may be seen ---------------------------------------------------------------------------------------
 
 
+def sees_nothing(scores: Term) -> Term:
+    """Where scores are -inf alone on the last axis, which is kept.
+
+    Not the largest score decides: where all are -inf, LiteRT's reference kernels, which are TFLite Micro's,
+    find the least finite number.
+    """
+    seen = scores.apply("NotEqual", -np.inf).cast(FLOAT)
+    return seen.reduced("Max", -1, keep=True).equal(0)
+
+
 @dataclass
 class Sight:
     """What the queries may see of the keys, as numbers that are added to the scores.
@@ -111,8 +121,7 @@ class Sight:
         known = self.c.content(bias.value)
         if known is not None and not np.isneginf(known.astype(np.float64).max(-1)).any():
             return weights
-        is_blind = bias.reduced("Max", -1, keep=True).equal(-np.inf)
-        return where(is_blind, weights.body.constant(0, precision), weights)
+        return where(sees_nothing(bias), weights.body.constant(0, precision), weights)
 
 
 def ahead(body: Formula, steps: Size, keys: Size, offset: int | Term) -> Term:
@@ -127,6 +136,8 @@ def ahead(body: Formula, steps: Size, keys: Size, offset: int | Term) -> Term:
 def _mask(c: Call, body: Formula, sight: Sight, keys: Size) -> None:
     """The mask that is an operand: true for what is seen, or numbers to add."""
     mask = body.operand(3)
+    if mask.dtype is not BOOL:
+        mask = mask.cast(sight.kind)
     length = size(mask, len(mask.shape) - 1)
     if isinstance(length, int) and isinstance(keys, int) and length < keys and length != 1:
         # What it does not tell of is not seen.
