@@ -112,6 +112,16 @@ def test_none_is_taken_by_chance(path: Path, tmp_path: Path, engine: str) -> Non
     assert thinflow.load(tmp_path / "default.tflite").inputs[0].shape == (1, 3)
 
 
+def test_c_is_of_the_default_wherever_it_is(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match="2 signatures, and none is called serving_default"):
+        thinflow.convert(path, tmp_path / "net.c", verify=False)
+    program = read_program(path.read_bytes(), losses=[])
+    program.signatures["serving_default"] = program.signatures.pop("decode")
+    (tmp_path / "default.tflite").write_bytes(to_bytes(program))
+    thinflow.convert(tmp_path / "default.tflite", tmp_path / "net.c", verify=False)
+    assert "#define NET_INPUT_SIZE 3" in (tmp_path / "net.h").read_text()
+
+
 def test_onnx_files_have_none(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     graph = thinflow.Graph()

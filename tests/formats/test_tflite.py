@@ -297,17 +297,23 @@ def test_what_reads_nothing_written_is_refused() -> None:
         tflite.from_bytes(bytes(raw))
 
 
-def test_a_network_compiled_for_an_accelerator_opens_and_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "device"),
+    [("ethos-u", "an Ethos-U, by Vela"), ("DISPATCH_OP", "the NPU of a phone, by LiteRT's compiler")],
+)
+def test_a_network_compiled_for_an_accelerator_opens_and_is_told(
+    tmp_path: Path, code: str, device: str
+) -> None:
     """Such an operator names memory to work in, which nothing has written."""
     x, y, scratch = value("x", 2), value("y", 2), value("scratch", 64)
-    block = Subgraph([x, scratch], [y], [Operator("CUSTOM", [x, scratch], [y], custom_code="ethos-u")])
+    block = Subgraph([x, scratch], [y], [Operator("CUSTOM", [x, scratch], [y], custom_code=code)])
     raw = bytearray(to_bytes(Program([block])))
     at = raw.find(np.int32([2, 0, 1]).tobytes())  # the subgraph's inputs: only the first is one
     raw[at : at + 4] = np.int32(1).tobytes()
     path = tmp_path / "vela.tflite"
     path.write_bytes(raw)
-    assert [n.op for n in formats.load(path)].count("tfl.custom.ethos-u") == 1
-    with pytest.raises(UnsupportedOp, match=r"'y'.* it was compiled for an Ethos-U, by Vela") as caught:
+    assert [n.op for n in formats.load(path)].count(f"tfl.custom.{code}") == 1
+    with pytest.raises(UnsupportedOp, match=f"'y'.* it was compiled for {device}") as caught:
         thinflow.load(path)
     assert "take the .tflite file that it was made from" in caught.value.hint
 

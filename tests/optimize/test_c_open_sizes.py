@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,18 @@ def test_sizes_that_nobody_can_guess_are_words() -> None:
     with pytest.raises(OpenSizes) as refused:
         network(Program([Subgraph([x], [y], [Operator("ABS", [x], [y])])]), Options())
     assert refused.value.hint == "give them: --shape x=1,SIZE,3"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_an_input_may_hold_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    graph = parse_graph("""
+    past = Placeholder() {dtype=float, shape=shape[1,0,2]}
+    x = Placeholder() {dtype=float, shape=shape[1,1,2]}
+    axis = Const() {value=int32[]{1}}
+    y = ConcatV2(past, x, axis) {T=float, Tidx=int32, N=2}
+    inputs: past, x
+    outputs: y
+    """)
+    made = thinflow.convert_verified(graph, tmp_path / "net.c")
+    assert "every number is equal" in made.proof

@@ -125,6 +125,18 @@ def default_signature(data: memoryview | bytes) -> str | None:
     )
 
 
+def is_of_first_graph(data: memoryview | bytes, signature: str) -> bool:
+    """True for a signature of the graph that a .tflite file begins with.
+
+    Raises:
+        FormatError: the bytes are damaged.
+        GraphError: there is no such signature.
+    """
+    from thinflow.tflite.reader import read_program
+
+    return _subgraph_of(read_program(data, losses=[]), signature) == 0
+
+
 def _tensors(program: Program, main: int) -> set[object]:
     return {*program.subgraphs[main].inputs, *program.subgraphs[main].outputs}
 

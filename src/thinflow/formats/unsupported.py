@@ -17,6 +17,7 @@ _GIVE = "give the model file"
 _UNPACK = "unpack it and give the model in it"
 _EXPORT = "export the model as .onnx with the tools it was made with"
 _LOAD_WEIGHTS = f"load the weights into their model, and {EXPORT_HINT}"
+_UNBUNDLE = "take them out: litert-lm-peek --litertlm_file FILE --dump_files_dir FOLDER"
 _SCRIPT = 'torch.onnx.export(torch.jit.load("model.pt"), (example,), "model.onnx", dynamo=False)'
 _FOLDER = "give the folder that it is in, or saved_model.pb"
 _SAVE_AGAIN = "save the whole model again with Keras: model.save('model.keras')"
@@ -41,6 +42,7 @@ _MAGIC = [
     (b"SQLite format 3", 0, "an SQLite database", _GIVE),
     (b"bplist00", 0, "a property list", _GIVE),
     (b"GGUF", 0, "a GGUF model of llama.cpp", _EXPORT),
+    (b"LITERTLM", 0, "a bundle for LiteRT-LM, with .tflite models in it", _UNBUNDLE),
     # Behind 8 bytes, which are the length of this JSON.
     (b'{"', 8, "a safetensors file (weights without their model)", _LOAD_WEIGHTS),
     (b"version https://git-lfs", 0, "a Git LFS pointer", "fetch the model itself: git lfs pull"),

@@ -18,7 +18,12 @@ from thinflow.ops.registry import RULE_ERRORS
 
 logger = logging.getLogger(__name__)
 
-_COMPILED_FOR = {"ethos-u": "an Ethos-U, by Vela", "edgetpu-custom-op": "an Edge TPU, by its compiler"}
+_COMPILED_FOR = {
+    "ethos-u": "an Ethos-U, by Vela",
+    "edgetpu-custom-op": "an Edge TPU, by its compiler",
+    "NeutronGraph": "a Neutron, by NXP's converter",
+    "DISPATCH_OP": "the NPU of a phone, by LiteRT's compiler",
+}
 """Custom operators that hold a network in the form of a processor -> what that is."""
 
 

@@ -312,7 +312,7 @@ def _opened(content: bytes, made: Network, kind: Any) -> Any:
 
 def _made_up(tensor: Tensor, rng: np.random.Generator, limit: int = 2) -> Array:
     """Any numbers for an input; of those that count or name something, what is below a limit."""
-    shape, dtype = tuple(n or 1 for n in tensor.shape or ()), tensor.dtype.numpy()
+    shape, dtype = tuple(1 if n is None else n for n in tensor.shape or ()), tensor.dtype.numpy()
     if dtype.kind == "f":
         return rng.uniform(-1, 1, shape).astype(dtype)
     if dtype.kind == "b":

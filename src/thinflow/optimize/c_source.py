@@ -13,13 +13,15 @@ from typing import Any, TypeVar
 
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.formats.packed_bytes import bytes_of
+from thinflow.formats.tflite import is_of_first_graph
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.vocabulary import LITERT
 from thinflow.load.fitting_sizes import sizes_to_try
 from thinflow.load.frozen import require_frozen, source_notes
 from thinflow.load.graphs import Source, load, require_outputs
-from thinflow.load.lifted import give_sizes
+from thinflow.load.lifted import default_signature, give_sizes
 from thinflow.load.sources import open_model
 from thinflow.lower.c.convert import Network, network
 from thinflow.lower.c.options import Options
@@ -149,7 +151,8 @@ def _source(
 ) -> tuple[CSource, T]:
     graph = source if isinstance(source, Graph) else open_model(source)
     path = str(graph.path or "")
-    if graph.vocabulary == LITERT.name and not shapes and not any(names.get(part) for part in _PARTS):
+    is_whole = graph.vocabulary == LITERT.name and not shapes and not any(names.get(part) for part in _PARTS)
+    if is_whole and _begins_with_default(graph):
         program = program_of(graph, sample_rate)
         notes = rate_notes(graph, program, sample_rate)
         way = CSource(graph, sample_rate, tuple(notes), path)
@@ -173,6 +176,16 @@ def _source(
     require_frozen(ready)
     way = CSource(ready, sample_rate, tuple(told), path)
     return way, make(way)
+
+
+def _begins_with_default(graph: Graph) -> bool:
+    """True if the graph that runs when no signature is named is the first of its .tflite file.
+
+    Raises:
+        GraphError: the file has several signatures, and none is the default.
+    """
+    key = default_signature(graph)
+    return key is None or is_of_first_graph(bytes_of(graph.path), key)
 
 
 def _declare(graph: Graph) -> None:
