@@ -11,7 +11,7 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli._options import shapes
-from thinflow.errors import UnsupportedOp
+from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.types import FLOAT
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.options import Options
@@ -79,3 +79,16 @@ def test_an_input_may_hold_nothing(tmp_path: Path) -> None:
     """)
     made = thinflow.convert_verified(graph, tmp_path / "net.c")
     assert "every number is equal" in made.proof
+
+
+@pytest.mark.parametrize("suffix", [".c", ".tflite"])
+def test_of_a_shape_that_nothing_tells_no_rank_is_claimed(tmp_path: Path, suffix: str) -> None:
+    graph = parse_graph("""
+    x = Placeholder() {dtype=float, shape=shape?}
+    y = Relu(x) {T=float}
+    inputs: x
+    outputs: y
+    """)
+    with pytest.raises(ThinflowError, match="the graph does not say what shape the input 'x' has") as refused:
+        thinflow.convert(graph, tmp_path / f"net{suffix}")
+    assert "--shape x=1,SIZE, or for pictures --shape x=1,224,224,3" in refused.value.hint

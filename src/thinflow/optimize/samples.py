@@ -295,10 +295,11 @@ def _require_shapes(graph: Graph) -> None:
     for value in graph.inputs:
         spec = declared_spec(value)
         if spec.shape is None and spec.dtype is not STRING and inference_setting(value.node) is None:
+            name = shlex.quote(value.name)
             raise FeedError(
                 f"the graph does not say what shape the input '{value.name}' has",
                 graph.path,
-                hint=f"give it: --shape {shlex.quote(value.name)}=1,224,224,3 "
+                hint=f"give it: --shape {name}=1,SIZE, or for pictures --shape {name}=1,224,224,3 "
                 "(or samples: --calibration FOLDER)",
             )
 

@@ -116,10 +116,16 @@ class OpenSizes(UnsupportedOp):
     """An input whose sizes are not known."""
 
     def __init__(self, name: str, shape: Shape) -> None:
-        sizes = "?" if shape is None else ",".join("?" if n is None else str(n) for n in shape)
         # One for the batch; what else would do only the model knows.
-        given = ["SIZE" if n is None else str(n) for n in shape or (None,)]
-        if shape and shape[0] is None:
+        if shape is None:
+            super().__init__(
+                f"the graph does not say what shape the input '{name}' has, and C needs all sizes",
+                hint=f"give it: --shape {name}=1,SIZE, or for pictures --shape {name}=1,224,224,3",
+            )
+            return
+        sizes = ",".join("?" if n is None else str(n) for n in shape)
+        given = ["SIZE" if n is None else str(n) for n in shape]
+        if shape[0] is None:
             given[0] = "1"
         super().__init__(
             f"the sizes of the input '{name}' are open, [{sizes}], and C needs them all",
@@ -243,4 +249,4 @@ def _check_types(block: Subgraph) -> None:
         # Complex numbers are pairs of floats between layers; no parameter has a type for them.
         is_known = tensor.dtype.name in C_TYPES or (tensor.dtype.name == "complex64" and tensor not in ports)
         if not is_known and not tensor.is_constant:
-            raise UnsupportedOp(f"'{tensor.name}' is {tensor.dtype}, which C does not have")
+            raise UnsupportedOp(f"'{tensor.name}' is {tensor.dtype}, for which this C has no type")
