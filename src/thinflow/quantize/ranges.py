@@ -277,6 +277,8 @@ class _Assigner:
                 continue
             if y in self.imported and passes_limits(operator, kernels, self.imported[y]):
                 continue
+            if self._has_other_grid(x, operator):
+                continue
             # A fixed output cannot take another range, even if only the clamp reads it.
             writer = self.writers.get(x)
             if writer is None and kernels.floats_are_free:

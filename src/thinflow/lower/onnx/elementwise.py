@@ -29,7 +29,9 @@ def binary(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
 
 @lower("Maximum", "Minimum", to="onnx")
 def maximum(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    return b.result(larger(b, x, y) if node.op == "Maximum" else larger(b, x, y, smaller=True))
+    if x.dtype is INT64:
+        return b.result(larger(b, x, y, smaller=node.op == "Minimum"))
+    return b.emit("Max" if node.op == "Maximum" else "Min", x, y)
 
 
 def larger(b: Builder, x: Tensor, y: Tensor, *, smaller: bool = False) -> Tensor:
