@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from tests.lower.c.c_answers import differences
 from tests.lower.c.c_networks import Layers, mixed
 from thinflow.engines._c_library import compiler
+from thinflow.lower.c.convert import network
+from thinflow.lower.c.options import Options
+from thinflow.tflite.reader import read_program
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 ROUNDINGS = ("litert", "xnnpack")
@@ -167,3 +170,16 @@ def test_what_lies_in_the_shared_folder_is_tested(shared: Path) -> None:
     found = {Path(f).stem for f in (shared / "zoo" / "tflite").glob("*.tflite")}
     floats = {"face_detection_short_range", "movie_review", "emg_rnn", "mnist_lstm"}
     assert found == known | floats
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "float"])
+def test_nothing_larger_lies_in_the_callers_memory(kind: str) -> None:
+    """A layer that makes one pixel smaller in place is reshaped into the output, which it does not fit into."""
+    net = Layers(1, 4, 4, 40, kind=kind)
+    net.pool("AVERAGE_POOL_2D", 4)
+    net.conv(3, window=1)
+    net.reshaped(1, 3)
+    made = network(read_program(net.content()), Options())
+    for buffer in made.plan.buffers.values():
+        assert buffer.owner is None or buffer.size_bytes <= (buffer.owner.size_bytes or 0)
+    assert differences(net.content()) == []

@@ -142,11 +142,16 @@ def _separate(block: Subgraph, views: Mapping[Tensor, View]) -> dict[Tensor, Buf
 
 
 def _alias(buffers: dict[Tensor, Buffer], layer: Layer, block: Subgraph) -> None:
-    """Let the output be the input, or copy it if both have memory that is not the network's to choose."""
+    """Let the output be the input, or copy it if both have memory that is not the network's to choose.
+
+    Nor may it be what one has from the caller that the other does not fit into: what a layer made smaller in
+    place lies on what was larger.
+    """
     operator = layer.operator
     x, y = _input(operator, layer.same), operator.outputs[0]
     source, target = buffers[x], buffers[y]
-    if source.owner is not None and target.owner is not None:
+    is_narrow = target.owner is not None and source.size_bytes > target.size_bytes
+    if (source.owner is not None and target.owner is not None) or is_narrow:
         size = Verbatim(str(y.size_bytes))
         # Such a layer does nothing else; and each schedule that is tried makes a plan of the same layers.
         layer.calls = [Call("copy", {}, [y, x, size])]
