@@ -174,7 +174,7 @@ def test_what_lies_in_the_shared_folder_is_tested(shared: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "float"])
 def test_nothing_larger_lies_in_the_callers_memory(kind: str) -> None:
-    """A layer that makes one pixel smaller in place is reshaped into the output, which it does not fit into."""
+    """What a layer makes smaller in place is reshaped into the output, which the larger does not fit into."""
     net = Layers(1, 4, 4, 40, kind=kind)
     net.pool("AVERAGE_POOL_2D", 4)
     net.conv(3, window=1)
