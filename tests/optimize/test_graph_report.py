@@ -13,7 +13,7 @@ from tests.page_scripts import PAGE
 from tests.transforms.golden import parse_graph
 from thinflow.bench import latency
 from thinflow.errors import EngineCrashed, EngineUnavailable, UnsupportedOp
-from thinflow.optimize import maker, trial_runs
+from thinflow.optimize import judging, trial_runs
 from thinflow.optimize.report import GraphReport, OptimizeReport
 
 WORDS = """
@@ -94,7 +94,7 @@ def test_float_is_shipped_where_the_eight_bit_model_crashes(
     def crash(*_: object, **__: object) -> None:
         raise EngineCrashed("the engine 'litert' crashed (signal 6, SIGABRT) while running the int8 model")
 
-    monkeypatch.setattr(maker, "compare_models", crash)
+    monkeypatch.setattr(judging, "compare_models", crash)
     path = save(LENGTHS, tmp_path)
     report = thinflow.optimize(path, tmp_path / "out", outputs=["y", "upper"], measure=False)
     assert isinstance(report, GraphReport)
@@ -117,7 +117,7 @@ def test_a_whole_float_model_is_shipped_where_the_eight_bit_one_crashes(
     def crash(*_: object, **__: object) -> None:
         raise EngineCrashed("the engine 'litert' crashed (signal 6, SIGABRT) while running the int8 model")
 
-    monkeypatch.setattr(maker, "compare_models", crash)
+    monkeypatch.setattr(judging, "compare_models", crash)
     path = save(LENGTHS, tmp_path)
     report = thinflow.optimize(path, tmp_path / "out", outputs=["y"], measure=False)
     assert report.verdict == (

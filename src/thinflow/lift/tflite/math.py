@@ -232,6 +232,14 @@ def _add_n(c: Call) -> Value:
     return c.emit("AddN", *xs, N=len(xs))
 
 
+@lifts("tfl.DIV")
+def _div(c: Call) -> Value:
+    """DIV: of integers cut off towards zero."""
+    kind = c[0].dtype
+    op = "TruncateDiv" if kind is not None and kind.is_integer else "RealDiv"
+    return activated(c, c.emit(op, c[0], c[1]))
+
+
 lifts("tfl.POW")(_binary("Pow"))
 lifts("tfl.FLOOR_DIV")(_binary("FloorDiv"))
 lifts("tfl.ATAN2")(_binary("Atan2"))
