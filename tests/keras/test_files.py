@@ -206,16 +206,18 @@ def test_a_variable_that_is_missing(tmp_path: Path) -> None:
     assert "layer 'dense' (Dense)" in error.where
 
 
-@pytest.mark.parametrize("root", ["layers", "_layer_checkpoint_dependencies"])
+@pytest.mark.parametrize("root", ["layers", "_layer_checkpoint_dependencies", "layers\\"])
 def test_variables_of_layers_that_are_not_there(tmp_path: Path, root: str) -> None:
-    places = {f"{root}/dense": [KERNEL], f"{root}/dense_1": [KERNEL]}
+    slash = "" if root.endswith("\\") else "/"
+    places = {f"{root}{slash}dense": [KERNEL], f"{root}{slash}dense_1": [KERNEL]}
     error = refusal(write_keras(tmp_path / "net.keras", NET, places))
     assert error.problem == "it holds weights of a layer 'dense_1', which the config does not have"
     assert "another model than the config" in error.hint
 
 
+@pytest.mark.parametrize("slash", ["/", "\\"])  # Windows
 @pytest.mark.parametrize("step", [1, 2])  # in Keras 2.14; in 2.12 and 2.13
-def test_early_archives_count_layers_with_weights_twice(tmp_path: Path, step: int) -> None:
+def test_early_archives_count_layers_with_weights_twice(tmp_path: Path, step: int, slash: str) -> None:
     swap, double = np.float32([[0, 1], [1, 0]]), np.float32([[2, 0], [0, 2]])
     part = sequential(source(2, name="y"), dense("a", units=2), dense("b", units=2))
     part["config"]["name"] = "part"
@@ -228,7 +230,7 @@ def test_early_archives_count_layers_with_weights_twice(tmp_path: Path, step: in
         f"{root}/sequential/{root}/dense": [swap], f"{inner}/dense": [double],
         f"{inner}/dense_{step}": [swap], f"{root}/dense": [KERNEL],
     }  # fmt: skip
-    path = write_keras(tmp_path / "net.keras", net, places)
+    path = write_keras(tmp_path / "net.keras", net, {k.replace("/", slash): v for k, v in places.items()})
     assert answer(path) == [[2 * n for n in WANTED[0]]]
 
 

@@ -20,11 +20,14 @@ from pathlib import Path
 from thinflow.errors import FormatError
 from thinflow.keras.hdf5 import Group, open_hdf5
 from thinflow.keras.shards import open_shards
+from thinflow.keras.windows_paths import with_slashes
 from thinflow.keras.yaml_text import parse_yaml
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 ZIP_MAGIC = b"PK\x03\x04"
 CONFIG, METADATA, WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
+EARLY_LAYERS = "_layer_checkpoint_dependencies"
+"""What Keras 2.12 to 2.14 called `layers`."""
 _LIST, _PICKLED = "model.weights.json", "model.weights.npz"
 """A list of several files, and pickled dicts of arrays: what Keras writes if it is asked to."""
 _LIST_END = ".weights.json"
@@ -138,7 +141,7 @@ def _members_file(path: Path, member: Callable[[str], bytes | None], by_package:
 def _weights(path: Path, member: Callable[[str], bytes | None], by_package: bool) -> Group:
     weights = member(WEIGHTS)
     if weights is not None:
-        return open_hdf5(weights, f"{path}/{WEIGHTS}", by_package=by_package)
+        return with_slashes(open_hdf5(weights, f"{path}/{WEIGHTS}", by_package=by_package))
     index = member(_LIST)
     if index is not None:
         where = f"{path}/{_LIST}"
@@ -209,7 +212,7 @@ def _listed_file(path: Path, by_package: bool) -> KerasFile:
 
 
 def _hdf5_file(path: Path, by_package: bool) -> KerasFile:
-    root = open_hdf5(path, str(path), by_package=by_package)
+    root = with_slashes(open_hdf5(path, str(path), by_package=by_package))
     text = root.text("model_config")
     weights = root.group("model_weights") or root
     if text is None and not _holds_weights(weights):
@@ -222,12 +225,16 @@ def _hdf5_file(path: Path, by_package: bool) -> KerasFile:
     said = config.get("keras_version") if isinstance(config, Mapping) else None
     version = root.text("keras_version") or weights.text("keras_version") or said
     if not isinstance(version, str):
-        version = "3" if "layers" in weights else "1"
+        version = "3" if _is_by_place(weights) else "1"
     return KerasFile(path, config, version, weights, backend=root.text("backend") or "")
 
 
 def _holds_weights(group: Group) -> bool:
-    return group.texts("layer_names") is not None or "layers" in group
+    return group.texts("layer_names") is not None or _is_by_place(group)
+
+
+def _is_by_place(group: Group) -> bool:
+    return "layers" in group or EARLY_LAYERS in group
 
 
 def _config_beside(path: Path) -> object:

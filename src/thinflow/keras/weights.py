@@ -12,14 +12,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from thinflow.errors import FormatError
 from thinflow.keras.config import LayerConfig
-from thinflow.keras.files import KerasFile
+from thinflow.keras.files import EARLY_LAYERS, KerasFile
 from thinflow.keras.hdf5 import Group
 from thinflow.keras.registry import Entry, Slot
 from thinflow.typing import Array
 
 _LISTS = "layer_names"
-_OLD_ROOT = "_layer_checkpoint_dependencies"
-"""What Keras 2.12 to 2.14 called `layers`."""
 _CLASSES = {"GroupQueryAttention": "GroupedQueryAttention"}
 """Layers that Keras exports under another name than that of their class, which paths have."""
 _MISFIT = "the weights are of another model than the config; save the whole model again"
@@ -88,13 +86,13 @@ class Weights:
         twice = layer_paths(
             layers, twice={layer.name for layer, slots in self._entries.children(model) if slots}
         )
-        group = self._root.group(_below(early, _OLD_ROOT))
+        group = self._root.group(_below(early, EARLY_LAYERS))
         if group is not None and {f"layers/{name}" for name in group.names()} <= set(twice.values()):
             numbers = twice
         found = {}
         for layer in layers:
             new = _below(path, places[layer.name])
-            found[new] = _below(early, numbers[layer.name].replace("layers/", f"{_OLD_ROOT}/"))
+            found[new] = _below(early, numbers[layer.name].replace("layers/", f"{EARLY_LAYERS}/"))
             if layer.model is not None:
                 found |= self._early_paths(layer, new, found[new])
         return found
@@ -108,7 +106,7 @@ class Weights:
     def _refuse_strange(self, model: LayerConfig, path: str, early: Mapping[str, str]) -> None:
         """Refuse weights of a layer that the config does not have."""
         assert model.model is not None
-        for root in (_below(path, "layers"), _below(early.get(path, ""), _OLD_ROOT)):
+        for root in (_below(path, "layers"), _below(early.get(path, ""), EARLY_LAYERS)):
             for name in self._stored(root):
                 if f"{root}/{name}" not in early and f"{root}/{name}" not in early.values():
                     problem = f"it holds weights of a layer '{name}', which the config does not have"
