@@ -225,11 +225,20 @@ def summarize(
         return summary
 
 
-def sizes_to_give(graph: Graph) -> Mapping[str, Sequence[int | None]]:
-    """Sizes for what a graph of a file's own ops leaves open, as `shapes` takes them: such that they fit each
-    other, or usual ones where none are found that do."""
-    from thinflow.load.fitting_sizes import fitting_sizes, usual_sizes
+def sizes_to_give(graph: Graph, inputs: Sequence[str] = ()) -> Mapping[str, Sequence[int | None]]:
+    """Sizes for what a graph leaves open, as `shapes` takes them: such that they fit each other, or usual
+    ones where none are found that do.
 
+    Args:
+        graph: shapes inferred.
+        inputs: names of those to settle, of a graph of TensorFlow's ops; there only what is found to fit.
+    """
+    from thinflow.load.fitting_sizes import fitting_sizes, usual_sizes
+    from thinflow.synthetic import USUAL, fitting_specs
+
+    if not graph.vocabulary:
+        specs = fitting_specs([graph.value(name) for name in inputs], first=USUAL)
+        return {v.name: spec.shape for v, spec in specs.items() if spec.shape is not None}
     return fitting_sizes(graph) or usual_sizes(graph)
 
 

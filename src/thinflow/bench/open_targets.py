@@ -43,7 +43,7 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.load.graphs import declare_interface
 from thinflow.load.sources import open_model, options_for
-from thinflow.synthetic import likely_shape, open_sizes, override_shapes
+from thinflow.synthetic import fitting_specs, likely_shape, open_sizes, override_shapes
 
 
 def open_subjects(
@@ -299,5 +299,7 @@ def _fixed(inputs: Sequence[Value], shapes: Shapes) -> dict[Value, TensorSpec]:
     for value, spec in specs.items():
         if spec.dtype is None:
             spec = TensorSpec(declared_spec(value).dtype, spec.shape)
+        fixed[value] = spec
+    for value, spec in fitting_specs(inputs, fixed).items():
         fixed[value] = spec if spec.shape is None else TensorSpec(spec.dtype, likely_shape(value, spec))
     return fixed

@@ -31,7 +31,13 @@ from thinflow.errors import EngineUnavailable, GraphError, ThinflowError
 from thinflow.formats.packed_bytes import content_of
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import TensorSpec
-from thinflow.synthetic import concrete_shape, explain_open_sizes, naming_open_sizes, synthetic_array
+from thinflow.synthetic import (
+    concrete_shape,
+    explain_open_sizes,
+    fitting_specs,
+    naming_open_sizes,
+    synthetic_array,
+)
 from thinflow.typing import Array
 
 # Fixed, so that all engines, and the next run of a command, are fed the same numbers.
@@ -173,7 +179,9 @@ class GraphSubject:
     def assumed(self) -> dict[str, tuple[int, ...]]:
         """Input -> sizes that were made up for it."""
         # As `synthetic_array` settles them, when the arrays are made.
-        return {name: concrete_shape(spec) for name, spec in self.unsure.items()}
+        fitting = fitting_specs(self.graph.inputs)
+        sizes = {v.name: fitting[v] for v in self.graph.inputs if v in fitting}
+        return {name: concrete_shape(sizes.get(name, spec)) for name, spec in self.unsure.items()}
 
     def prepare(self, engine: str, threads: int) -> Runner:
         with naming_open_sizes(self.unsure):
@@ -204,8 +212,9 @@ class GraphSubject:
         rng = np.random.default_rng(_SEED)
         wanted = [v.name for v in self.graph.inputs]
         given = by_position(feeds, wanted)
+        fitting = fitting_specs(self.graph.inputs) if given is None else {}
         return [
-            synthetic_array(v, rng) if given is None else as_declared(given[i], v)
+            synthetic_array(v, rng, fitting.get(v)) if given is None else as_declared(given[i], v)
             for i, v in enumerate(self.graph.inputs)
         ]
 

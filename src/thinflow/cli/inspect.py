@@ -381,13 +381,17 @@ def _wanted_shapes(summary: Summary) -> Iterator[tuple[str, str]]:
 
     Of a file's own ops, those that fit each other; an open size that has a name is settled by that.
     """
-    if summary.graph.vocabulary:
-        from thinflow.api import sizes_to_give
+    from thinflow.api import sizes_to_give
 
+    if summary.graph.vocabulary:
         yield from ((n, shape_flag(n, sizes)) for n, sizes in sizes_to_give(summary.graph).items())
         return
-    for name, shape in summary.interface.open_inputs:
-        if shape is None:
+    opened = summary.interface.open_inputs
+    fitting = sizes_to_give(summary.graph, [name for name, _ in opened])
+    for name, shape in opened:
+        if name in fitting:
+            yield name, shape_flag(name, fitting[name])
+        elif shape is None:
             yield name, f" --shape {shlex.quote(f'{name}=1,SIZE')}"
         else:
             common = [1, 224, 224, 3] if len(shape) == 4 else [1] + [16] * (len(shape) - 1)

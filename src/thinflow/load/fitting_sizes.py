@@ -13,22 +13,10 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import RESOURCE, Shape, TensorSpec
 from thinflow.load.lifted import give_sizes, in_tensorflow
-from thinflow.synthetic.feeds import picture_sides
-from thinflow.synthetic.files import DEFAULT_SIZE
+from thinflow.synthetic.sizes import TRIED, fitting_specs, picture_sides
 
 Shapes = dict[str, tuple[int | None, ...]]
 
-# Sides of pictures, and numbers of steps or samples; first those that any model is fed, whatever its format.
-_TRIED = (
-    (DEFAULT_SIZE, 8),
-    (224, 16),
-    (256, 64),
-    (320, 256),
-    (512, 512),
-    (128, 1024),
-    (64, 4096),
-    (96, 16000),
-)
 _MOST_NODES = 3000
 """Of a graph that is tried with more than the first of them; lifting one takes some 0.1 ms a node."""
 
@@ -44,14 +32,14 @@ def fitting_sizes(graph: Graph) -> Shapes:
     """
     if not usual_sizes(graph):
         return {}
-    tried = (_chosen(graph, *sizes) for sizes in _TRIED[: 1 if len(graph) > _MOST_NODES else None])
+    tried = (_chosen(graph, *sizes) for sizes in TRIED[: 1 if len(graph) > _MOST_NODES else None])
     return next((shapes for shapes in tried if _fits(graph, shapes)), {})
 
 
 def usual_sizes(graph: Graph) -> Shapes:
     """As `fitting_sizes`, the first that are tried, whether or not they fit."""
     is_open = any(_is_unsettled(declared_spec(v).shape, v) for v in graph.inputs)
-    return _chosen(graph, *_TRIED[0]) if is_open else {}
+    return _chosen(graph, *TRIED[0]) if is_open else {}
 
 
 def sizes_to_try(graph: Graph) -> Iterator[Shapes]:
@@ -60,8 +48,11 @@ def sizes_to_try(graph: Graph) -> Iterator[Shapes]:
     Args:
         graph: shapes inferred.
     """
-    tried = (_chosen(graph, *sizes) for sizes in _TRIED)
+    tried = (_chosen(graph, *sizes) for sizes in TRIED)
     yield from (shapes for shapes in tried if shapes)
+    found = {v.name: spec.shape for v, spec in fitting_specs(graph.inputs).items() if spec.shape is not None}
+    if found:
+        yield found
 
 
 def sizes_to_feed(

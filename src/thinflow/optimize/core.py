@@ -31,7 +31,7 @@ from thinflow.lower.operands import WIDENING
 from thinflow.lower.tflite.convert import unsupported, unsupported_unit
 from thinflow.lower.tflite.quantized_context import inner_values
 from thinflow.ops.traits import Trait, has
-from thinflow.synthetic import concrete_shape
+from thinflow.synthetic import concrete_shape, fitting_specs
 from thinflow.typing import Array
 
 _CONTRADICTION = "its sizes contradict each other: give others with --shape, or export it again"
@@ -249,9 +249,9 @@ def narrow_advice(nodes: Iterable[Node]) -> str:
 
 def shape_advice(inputs: Sequence[Value]) -> str:
     """Advice to fix sizes beyond the batch that inputs leave open, so that more is converted; "" if none."""
-    specs = {v: declared_spec(v) for v in inputs}
+    specs, fitting = {v: declared_spec(v) for v in inputs}, fitting_specs(inputs)
     sizes = [
-        f"--shape {v.name}={','.join(map(str, concrete_shape(spec)))}"
+        f"--shape {v.name}={','.join(map(str, concrete_shape(fitting.get(v, spec))))}"
         for v, spec in specs.items()
         if spec.shape and None in spec.shape[1:]
     ]

@@ -5,7 +5,6 @@ What an input is meant to be is read off its type, its shape and what the graph 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,19 +24,17 @@ from thinflow.errors import (
 )
 from thinflow.ir.graph import Value, graph_of
 from thinflow.ir.interface import states_of
-from thinflow.ir.types import BOOL, RESOURCE, STRING, DType, Shape, TensorSpec, shape_text
-from thinflow.synthetic.files import DEFAULT_SIZE
+from thinflow.ir.types import BOOL, RESOURCE, STRING, DType, TensorSpec, shape_text
 from thinflow.synthetic.integers import (
     amounts_for,
     index_limit,
     is_divisor,
     is_segmentation,
-    is_splits,
     known_keys,
     name_places_once,
     row_ends,
-    sound_shape,
 )
+from thinflow.synthetic.sizes import concrete_shape, fitting_specs, in_rows, likely_shape, rows_of, splits
 from thinflow.synthetic.strings import known_maker, maker_for
 from thinflow.typing import Array
 
@@ -69,9 +66,10 @@ def synthetic_feeds(
     if seed < 0:
         raise ParameterError(f"the seed is {seed}", hint="give a whole number from 0 on")
     rng = np.random.default_rng(seed)
-    nests = {value: nest for value in inputs if (nest := _rows_of(value))}
+    nests = {value: nest for value in inputs if (nest := rows_of(value))}
+    known = fitting_specs(inputs, specs)
     for _ in range(count):
-        feed = {value: synthetic_array(value, rng, (specs or {}).get(value)) for value in inputs}
+        feed = {value: synthetic_array(value, rng, known.get(value)) for value in inputs}
         yield feed | _parted(feed, nests)
 
 
@@ -80,9 +78,9 @@ def _parted(feed: Mapping[Value, Array], nests: Mapping[Value, list[Value]]) -> 
     made: dict[Value, Array] = {}
     for value, nest in nests.items():
         count = len(feed[value])
-        for splits in reversed([s for s in nest if s in feed and feed[s].size]):
-            rows = len(feed[splits]) - 1
-            made[splits] = row_ends(rows, count).astype(feed[splits].dtype)
+        for parts in reversed([s for s in nest if s in feed and feed[s].size]):
+            rows = len(feed[parts]) - 1
+            made[parts] = row_ends(rows, count).astype(feed[parts].dtype)
             count = rows
     return made
 
@@ -100,8 +98,8 @@ def synthetic_array(value: Value, rng: np.random.Generator, spec: TensorSpec | N
         return _strings(value, likely_shape(value, spec), rng)
     shape = _size_to_make(value, spec)
     assert spec.dtype is not None
-    if len(shape) == 1 and shape[0] and _splits(value):
-        return row_ends(shape[0] - 1, _in_rows(value)).astype(spec.dtype.numpy())
+    if len(shape) == 1 and shape[0] and splits(value):
+        return row_ends(shape[0] - 1, in_rows(value)).astype(spec.dtype.numpy())
     amounts = None if spec.dtype is BOOL else amounts_for(value, shape, rng)
     if amounts is not None:
         return amounts.astype(spec.dtype.numpy())
@@ -152,83 +150,6 @@ def _start_of(value: Value) -> Array | None:
     if graph is None or not graph.states:
         return None
     return next((s.first for s in states_of(graph) if s.input == value), None)
-
-
-def concrete_shape(spec: TensorSpec) -> tuple[int, ...]:
-    """A shape to run with: 1 for an unknown batch, `DEFAULT_SIZE` for unknown sizes of a picture, else 8."""
-    if spec.shape is None:
-        return ()
-    sides = picture_sides(spec.shape)
-    # A scalar has no sizes; the batch in front is left over then, hence no strict zip.
-    sizes = [1, *(DEFAULT_SIZE if axis in sides else 8 for axis in range(1, len(spec.shape)))]
-    return tuple(known if known is not None else size for known, size in zip(spec.shape, sizes, strict=False))
-
-
-def likely_shape(value: Value, spec: TensorSpec) -> tuple[int, ...]:
-    """As `concrete_shape`, and a second long where a sound may have any length; of a ragged input one row."""
-    if spec.shape is not None and spec.shape[:1] == (None,):
-        rows = (2,) if _splits(value) else (_IN_ROWS,) if _rows_of(value) else ()
-        spec = TensorSpec(spec.dtype, (*rows, *spec.shape[len(rows) :]))
-    return concrete_shape(TensorSpec(spec.dtype, sound_shape(value, _sizes_by_name(value, spec.shape))))
-
-
-_IN_ROWS = 8
-"""Values of a ragged input of any length."""
-
-
-def _splits(value: Value) -> bool:
-    """True for an input that parts another one into rows."""
-    spec, graph = declared_spec(value), graph_of(value.node)
-    is_list = spec.dtype is not None and spec.dtype.is_integer and len(spec.shape or ()) == 1
-    # Behind the other one: what comes first has nothing to part.
-    return is_list and graph is not None and value in graph.inputs[1:] and is_splits(value)
-
-
-def _rows_of(value: Value) -> list[Value]:
-    """The inputs behind one that part it into rows, from the outside; TensorFlow puts them there."""
-    graph = graph_of(value.node)
-    inputs = [] if graph is None else graph.inputs
-    if value not in inputs or _splits(value):
-        return []
-    return list(itertools.takewhile(_splits, inputs[inputs.index(value) + 1 :]))
-
-
-def _in_rows(value: Value) -> int:
-    """How many there are of what an input parts into rows: values, or rows of them."""
-    graph = graph_of(value.node)
-    for other in [] if graph is None else graph.inputs:
-        nest = _rows_of(other)
-        if value in nest:
-            below = nest[nest.index(value) + 1 :]
-            shape = likely_shape(below[0] if below else other, declared_spec(below[0] if below else other))
-            return max(shape[0] - 1, 0) if below else shape[0] if shape else 1
-    return 1
-
-
-def _sizes_by_name(value: Value, shape: Shape) -> Shape:
-    """A shape with those open sizes settled that the file has the same name for elsewhere: a batch is one
-    wherever it stands, in front or not, and other sizes are those of the first input that has them.
-    """
-    graph = graph_of(value.node)
-    if graph is None or shape is None or None not in shape:
-        return shape
-    sizes = list(shape)
-    for places in size_names(graph.inputs).values():
-        first, axis = places[0]
-        for own in [n for v, n in places if v == value and n < len(sizes) and sizes[n] is None]:
-            if any(n == 0 for _, n in places):
-                sizes[own] = 1
-            elif first != value:
-                others = declared_spec(first)
-                sizes[own] = concrete_shape(TensorSpec(others.dtype, sound_shape(first, others.shape)))[axis]
-    return tuple(sizes)
-
-
-def picture_sides(shape: Sequence[int | None]) -> tuple[int, ...]:
-    """The axes of a picture's height and width: [n,h,w,c], but [n,c,h,w] if only the second size is known."""
-    if len(shape) != 4:
-        return ()
-    return (2, 3) if shape[1] is not None and shape[3] is None else (1, 2)
 
 
 def override_shapes(
@@ -307,13 +228,6 @@ def _strings(value: Value, shape: tuple[int, ...], rng: np.random.Generator) -> 
 
 
 # --- errors on made-up inputs, told with the inputs whose sizes had to be made up too -----------------------
-
-
-def open_sizes(inputs: Sequence[Value]) -> dict[str, TensorSpec]:
-    """The inputs of which more than the batch is left open: name -> what is known."""
-    known = {v: declared_spec(v) for v in inputs if declared_spec(v).dtype is not RESOURCE}
-    specs = {v.name: TensorSpec(s.dtype, _sizes_by_name(v, s.shape)) for v, s in known.items()}
-    return {n: s for n, s in specs.items() if s.shape is None or None in s.shape[1:]}
 
 
 @contextmanager
