@@ -12,6 +12,7 @@ from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import FLOAT, INT32, UNKNOWN, DType, TensorSpec, dtype
 from thinflow.lower.operands import axes_of
 from thinflow.lower.slots import Slot
+from thinflow.ops import registry
 from thinflow.ops._shapes import broadcast
 from thinflow.program import model
 from thinflow.program.model import Dims, O, T
@@ -22,6 +23,8 @@ MISFIT = "sizes do not fit"
 
 B = TypeVar("B", bound="Building[Any, Any]")
 
+CUT_OFF = "no engine here has it either: cut it off with --inputs or --outputs"
+"""What to do about an op that nothing knows."""
 REFUSED = "REFUSED"
 """Code of an operator that stands for a node the target cannot express."""
 # Shapes, axes and the like are small; elements of larger tensors are not followed.
@@ -226,6 +229,8 @@ class Building(Generic[T, O]):
 
         node, seen = value.node, {value.node}
         while before := [v.node for v in node.inputs if self.spec(v).dtype is None and v.node not in seen]:
+            if registry.find(node.op) is None:
+                break
             node = before[0]
             seen.add(node)
         try:
@@ -233,6 +238,9 @@ class Building(Generic[T, O]):
         except ShapeError as error:
             place = "" if node is value.node else f" at {node.where}"
             return UnsupportedOp(f"{MISFIT}{place}: {error.problem}", hint="give others with --shape")
+        if registry.find(node.op) is None:
+            why = f"the type of '{value.name}' is not known, as nothing here knows the op {node.op}"
+            return UnsupportedOp(why, hint=CUT_OFF)
         return UnsupportedOp(f"the type of '{value.name}' is not known", hint="give the types of the inputs")
 
     def constant(self, value: Value, array: Array, element: DType) -> T:

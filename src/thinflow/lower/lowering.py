@@ -18,7 +18,7 @@ from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import DType, TensorSpec, dtype
 from thinflow.lower import rules
-from thinflow.lower.building import REFUSED, B
+from thinflow.lower.building import CUT_OFF, REFUSED, B
 from thinflow.lower.slots import S
 from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has
@@ -191,10 +191,11 @@ class Lowering(Generic[B, S]):
                 node.where,
                 hint="give the checkpoint's prefix: --checkpoint PREFIX",
             )
+        # What nothing knows no engine runs: mostly an op from a library that TensorFlow loaded.
+        is_known = registry.find(node.op) is not None
+        add = f"let the reference engine run it, or add a rule in lower/{self.target.name}/"
         raise UnsupportedOp(
-            f"{self.target.label} has no form of {node.op}",
-            node.where,
-            hint=f"let the reference engine run it, or add a rule in lower/{self.target.name}/",
+            f"{self.target.label} has no form of {node.op}", node.where, hint=add if is_known else CUT_OFF
         )
 
     def _refine(self, node: Node) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.lower.tflite.harness import Net, compare, run_litert
+from tests.transforms.golden import parse_graph
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT
@@ -148,6 +149,15 @@ def test_the_first_refusal_in_running_order_is_raised():
     with pytest.raises(UnsupportedOp) as caught:
         net.lower(y)
     assert str(caught.value).startswith("node 'first' (First): TFLite has no form of First\nhint: ")
+    # No engine has an op that nothing knows, the reference engine neither.
+    assert "cut it off" in caught.value.hint
+
+
+def test_an_op_that_nothing_knows_is_named_and_not_the_type_of_what_it_gives():
+    graph = parse_graph("x = Placeholder() {dtype=float}\ny = Warp(x) {}\nz = Tanh(y)\ninputs: x\noutputs: z")
+    with pytest.raises(UnsupportedOp, match="nothing here knows the op Warp") as caught:
+        lower_graph(graph, [graph.value("y")], graph.outputs, specs={})
+    assert "cut it off" in caught.value.hint
 
 
 def test_an_input_that_is_not_fed():
