@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import thinflow
 from tests.page_scripts import BUILT, without_scripts
+from tests.transforms.golden import parse_graph
 from thinflow import zoo
 from thinflow.cli import main
 from thinflow.pages.shell import data_of
@@ -24,6 +26,17 @@ def test_writes_a_smaller_model(model: str, capsys: pytest.CaptureFixture[str]) 
     assert second == "  samples: 20 samples from c.npz"
     assert last == "next: thinflow benchmark 'my q.tflite'"
     assert Path("my q.tflite").read_bytes()[4:8] == b"TFL3"
+
+
+def test_a_tiny_network_gets_larger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "w = Const() {dtype=float, value=float[2,2]{1,2,3,4}}\ny = MatMul(x, w) {T=float}"
+    declared = "x = Placeholder() {dtype=float, shape=shape[?,2]}"
+    thinflow.save(parse_graph(f"{declared}\n{text}\ninputs: x\noutputs: y"), "m.pb")
+    assert main(["quantize", "m.pb", "q.tflite"]) == 0
+    assert "x LARGER than float" in capsys.readouterr().out
 
 
 def test_json_says_that_inputs_were_made_up(model: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -172,7 +172,9 @@ def _lines(args: Namespace, report: dict[str, Any]) -> list[str]:
     from thinflow.cli._console import human_bytes
 
     smaller = report["float_bytes"] / max(report["size_bytes"], 1)
-    sizes = f"{human_bytes(report['size_bytes'])}, {smaller:.1f}x smaller than float"
+    # Scales and headers outweigh what a tiny network saves.
+    times = f"{smaller:.1f}x smaller" if smaller >= 1 else f"{1 / smaller:.1f}x LARGER"
+    sizes = f"{human_bytes(report['size_bytes'])}, {times} than float"
     if args.output.endswith(".c"):
         # Text, which says nothing about what it will take on a device.
         sizes = f"{human_bytes(report['size_bytes'])} of C"

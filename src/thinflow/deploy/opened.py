@@ -43,7 +43,7 @@ from thinflow.optimize.evaluation.models import ModelSource, OpenModel
 from thinflow.optimize.samples import one_sample
 from thinflow.optimize.stated_usage import picture_usage, usage_of
 from thinflow.quantize.sample_files import Scaling
-from thinflow.synthetic import synthetic_feeds
+from thinflow.synthetic import USUAL, concrete_shape, fitting_specs, synthetic_feeds
 from thinflow.typing import Array
 
 SAMPLE_RATE = 16000
@@ -110,8 +110,10 @@ class OpenedModel:
         self.usage: Usage = _by_names_of(self.session, path)
         self.graph: Graph = load(path)
         self.doubts: list[str] = []
-        for name, spec in self.specs.items():
-            _require_sizes(name, spec)
+        fitting = fitting_specs(self.graph.inputs, first=USUAL)
+        for number, (name, spec) in enumerate(self.specs.items()):
+            value = self.graph.inputs[number] if number < len(self.graph.inputs) else None
+            _require_sizes(name, spec, spec if value is None else fitting.get(value, spec))
         self.inputs = self._inputs()
 
     @property
@@ -359,7 +361,7 @@ def _looks_like_picture(height: int, width: int, channels: int) -> bool:
     return is_square or (channels != 1 and min(height, width) >= _SMALLEST_SIDE)
 
 
-def _require_sizes(name: str, spec: TensorSpec) -> None:
+def _require_sizes(name: str, spec: TensorSpec, likely: TensorSpec) -> None:
     if spec.dtype is STRING:
         raise UnsupportedOp(
             "it takes text, which apps cannot be made for yet",
@@ -367,9 +369,10 @@ def _require_sizes(name: str, spec: TensorSpec) -> None:
             "cut the model behind what takes the text apart: --inputs NAME",
         )
     if spec.shape is not None and None in spec.shape:
+        sizes = ",".join(map(str, concrete_shape(likely, *USUAL)))
         raise ParameterError(
             f"input '{name}' has open sizes, {shape_text(spec.shape)}, and an app feeds one size",
-            hint=f"say which: --shape {name}=1,224,224,3",
+            hint=f"say which: --shape {name}={sizes}",
         )
 
 
