@@ -16,7 +16,11 @@ from thinflow.lift.grids import grid_of
 from thinflow.ops.traits import Trait, has
 from thinflow.transforms.quantized.grids import is_map
 
-_ON_THE_WAY = (RAW, "/codes", "/exact", "/rounded", "/int8", "/int16", "/uint8")
+_ON_THE_WAY = (
+    *(RAW, "/codes", "/exact", "/rounded", "/int8", "/int16", "/uint8"),
+    # What a node computes with its channels first, where they stay so.
+    *("/averagepool", "/maxpool", "/conv", "/convtranspose", "/resize"),
+)
 _MOST_MAPS = 16
 """Between codes and real numbers; lifting writes six ops."""
 _WITHIN = Trait.ELEMENTWISE | Trait.BIAS_ADD | Trait.PASSES_THROUGH | Trait.RESHAPE | Trait.REARRANGES
