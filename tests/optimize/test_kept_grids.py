@@ -11,6 +11,7 @@ import pytest
 
 import thinflow
 from benchmarks.ptq.cases import MODELS
+from tests.lower.c.c_networks import Layers
 from tests.transforms.golden import parse_graph
 from thinflow import formats
 from thinflow.analysis.foreign_quant_params import params_of
@@ -18,7 +19,8 @@ from thinflow.cli import main
 from thinflow.errors import VerificationError
 from thinflow.ir.types import INT8, INT32
 from thinflow.lift.grids import grid_of
-from thinflow.optimize import kept_grids
+from thinflow.optimize import beside_source, kept_grids
+from thinflow.optimize.made_layers import made_layers
 from thinflow.quantize.recipe import Decision, Quantized
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 from thinflow.tflite.reader import read_program
@@ -349,3 +351,59 @@ outputs: at, y
     assert told[1].startswith("ONNX Runtime runs it; its detections were not compared one by one")
     assert "answers as the graph does, up to 0.5" in told[2]
     assert "detections were not compared one by one" in told[2]
+
+
+def test_two_grids_in_a_row_of_which_the_second_is_no_clamp(tmp_path: Path) -> None:
+    """max(a x, x) of codes, as PReLU is stored: both sides are brought to the grid of the larger."""
+    net = Layers(1, 4, 4, 3)
+    x = net.conv(3)
+    assert x.quantization is not None
+    x.quantization.zero_point[:] = -20
+    step = float(x.quantization.scale[0])
+    slope = net.constant("a", np.array([[[-18, 90, 127]]], np.int8), 0.0085)
+    scaled = net.tensor("scaled", (1, 4, 4, 3), 0.88 * step, -11)
+    one, other, y = (net.tensor(name, (1, 4, 4, 3), 0.95 * step, -28) for name in ("one", "other", "y"))
+    net.emit("MUL", [x, slope], scaled)
+    net.emit("QUANTIZE", [x], one)
+    net.emit("QUANTIZE", [scaled], other)
+    net.emit("MAXIMUM", [other, one], y)
+    net.conv(2)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(net.content())
+    made = thinflow.convert_verified(path, tmp_path / "m.onnx")
+    assert "each of 6 quantized layers, fed with the file's own values, is within 1 step" in made.proof
+
+
+def pooled(folder: Path) -> Path:
+    """Averages of codes, and a layer that reads them."""
+    net = Layers(1, 8, 8, 4)
+    net.pool("AVERAGE_POOL_2D", 2, 2)
+    net.conv(2)
+    path = folder / "m.tflite"
+    path.write_bytes(net.content())
+    return path
+
+
+def test_an_average_is_a_layer_by_itself(tmp_path: Path) -> None:
+    """In a part with channels first it has a name of its own, and its roundings are not those of the next."""
+    path = pooled(tmp_path)
+    thinflow.convert(path, tmp_path / "m.onnx")
+    found = made_layers(formats.load(path), thinflow.load(path), thinflow.load(tmp_path / "m.onnx"))
+    assert {v.node.op for v in found} == {"tfl.AVERAGE_POOL_2D", "tfl.CONV_2D"}
+
+
+@pytest.mark.parametrize("ends_in_codes", [True, False])
+def test_layers_that_are_right_outweigh_answers_that_are_apart(
+    ends_in_codes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def apart(*args: object) -> float:
+        raise VerificationError("the file gives 1 and the graph 2")
+
+    monkeypatch.setattr(kept_grids, "_compare", apart)
+    monkeypatch.setattr(beside_source, "is_coded", lambda own: ends_in_codes)
+    if ends_in_codes:
+        made = thinflow.convert_verified(pooled(tmp_path), tmp_path / "m.onnx")
+        assert "roundings that add up lead its answers away from the graph's; it agrees with" in made.proof
+    else:
+        with pytest.raises(VerificationError, match="the file gives 1 and the graph 2"):
+            thinflow.convert(pooled(tmp_path), tmp_path / "m.onnx")

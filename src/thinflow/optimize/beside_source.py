@@ -32,7 +32,7 @@ from thinflow.ir.interface import without_states
 from thinflow.ir.source_file import SourceFile
 from thinflow.ir.vocabulary import vocabulary_named
 from thinflow.load.lifted import in_tensorflow
-from thinflow.optimize.layer_by_layer import Layers, affordable_tensors, layer_by_layer, other_grid
+from thinflow.optimize.layer_by_layer import Layers, affordable_tensors, is_coded, layer_by_layer, other_grid
 from thinflow.optimize.made_layers import made_layers, stated_at_input, stated_at_output
 from thinflow.synthetic import synthetic_feeds
 from thinflow.typing import Array
@@ -170,6 +170,7 @@ class _Pair:
                     return replace(apart, first=first, calls=number + 1, in_a_row=in_a_row)
             if by_layer and not number:
                 layers = self._layers({**feed, **answers.fed}, fed, answers.source_feed)
+                layers.reach_ends = all(map(is_coded, self.outputs.values()))
         ok = layers is None or layers.wrong is None
         return replace(worst, ok=ok, calls=len(feeds), in_a_row=in_a_row, layers=layers)
 

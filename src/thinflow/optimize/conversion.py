@@ -24,7 +24,7 @@ from thinflow.optimize.litert import LiteRTMaker
 from thinflow.optimize.maker import M, ModelMaker
 from thinflow.optimize.numeric_check import CALLS, check_calls, check_model, require_states, why_one_batch
 from thinflow.optimize.samples import samples_for
-from thinflow.optimize.source_proof import prove_beside_source
+from thinflow.optimize.source_proof import SourceProof, prove_beside_source
 from thinflow.rewrite.runner import Result
 from thinflow.typing import Progress
 
@@ -252,15 +252,23 @@ class Converter(Generic[M]):
         Raises:
             VerificationError: they give other answers.
         """
-        proof = prove_beside_source(
+        return told_of(self.source_proof(part), part)
+
+    def source_proof(self, part: str | None) -> SourceProof:
+        """As `beside_source`, with what came of it."""
+        return prove_beside_source(
             self.graph,
             part,
             may_differ=not self.is_as_opened,
             timeout_seconds=self.timeout_seconds,
         )
-        if not proof.sentence:
-            return ""
-        return f"it {proof.sentence}" if part is not None else f"the graph {proof.sentence}"
+
+
+def told_of(proof: SourceProof, part: str | None) -> str:
+    """A proof of a file, or else of the graph, in words."""
+    if not proof.sentence:
+        return ""
+    return f"it {proof.sentence}" if part is not None else f"the graph {proof.sentence}"
 
 
 NOT_VERIFIED = "not verified (--no-verify)"

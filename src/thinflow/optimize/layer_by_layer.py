@@ -88,6 +88,7 @@ class Layers:
     other_end: WrongLayer | None = None
     steps: float = 0.0
     wrong: WrongLayer | None = None
+    reach_ends: bool = False
 
     @property
     def sentence(self) -> str:
@@ -105,6 +106,12 @@ def quantized_tensors(own: Graph) -> list[Value]:
     """The tensors of a file's graph that its ops compute, and that have a grid."""
     computed = (n for n in own if n.tensor is None and n.inputs)
     return [v for n in computed for v in n.outputs if step_of(v)]
+
+
+def is_coded(own: Value) -> bool:
+    """True for a tensor of a file that is of codes, or of the real numbers that codes stand for."""
+    is_real = own.node.op.lower().endswith(("dequantize", "dequantizelinear"))
+    return bool(step_of(own) or (is_real and step_of(own.node.inputs[0])))
 
 
 def affordable_tensors(own: Graph) -> list[Value]:

@@ -30,10 +30,12 @@ class SourceProof:
     Attributes:
         sentence: for people; "" for a graph that came from no such file.
         relative: the largest relative difference; None if nothing was compared.
+        by_layer: whether every layer is quantized, was compared by itself, and is right.
     """
 
     sentence: str = ""
     relative: float | None = None
+    by_layer: bool = False
 
 
 def prove_beside_source(
@@ -82,7 +84,9 @@ def prove_beside_source(
     except ThinflowError as error:
         return SourceProof(f"was not compared with {source.name} itself: {_short(error.problem)}")
     if apart.ok:
-        return SourceProof(_agreement(graph, apart), apart.relative)
+        layers = apart.layers
+        by_layer = layers is not None and layers.reach_ends and bool(layers.compared) and not layers.left
+        return SourceProof(_agreement(graph, apart), apart.relative, by_layer)
     told = _disagreement(graph, apart)
     if may_differ:
         return SourceProof(told, apart.relative)

@@ -33,6 +33,12 @@ def test_spectra(tmp_path: Path) -> None:
     agree(made, tmp_path / "m.tflite", {"x0": x}, 1e-4)
 
 
+def test_sizes_in_a_table_are_read_in_a_row(tmp_path: Path) -> None:
+    x = floats(np.random.default_rng(0), 2, 6)
+    made = program("RESHAPE", [((2, 6), FLOAT), np.int32([[3, 4]])], [((3, 4), FLOAT)])
+    agree(made, tmp_path / "m.tflite", {"x0": x}, 0)
+
+
 @pytest.mark.parametrize("code", ["REAL", "IMAG", "COMPLEX_ABS"])
 def test_parts_of_complex_numbers(code: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)

@@ -16,6 +16,9 @@ def _reshape(c: Call) -> Value:
     wanted = c.get("new_shape", ())
     # Old converters write a scalar's shape as [0].
     shape = c[1] if c.has(1) else c.constant(() if wanted == (0,) else wanted)
+    # LiteRT reads the sizes in a row, of whatever rank what holds them is.
+    if shape.spec.shape is not None and len(shape.spec.shape) > 1:
+        shape = c.emit("Reshape", shape, c.constant((-1,)), T=INT32, Tshape=INT32)
     return c.emit("Reshape", c[0], shape, Tshape=INT32)
 
 
