@@ -105,9 +105,7 @@ def _int8(name: str, folder: Path, x: Array, y: Array) -> Line:
     texts = " : ".join(f"{db:.1f}" for db in noise.values())
     share = max(others) / codes[".h5"].size
     what = f"{name}: int8 from .h5 : .pb : TensorFlow's .tflite"
-    return judged(
-        what, "the same codes of weights", f"{texts} dB, {share:.2%} of codes differ", share <= 1e-3
-    )
+    return judged(what, "≤ 0.1% of codes", f"{texts} dB, {share:.2%} of codes differ", share <= 1e-3)
 
 
 def write_resnet50(path: Path) -> None:
