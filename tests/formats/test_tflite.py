@@ -316,6 +316,8 @@ def test_a_network_compiled_for_an_accelerator_opens_and_is_told(
     with pytest.raises(UnsupportedOp, match=f"'y'.* it was compiled for {device}") as caught:
         thinflow.load(path)
     assert "take the .tflite file that it was made from" in caught.value.hint
+    with pytest.raises(UnsupportedOp, match=f"it was compiled for {device}"):
+        thinflow.convert(path, tmp_path / "net.c")
 
 
 def test_saving_copies_the_file(path: Path, tmp_path: Path) -> None:

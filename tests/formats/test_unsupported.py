@@ -47,6 +47,7 @@ def tarred() -> bytes:
             "load the weights into their model, and export it with",
         ),
         (b"GGUF\x03\x00\x00\x00", "a GGUF model", "export the model as .onnx"),
+        (b"\x18\x00\x00\x00ORTM\x00\x00", "a model in ONNX Runtime's own form", "give the .onnx file"),
         (b"LITERTLM\x01\x00\x00\x00", "a bundle for LiteRT-LM", "litert-lm-peek"),
         (zipped("archive/data.pkl"), "a PyTorch file", "torch.export.save(torch.export.export(model.eval()"),
         (zipped("m/code/__torch__/net.py", "m/data.pkl"), "a TorchScript archive", "torch.jit.load"),

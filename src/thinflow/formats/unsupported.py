@@ -42,6 +42,7 @@ _MAGIC = [
     (b"SQLite format 3", 0, "an SQLite database", _GIVE),
     (b"bplist00", 0, "a property list", _GIVE),
     (b"GGUF", 0, "a GGUF model of llama.cpp", _EXPORT),
+    (b"ORTM", 4, "a model in ONNX Runtime's own form", "give the .onnx file that it was made from"),
     (b"LITERTLM", 0, "a bundle for LiteRT-LM, with .tflite models in it", _UNBUNDLE),
     # Behind 8 bytes, which are the length of this JSON.
     (b'{"', 8, "a safetensors file (weights without their model)", _LOAD_WEIGHTS),

@@ -27,6 +27,11 @@ _COMPILED_FOR = {
 """Custom operators that hold a network in the form of a processor -> what that is."""
 
 
+def compiled_for(node: Node) -> str | None:
+    """The processor in whose form a node holds a network, and who put it there; None for other nodes."""
+    return _COMPILED_FOR.get(node.op.rpartition(".")[2])
+
+
 def lift_node(lifter: Lifter, node: Node) -> None:
     """Put what its op's rule makes of a node into the lifter's graph.
 
@@ -37,7 +42,7 @@ def lift_node(lifter: Lifter, node: Node) -> None:
         lifter.copy(node)
         return
     entry = rule_for(node.op, is_own=lifter.defines(node.op))
-    device = _COMPILED_FOR.get(node.op.rpartition(".")[2])
+    device = compiled_for(node)
     if entry is None and device is not None:
         raise UnsupportedOp(
             f"it was compiled for {device}, which alone runs it",

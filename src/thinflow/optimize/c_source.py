@@ -18,6 +18,7 @@ from thinflow.formats.tflite import is_of_first_graph
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.vocabulary import LITERT
+from thinflow.lift.nodes import compiled_for
 from thinflow.load.fitting_sizes import sizes_to_try
 from thinflow.load.frozen import require_frozen, source_notes
 from thinflow.load.graphs import Source, load, require_outputs
@@ -152,6 +153,8 @@ def _source(
     graph = source if isinstance(source, Graph) else open_model(source)
     path = str(graph.path or "")
     is_whole = graph.vocabulary == LITERT.name and not shapes and not any(names.get(part) for part in _PARTS)
+    # What is in a processor's own form is told of on the other way.
+    is_whole = is_whole and not any(map(compiled_for, graph))
     if is_whole and _begins_with_default(graph):
         program = program_of(graph, sample_rate)
         notes = rate_notes(graph, program, sample_rate)
