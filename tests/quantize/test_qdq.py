@@ -433,3 +433,34 @@ class TestBadInput:
         )
         with pytest.raises(EngineUnavailable, match="the float model"):
             calibrate(program, [{"x": np.zeros(2, np.float32)}])
+
+
+def linear(net: Net, x: Tensor, units: int, *, sizes: tuple[int | None, ...]) -> Tensor:
+    """x @ w + b, of several matrices, as the linear layers of transformers are written."""
+    w = net.rng.standard_normal((x.shape[-1], units)).astype(np.float32)
+    y = net.op("MatMul", x, w, shape=(*sizes, units))
+    return net.op("Add", y, net.rng.standard_normal(units).astype(np.float32))
+
+
+@pytest.mark.parametrize("rows", [(2, 5), (None, 5)])
+def test_linear_layers_of_several_matrices(rows: tuple[int | None, ...], tmp_path: Path) -> None:
+    """ONNX Runtime makes a Gemm of the product and its bias, of floats unless the bias is integers."""
+    net = Net(*rows, 8)
+    y = linear(net, linear(net, net.x, 6, sizes=rows), 4, sizes=rows)
+    codes = optimized_codes(net.quantize(y).program, net.samples(1)[0], tmp_path)
+    assert codes["QGemm"] == 2
+    assert not {"Gemm", "MatMul"} & {*codes}
+
+
+def test_a_gelu_stays_one_operator_in_float(tmp_path: Path) -> None:
+    rows = (2, 5)
+    net = Net(*rows, 8)
+    x = linear(net, net.x, 8, sizes=rows)
+    half = net.op("Mul", x, np.float32(0.5))
+    erf = net.op("Erf", net.op("Div", x, np.float32(np.sqrt(2))))
+    y = net.op("Mul", half, net.op("Add", erf, np.float32(1)))
+    program = net.quantize(linear(net, y, 4, sizes=rows)).program
+    codes = optimized_codes(program, net.samples(1)[0], tmp_path)
+    assert codes["Gelu"] == 1
+    assert codes["QGemm"] == 2
+    assert not {"Erf", "Div", "QLinearMul", "QLinearAdd"} & {*codes}

@@ -54,12 +54,14 @@ def place(
         forced: operators that must stay float, and why.
     """
     placement: Placement = {}
+    made_one = kernels.made_one(block.operators)
     for operator in block.operators:
         touches = any(map(is_float, (*operator.inputs, *operator.outputs)))
         if touches and operator.code not in kernels.reads_sizes:
             why = recipe.why_float(operator) or (forced or {}).get(operator)
             if not why and _scales_an_end(operator, block, recipe):
                 why = SCALES
+            why = why or made_one.get(operator, "")
             placement[operator] = why or _why_impossible(operator, observed, kernels)
     # The order matters: each rule sees what those before it keep float, and only ever adds to it.
     keep_batch_statistics(placement, kernels.reciprocal_root, kernels.scalings)

@@ -1,18 +1,21 @@
 """Float ONNX programs in the ops that have integer kernels.
 
 FakeQuant(x) becomes x, whose range is then known; a ReduceMean over a picture is a GlobalAveragePool;
-x - c and x / c become x + (-c) and x * (1/c).
+x - c and x / c become x + (-c) and x * (1/c); a product of several matrices with a bias, as linear layers of
+transformers are, becomes one of all their rows, which is a Gemm.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from thinflow.lower.onnx.wiring import Wiring, new_constant
 from thinflow.onnx.program import Operator, Program, Tensor
-from thinflow.program.wiring import constant_of
+from thinflow.program.wiring import constant_of, trailing_row, with_constant
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.onnx import INT8_KERNELS as KERNELS
 from thinflow.quantize.placement import KEPT
@@ -38,6 +41,8 @@ def prepare(program: Program, *, observer: str = "trained") -> dict[Any, Range]:
             _pool_all(wiring, operator)
         elif operator.code in ("Sub", "Div"):
             _commute(wiring, operator)
+        elif operator.code == "Add" and observer != KEPT:
+            _join_rows(wiring, operator, imported)
     wiring.finish()
     return imported
 
@@ -91,11 +96,43 @@ def _pool_all(wiring: Wiring, operator: Operator) -> None:
         wiring.add(operator, "Squeeze", [pooled, places], y)
 
 
+def _join_rows(wiring: Wiring, operator: Operator, stated: Mapping[Any, Range]) -> None:
+    """x [..., rows, k] @ w [k, n] + bias -> Gemm of all rows.
+
+    ONNX Runtime does so itself, of floats it has dequantized for that, and then multiplies floats.
+    """
+    product, row = with_constant(operator)
+    matmul = wiring.sole_producer(product, "MatMul")
+    if matmul is None or row is None or product in stated:
+        return
+    x, w = matmul.inputs
+    sizes, weights = None if x is None else x.shape, constant_of(w)
+    if x is None or x.is_constant or sizes is None or len(sizes) < 3 or weights is None or weights.ndim != 2:
+        return
+    y, (depth, units) = operator.outputs[0], weights.shape
+    bias = trailing_row(row, y.shape, units)
+    if bias is None or y.shape != (*sizes[:-1], units) or sizes.count(None) > 1 or x.dtype.name != "float":
+        return
+    count = None if None in sizes else math.prod(n or 0 for n in sizes[:-1])
+    name = y.name
+    flat = new_constant(f"{name}/rows/shape", np.array([-1, depth], np.int64))
+    rows = wiring.add(operator, "Reshape", [x, flat], Tensor(f"{name}/rows", (count, depth), x.dtype))
+    offset = new_constant(f"{name}/bias", bias, y.dtype)
+    made = Tensor(f"{name}/product", (count, units), y.dtype)
+    wiring.add(operator, "Gemm", [rows, w, offset], made)
+    shape = [-1 if n is None else n for n in y.shape]
+    wiring.become(operator, "Reshape", made, new_constant(f"{name}/shape", np.array(shape, np.int64)))
+    wiring.remove(matmul)
+
+
 def _commute(wiring: Wiring, operator: Operator) -> None:
     """The operation that ONNX Runtime has for integers, with the opposite of a constant."""
     x, c = operator.inputs
     array = constant_of(c)
     if x is None or c is None or x.is_constant or array is None or c.dtype.name != "float":
+        return
+    # ONNX Runtime knows a GELU by its quotient.
+    if any(reader.code == "Erf" for reader in wiring.readers(operator.outputs[0])):
         return
     # The reciprocal of a subnormal number may be infinite.
     if operator.code == "Div" and not (np.isfinite(array) & (np.abs(array) > _TINY)).all():

@@ -9,6 +9,7 @@ import numpy as np
 
 from thinflow.lower.onnx import fuse_arithmetic as arithmetic
 from thinflow.lower.onnx import fuse_layout as layout
+from thinflow.lower.onnx import layer_norm
 from thinflow.lower.onnx.gelu import FuseGelu
 from thinflow.lower.onnx.wiring import new_constant
 from thinflow.onnx.program import Operator, Program, Tensor
@@ -21,6 +22,10 @@ RULES = fusion.by_code(
     arithmetic.FuseBias(),
     arithmetic.FuseGemm(),
     FuseGelu(),
+    layer_norm.FuseLayerNorm(),
+    layer_norm.FuseAppliedNorm(),
+    layer_norm.FuseNormScale(),
+    layer_norm.FuseNormOffset(),
     arithmetic.FuseClip(),
     arithmetic.FuseRelu(),
     layout.FusePad(),

@@ -8,7 +8,7 @@ the new program differs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -185,6 +185,10 @@ class Kernels:
         """The axis of constant weights with a scale per entry; None if the kernel takes one scale only."""
         weighted = self.table[operator.code].weighted
         return None if weighted is None else weighted.axis
+
+    def made_one(self, operators: Sequence[Operator]) -> Mapping[Operator, str]:
+        """Operators that the runtime computes as one with others, in float alone -> why."""
+        return {}
 
     def work(self, operator: Operator) -> float:
         """What `Cost` counts for an operator; open sizes count as 1."""

@@ -8,6 +8,8 @@ pair around ops that only move numbers. What stands here was found by letting it
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from thinflow.quantize.kernels import Cost, Kernel, Kernels, Operator, Weighted, input_at, table_of
 from thinflow.quantize.kernels.litert import EIGHT
@@ -34,6 +36,7 @@ _ROWS: dict[str, Kernel] = {
     " DepthToSpace Resize": Kernel(same_scale=True, data=_FIRST),
 }
 
+_GELU = "it is a part of a GELU, which ONNX Runtime computes as one in float"
 _WIDE = "its results span more orders of magnitude than 8 bits hold"
 _NOT_INT8 = {
     **dict.fromkeys(("Sqrt", "Reciprocal", "Exp", "Log", "Pow", "Div", "ReduceProd"), _WIDE),
@@ -77,6 +80,23 @@ class OnnxKernels(Kernels):
                     return None
                 limits[number] = float(tensor.array().reshape(()))
         return limits[0], limits[1]
+
+    def made_one(self, operators: Sequence[Operator]) -> dict[Operator, str]:
+        """The GELUs, as they are written: x / 2 * (1 + erf(x / sqrt 2))."""
+        makers = {t: o for o in operators for t in o.outputs}
+        readers: dict[Any, list[Operator]] = {}
+        for operator in operators:
+            for tensor in operator.reads():
+                readers.setdefault(tensor, []).append(operator)
+        found: dict[Operator, str] = {}
+        for erf in (o for o in operators if o.code == "Erf"):
+            gates = readers.get(erf.outputs[0], [])
+            ends = readers.get(gates[0].outputs[0], []) if len(gates) == 1 else []
+            halves = [makers.get(t) for t in ends[0].reads() if t not in gates[0].outputs] if ends else []
+            parts = [makers.get(input_at(erf, 0)), *halves, *gates, *ends[:1]]
+            if [getattr(o, "code", "") for o in parts] == ["Div", "Mul", "Add", "Mul"]:
+                found |= {o: _GELU for o in parts if o is not None}
+        return found
 
     def weight_axis(self, operator: Operator) -> int | None:
         if operator.code == "Gemm":

@@ -179,6 +179,18 @@ def batch_norm(b: Builder, o: Operator) -> Var:
     return b.mb.add(x=y, y=(offset - mean * factor).reshape(column))
 
 
+@says("LayerNormalization")
+def layer_norm(b: Builder, o: Operator) -> Var:
+    """Over all axes from one on, the scale and the offset of as many."""
+    x, axis = b.require_float(b.read(o, 0)), int(o.options.get("axis", -1))
+    rank = len(x.shape)
+    rows = {"gamma": b.known(o, 1, "its scale").astype(np.float32)}
+    if b.has(o, 2):
+        rows["beta"] = b.known(o, 2, "its offset").astype(np.float32)
+    epsilon = np.float32(o.options.get("epsilon", 1e-5))
+    return b.mb.layer_norm(x=x, axes=list(range(axis % rank, rank)), epsilon=epsilon, **rows)
+
+
 @says("LRN")
 def lrn(b: Builder, o: Operator) -> Var:
     """x [n,c,...], over channels."""
