@@ -80,6 +80,7 @@ class Layers:
         wrong: the first layer that is wrong.
         unseen: names of outputs behind the last quantized layer that were not compared.
         other_end: the first such output that is not what the file computes from the same tensors.
+        reach_ends: whether every output is codes, or the numbers of codes, so that layers are all there is.
     """
 
     compared: int = 0
