@@ -25,7 +25,10 @@ AT_NIGHT_ONLY = {
     *("docs/guides/microcontroller.md", "docs/guides/audio.md", "docs/guides/onnx-and-pytorch.md"),
     *("docs/guides/raspberry-pi.md", "docs/guides/apps.md", "docs/guides/detection.md"),
     *("docs/guides/mobile.md", "docs/how-to/size-and-precision.md"),
-    *("docs/why/int8-slower.md", "docs/why/accuracy-dropped.md"),
+    *("docs/why/int8-slower.md", "docs/why/accuracy-dropped.md", "docs/check.md", "docs/view.md"),
+    *("docs/how-to/ship.md", "docs/how-to/check.md", "docs/coreml.md", "docs/deploy-boards.md"),
+    *("docs/guides/keras.md", "docs/guides/savedmodel.md", "docs/guides/frozen-graph.md"),
+    *("docs/files.md", "docs/report.md"),
 }
 """Pages whose commands, to quantize, measure and optimize, take a processor 5 to 40 s each."""
 _PYTHON = re.compile(r"^```pycon\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, note, settings
 
 from tests.networks import Network, networks
+from tests.night import AT_NIGHT
 from thinflow.compare.differences import difference
 from thinflow.engines.litert import Model
 from thinflow.engines.session import Session
@@ -91,7 +92,7 @@ def samples(graph: Graph, network: Network, count: int) -> Samples:
     return Samples(walk, count, synthetic=False)
 
 
-@settings(max_examples=100)
+@settings(max_examples=100 if AT_NIGHT else 40)
 @given(networks())
 def test_eight_bits(network: Network) -> None:
     graph = build(network)

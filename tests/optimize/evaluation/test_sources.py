@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.night import AT_NIGHT
 from tests.optimize.evaluation.digit_files import digits, tfrecord_bytes, write_all, write_table
 from thinflow import zoo
 from thinflow.datasets import places
@@ -126,7 +127,7 @@ class IndexedLoader(Loader):
         return list(Loader(self._batch, self._form))[index]
 
 
-@pytest.mark.parametrize("form", ["dict", "list", "features"])
+@pytest.mark.parametrize("form", ["dict", "list", "features"] if AT_NIGHT else ["dict"])
 def test_loaders_of_torch_and_tf_data_work_as_they_are(form: str, folder: Path, expected: Any) -> None:
     images, labels = digits(COUNT)
     models = [folder / "digits.tflite", folder / "int8.tflite"]
