@@ -7,7 +7,8 @@ they are spelled in its way and no quantization lies between them.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,17 +28,23 @@ class _Norm(NamedTuple):
     epsilon: float
 
 
+_Found: TypeAlias = tuple[_Norm, Array | None, Array | None]  # with scale and offset
+
+
+def _fuse(m: Match, find: Callable[[Match], _Found | None]) -> None:
+    found = find(m) if m.output.dtype is FLOAT else None
+    only_if(found is not None)
+    assert found is not None
+    _become(m, *found)
+
+
 class FuseLayerNorm(Rewrite):
     """(x - mean) * (1 / sqrt(variance + epsilon)), or a quotient -> LayerNormalization(x, ones)."""
 
     patterns = (op("Mul|Div", value("first"), value("second")),)
 
     def replace(self, m: Match) -> None:
-        only_if(m.output.dtype is FLOAT)
-        norm = _centred(m)
-        only_if(norm is not None)
-        assert norm is not None
-        _become(m, norm, np.ones(_sizes(norm), np.float32), None)
+        _fuse(m, _centred)
 
 
 class FuseAppliedNorm(Rewrite):
@@ -50,12 +57,7 @@ class FuseAppliedNorm(Rewrite):
     patterns = (op("Add|Sub", value("first"), value("second")),)
 
     def replace(self, m: Match) -> None:
-        only_if(m.output.dtype is FLOAT)
-        found = _applied(m)
-        only_if(found is not None)
-        assert found is not None
-        norm, scale, offset = found
-        _become(m, norm, np.ones(_sizes(norm), np.float32) if scale is None else scale, offset)
+        _fuse(m, _applied)
 
 
 class FuseNormScale(Rewrite):
@@ -92,8 +94,9 @@ def _take(m: Match, norm: Operator, place: int, numbers: Array) -> None:
     m.wiring.absorb(m.head, norm)
 
 
-def _become(m: Match, norm: _Norm, scale: Array, offset: Array | None) -> None:
+def _become(m: Match, norm: _Norm, scale: Array | None, offset: Array | None) -> None:
     sizes, constants = _sizes(norm), []
+    scale = np.ones(sizes, np.float32) if scale is None else scale
     need(m.output.shape == norm.x.shape, "its numbers broadcast to another shape")
     for name, numbers in (("scale", scale), ("offset", offset)):
         row = None if numbers is None else _row(numbers, norm.x, sizes)
@@ -120,22 +123,19 @@ def _sizes(norm: _Norm) -> tuple[int, ...]:
     return tuple(int(n or 0) for n in (norm.x.shape or ())[norm.axis :])
 
 
-def _centred(m: Match) -> _Norm | None:
+def _centred(m: Match) -> _Found | None:
     """What a product or quotient normalizes; None if it is another one."""
-    for difference, factor in (m.head.inputs, m.head.inputs[::-1]):
-        centred = m.wiring.producer(difference, "Sub")
-        if centred is None:
-            continue
-        x, mean = centred.inputs
-        total = _root(m.wiring, factor) if m.head.code == "Div" else _under_root(m.wiring, factor)
-        if (norm := _norm(m.wiring, x, mean, total)) is not None and difference is m.head.inputs[0]:
-            return norm
-        if norm is not None and m.head.code == "Mul":
-            return norm
+    wiring, orders = m.wiring, [m.head.inputs, m.head.inputs[::-1]]
+    for difference, factor in orders if m.head.code == "Mul" else orders[:1]:
+        centred = wiring.producer(difference, "Sub")
+        if centred is not None:
+            (x, mean), find = centred.inputs, _root if m.head.code == "Div" else _under_root
+            if (norm := _norm(wiring, x, mean, find(wiring, factor))) is not None:
+                return norm, None, None
     return None
 
 
-def _applied(m: Match) -> tuple[_Norm, Array | None, Array | None] | None:
+def _applied(m: Match) -> _Found | None:
     """The norm that a sum applies, with its scale and offset; None if it is another one."""
     wiring, orders = m.wiring, [m.head.inputs, m.head.inputs[::-1]]
     for first, second in orders if m.head.code == "Add" else orders[:1]:
