@@ -14,7 +14,8 @@ from thinflow.lower.c.convert import Network
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.sample import Sample
 from thinflow.optimize import c_conversion
-from thinflow.optimize.c_conversion import _as_fed, convert_to_c, difference
+from thinflow.optimize.c_answers import as_fed
+from thinflow.optimize.c_conversion import convert_to_c, difference
 from thinflow.optimize.c_layer_proof import left_out, side_by_side
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 from thinflow.tflite.reader import read_program
@@ -142,7 +143,7 @@ def test_a_layer_that_litert_lacks_is_named_and_the_others_are_compared(
 ) -> None:
     if compiler() is None:
         pytest.skip("no C compiler")
-    compared, answers = [], c_conversion._answers
+    compared, answers = [], c_conversion.answers
 
     def without_tanh(content: bytes, made: Network, first: list[Array] | None = None) -> list[Sample]:
         codes = [o.code for o in made.block.operators]
@@ -151,7 +152,7 @@ def test_a_layer_that_litert_lacks_is_named_and_the_others_are_compared(
         compared.extend(codes)
         return answers(content, made, first)
 
-    monkeypatch.setattr(c_conversion, "_answers", without_tanh)
+    monkeypatch.setattr(c_conversion, "answers", without_tanh)
     made = convert_to_c(counting_loop(["ABS", "TANH", "NEG", "EXP"]), tmp_path / "m.c", Options())
     assert "; not compared, as LiteRT does not run them: 1 TANH; not by themselves: 1 WHILE" in made.proof
     assert sorted(compared) == ["ABS", "ADD", "EXP", "FULLY_CONNECTED", "LESS", "NEG"]
@@ -231,4 +232,4 @@ def test_floats_are_fed_as_they_are_though_a_range_stands_beside_them() -> None:
     value = np.float32([[1, 2]])
     for scale in ([], [0.5]):
         grid = Quantization(np.float32(scale), np.int64([0] * len(scale)))
-        assert _as_fed(value, Tensor("x", (1, 2), FLOAT, None, grid), np.float32) is value
+        assert as_fed(value, Tensor("x", (1, 2), FLOAT, None, grid), np.float32) is value

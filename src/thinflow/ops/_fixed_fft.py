@@ -52,7 +52,7 @@ class FixedFFT:
         # The mirror image tells the even samples from the odd ones, which are half a turn ahead.
         both = self._wrap(re[..., k] + mirrored[0]), self._wrap(im[..., k] + mirrored[1])
         apart = self._wrap(re[..., k] - mirrored[0]), self._wrap(im[..., k] - mirrored[1])
-        turned = self._product(apart, self._between(k, half))
+        turned = self._product(apart, self.between(k, half))
         y_re[..., k], y_im[..., k] = (both[0] + turned[0]) >> 1, (both[1] + turned[1]) >> 1
         y_re[..., half - k], y_im[..., half - k] = (both[0] - turned[0]) >> 1, (turned[1] - both[1]) >> 1
         return self._wrap(np.stack([y_re, y_im], -1).reshape(*x.shape[:-1], self.length + 2))
@@ -70,7 +70,7 @@ class FixedFFT:
         high = self._divided(re[..., half - k], 2), self._divided(self._wrap(-im[..., half - k]), 2)
         both = self._wrap(low[0] + high[0]), self._wrap(low[1] + high[1])
         apart = self._wrap(low[0] - high[0]), self._wrap(low[1] - high[1])
-        odd = self._product(apart, self._between(k, half))
+        odd = self._product(apart, self.between(k, half))
         z_re[..., k], z_im[..., k] = both[0] + odd[0], both[1] + odd[1]
         z_re[..., half - k], z_im[..., half - k] = both[0] - odd[0], odd[1] - both[1]
         y = self._whole(self._wrap(z_re), self._wrap(z_im))
@@ -87,7 +87,7 @@ class FixedFFT:
         inner = [(self._divided(a, parts), self._divided(b, parts)) for a, b in inner]
         k = np.arange(n // parts)
         # The first turn is not quite 1 in fixed point, and rounds like the others.
-        x = [inner[0], *(self._product(inner[j], self._turns(j * k, n)) for j in range(1, parts))]
+        x = [inner[0], *(self._product(inner[j], self.turns(j * k, n)) for j in range(1, parts))]
         found = self._four(x) if parts == 4 else [_sum(x[0], x[1]), _difference(x[0], x[1])]
         return tuple(self._wrap(np.concatenate(side, -1)) for side in zip(*found, strict=True))  # type: ignore[return-value]
 
@@ -116,12 +116,14 @@ class FixedFFT:
     def _product(self, x: Pair, y: Pair) -> Pair:
         return self._rounded(x[0] * y[0] - x[1] * y[1]), self._rounded(x[0] * y[1] + x[1] * y[0])
 
-    def _turns(self, places: Array, n: int) -> Pair:
+    def turns(self, places: Array, n: int) -> Pair:
+        """What stages of a transform of n complex numbers multiply by: so many n-ths of a whole turn."""
         # By the table of the whole transform: what is equal there is not always equal as floats.
         whole = self.length // 2
         return self._unit(-2 * math.pi * (places * (whole // n)) / whole)
 
-    def _between(self, k: Array, half: int) -> Pair:
+    def between(self, k: Array, half: int) -> Pair:
+        """What parts the two halves that are one transform: k halves of turns, a quarter ahead."""
         return self._unit(-math.pi * (k / half + 0.5))
 
     def _unit(self, phase: Array) -> Pair:

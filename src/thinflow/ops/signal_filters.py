@@ -16,7 +16,7 @@ _SNR_BITS, _OUTPUT_BITS = 12, 6
 """Fractions in PCAN: of the ratio of signal and noise, and of what comes out."""
 _LOG_BITS, _SEGMENT_BITS = 16, 9
 # log2(1 + f) - f on 129 places, and log(2), in 16 bits of fraction.
-_LOG_TABLE = [round((math.log2(1 + n / 128) - n / 128) * (1 << _LOG_BITS)) for n in range(129)]
+LOG_TABLE = [round((math.log2(1 + n / 128) - n / 128) * (1 << _LOG_BITS)) for n in range(129)]
 _LN_2 = round(math.log(2) * (1 << _LOG_BITS))
 
 
@@ -206,7 +206,7 @@ def _log(number: int, scale: int) -> int:
     rest = number - (1 << whole)
     place = rest << (_LOG_BITS - whole) if whole < _LOG_BITS else rest >> (whole - _LOG_BITS)
     segment, inside = place >> _SEGMENT_BITS, place & ((1 << _SEGMENT_BITS) - 1)
-    left, right = _LOG_TABLE[segment], _LOG_TABLE[segment + 1]
+    left, right = LOG_TABLE[segment], LOG_TABLE[segment + 1]
     base_2 = (whole << _LOG_BITS) + place + left + (((right - left) * inside) >> _LOG_BITS)
     half = 1 << (_LOG_BITS - 1)
     natural = (_LN_2 * base_2 + half) >> _LOG_BITS

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,23 +15,21 @@ from thinflow.errors import VerificationError
 from thinflow.fit.judge import fitted
 from thinflow.lower.c.convert import Network, network
 from thinflow.lower.c.layouts import arranged
-from thinflow.lower.c.litert import kernel_sets
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.processors import PROCESSORS
-from thinflow.lower.c.sample import Sample
+from thinflow.lower.c.sample import INTERPRETER, LITERT, Sample
 from thinflow.lower.c.sound import hears
 from thinflow.lower.c.target import write_files
 from thinflow.lower.c.write import Writer, stem
+from thinflow.optimize.c_answers import answers, made_up
 from thinflow.optimize.c_layer_proof import left_out, side_by_side
 from thinflow.optimize.stream_proof import prove_stream, runs_until_whole, sample_of_stream
 from thinflow.tflite.model import Operator, Program, Subgraph
 from thinflow.tflite.reader import read_program
-from thinflow.tflite.runtime import allocate, interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from thinflow.tflite.model import Tensor
     from thinflow.typing import Array, FilePath
 
 _RUNS = 3
@@ -94,7 +90,7 @@ def convert_to_c(
     plain = replace(scheduled, stream=False, bands=()) if options.stream else scheduled
     whole = networks.of(plain)
     first = None if feed is None or options.stream else feed(whole)
-    samples = _answers(networks.content, whole, first) if verify else []
+    samples = answers(networks.content, whole, first) if verify else []
     sample = samples[0] if samples else None
     if options.stream and sample is not None:
         sample = sample_of_stream(made, whole, sample)
@@ -189,7 +185,7 @@ def _proofs(networks: _Networks, plain: Options, samples: list[Sample]) -> str:
     if compiler() is not None:
         where = "" if _run_here(asked) is asked else ", in portable C"
         if asked.stream:
-            proofs.append(prove_stream(networks.here(asked), networks.here(plain), _made_up) + where)
+            proofs.append(prove_stream(networks.here(asked), networks.here(plain), made_up) + where)
         if asked.bands:
             proofs.append(_bands_proof(networks, asked) + where)
     return "; ".join(proofs)
@@ -205,7 +201,7 @@ def _bands_proof(networks: _Networks, options: Options) -> str:
     in_bands, plain = (Library(one, Writer(one, "network").files(), "network") for one in (made, whole))
     rng = np.random.default_rng(0)
     for _ in range(_RUNS):
-        feeds = [_made_up(tensor, rng) for tensor in made.block.inputs]
+        feeds = [made_up(tensor, rng) for tensor in made.block.inputs]
         answers = zip(made.outputs, in_bands.run(feeds), plain.run(feeds), strict=True)
         for tensor, got, wanted in answers:
             if got.tobytes() != wanted.tobytes():
@@ -222,52 +218,6 @@ def _run_here(options: Options) -> Options:
     return options if is_here else replace(options, cpu="generic")
 
 
-def _answers(content: bytes, made: Network, first: list[Array] | None = None) -> list[Sample]:
-    """What LiteRT answers to made-up inputs, by the kernels whose rounding is asked for.
-
-    Args:
-        first: what is fed first, in place of what is made up.
-    """
-    kinds = kernel_sets(made.options.rounding)
-    if not all(map(_rounds_nothing, made.block.operators)):
-        del kinds[1:]
-    for kind in kinds:
-        engine = _opened(content, made, kind)
-        if engine is not None:
-            break
-    else:
-        return []
-    # Some count rows of a table of which there is one alone, or none is left of what they cut.
-    limits = [2, 1] if len(made.block.operators) == 1 else [2]
-    for limit in limits:
-        # Seeded: the same model makes the same files.
-        rng = np.random.default_rng(0)
-        feeds = [[_made_up(t, rng, limit) for t in made.block.inputs] for _ in range(_RUNS)]
-        if first is not None:
-            feeds[0] = first
-        with suppress(RuntimeError):
-            return [_sample(engine, made, given) for given in feeds]
-    return []
-
-
-def _sample(engine: Any, made: Network, feeds: list[Array]) -> Sample:
-    """What LiteRT answers to some inputs.
-
-    Raises:
-        RuntimeError: it has no answer to such numbers.
-    """
-    for details, value, tensor in zip(engine.get_input_details(), feeds, made.block.inputs, strict=True):
-        engine.set_tensor(details["index"], _as_fed(value, tensor, details["dtype"]))
-    engine.invoke()
-    return Sample(feeds, [engine.get_tensor(d["index"]) for d in engine.get_output_details()])
-
-
-def _rounds_nothing(operator: Operator) -> bool:
-    """Whether codes are reals here, or stay as they are."""
-    read = {t.quantization.grid for t in operator.reads() if t.quantization is not None}
-    return {t.quantization.grid for t in operator.outputs if t.quantization is not None} <= read
-
-
 def _without_numbers(made: Network, samples: list[Sample]) -> str:
     """What to add to a proof whose samples have answers that are NaN in places, which proves little there."""
     outputs = [tensor.name for tensor in made.outputs]
@@ -279,51 +229,6 @@ def _without_numbers(made: Network, samples: list[Sample]) -> str:
     }
     named = ", ".join(f"'{name}'" for name in outputs if name in found)
     return f"; both give NaN in {named}, where equal says nothing" if named else ""
-
-
-def _as_fed(value: Array, tensor: Tensor, dtype: Any) -> Array:
-    """What LiteRT is fed where the C takes codes: the numbers they stand for."""
-    # The other way round it is a code already, as the file has it. Old converters wrote ranges beside floats.
-    if tensor.quantization is None or np.dtype(dtype).kind != "f" or value.dtype.kind == "f":
-        return value
-    real: Array = value.astype(np.float32) * tensor.quantization.scale[0]
-    return real
-
-
-def _opened(content: bytes, made: Network, kind: Any) -> Any:
-    """LiteRT with some set of kernels; None if it does not run the model.
-
-    Custom operators of other runtimes, say: C may have forms of what LiteRT here does not run.
-    """
-    try:
-        with warnings.catch_warnings():
-            # It warns of a resolver that is not its default, which is the point here.
-            warnings.simplefilter("ignore")
-            engine = interpreter(model_content=content, experimental_op_resolver_type=kind, allocated=False)
-            if len(engine.get_input_details()) != len(made.block.inputs):
-                return None
-            for details, tensor in zip(engine.get_input_details(), made.block.inputs, strict=True):
-                engine.resize_tensor_input(details["index"], tensor.shape)
-            allocate(engine)
-    except (ValueError, RuntimeError):
-        return None
-    return engine
-
-
-def _made_up(tensor: Tensor, rng: np.random.Generator, limit: int = 2) -> Array:
-    """Any numbers for an input; of those that count or name something, what is below a limit."""
-    shape, dtype = tuple(1 if n is None else n for n in tensor.shape or ()), tensor.dtype.numpy()
-    if dtype.kind == "f":
-        return rng.uniform(-1, 1, shape).astype(dtype)
-    if dtype.kind == "b":
-        return rng.integers(0, 2, shape).astype(dtype)
-    # All codes there are: no layer may be wrong in a corner.
-    limits = np.iinfo(dtype)
-    if tensor.quantization is not None and dtype.itemsize == 2:
-        return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
-    # Numbers of more bits count or name something: small ones exist.
-    high = limits.max + 1 if dtype.itemsize == 1 else limit
-    return rng.integers(limits.min if dtype.itemsize == 1 else 0, high, shape).astype(dtype)
 
 
 def _proof(
@@ -341,11 +246,12 @@ def _proof(
     """
     if compiler() is None:
         return "not run: there is no C compiler here"
-    worst, count, silent = 0.0, 0, Counter[str]()
+    worst, count, silent, judges = 0.0, 0, Counter[str](), Counter[str]()
     for made, samples in parts:
         if samples:
             worst = max(worst, _worst(made, samples, tolerance))
             count = len(samples)
+            judges[samples[0].by] += len(made.block.operators)
         else:
             silent.update(o.custom_code or o.code for o in made.block.operators)
     if not count:
@@ -358,7 +264,9 @@ def _proof(
     )
     named = ", ".join(f"{n} {code}" for code, n in silent.items())
     left = f"; not compared, as LiteRT does not run them: {named}" if silent else ""
-    return f"{how} and run beside LiteRT on {count} made-up inputs: {told}{left}"
+    beside = " and ".join(sorted(judges, key=lambda name: name != LITERT))
+    why = ", as LiteRT does not run " + ("all" if LITERT in judges else "it") if INTERPRETER in judges else ""
+    return f"{how} and run beside {beside} on {count} made-up inputs{why}: {told}{left}"
 
 
 def _worst(made: Network, samples: list[Sample], tolerance: float) -> float:
@@ -417,7 +325,7 @@ def _parts(block: Subgraph, options: Options) -> Iterator[tuple[Network, list[Sa
         content = waiting.pop(0)
         program = read_program(content)
         made = network(program, _heard(program, options))
-        samples = _answers(content, made)
+        samples = answers(content, made)
         halves = [] if samples else [*_halves(read_program(content).subgraphs[0])]
         # An operator that LiteRT lacks is no reason not to compare the others.
         waiting[:0] = [to_bytes(Program([half])) for half in halves]

@@ -107,9 +107,9 @@ class LayerBuilder:
         """Memory for this layer only; aligned as the arena is."""
         return Scratch(size_bytes)
 
-    def state(self, name: str, type: str, count: int, first: int = 0) -> State:
-        """Memory that lasts."""
-        return State(name, type, count, first)
+    def state(self, name: str, type: str, count: int, first: int = 0, values: Array | None = None) -> State:
+        """Memory that lasts; see there what it begins with."""
+        return State(name, type, count, first, values)
 
     def struct(self, type: str, /, **members: Argument) -> Struct:
         """Values of a struct, a pointer to which is passed."""

@@ -11,7 +11,7 @@ import numpy as np
 from thinflow.tflite.model import Operator, Tensor
 from thinflow.typing import Array
 
-_TYPE_BYTES = {"float": 4, "int8_t": 1, "uint8_t": 1, "int16_t": 2, "int32_t": 4, "int64_t": 8}
+_TYPE_BYTES = {"float": 4, "int8_t": 1, "uint8_t": 1, "int16_t": 2, "int32_t": 4, "int64_t": 8, "uint64_t": 8}
 
 
 @dataclass(eq=False)

@@ -25,6 +25,7 @@ C_TYPES = {
     "int32": "int32_t",
     "uint32": "uint32_t",
     "int64": "int64_t",
+    "uint64": "uint64_t",
     "bool": "bool",
 }
 """Element types that C has, by thinflow's name."""

@@ -108,6 +108,11 @@ def fuse_features(block: Subgraph) -> None:
             block.operators.remove(first)
 
 
+def is_signal(operator: Operator) -> bool:
+    """Whether it is one of TFLite Micro's operators for sound, of which LiteRT has no kernels."""
+    return operator.code == "CUSTOM" and operator.custom_code.startswith("Signal")
+
+
 def hears(operator: Operator) -> bool:
     """Whether it takes samples of sound."""
     return operator.custom_code in (_SPECTROGRAM, FEATURES)

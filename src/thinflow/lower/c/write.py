@@ -178,7 +178,7 @@ class Writer:
             return []
         return [
             f"#ifdef {self.name.upper()}_SELFTEST",
-            "/* Runs a sample; how many numbers are not what LiteRT answers to it. */",
+            f"/* Runs a sample; how many numbers are not what {self.sample.by} answers to it. */",
             f"int32_t {self.name}_selftest(void);",
             "#endif",
             "",

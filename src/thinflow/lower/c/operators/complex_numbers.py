@@ -9,6 +9,7 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.c.builder import LayerBuilder
 from thinflow.lower.c.forms import form
+from thinflow.lower.c.layer import Scratch, Struct
 from thinflow.tflite.model import Operator
 
 _PARTS = {"REAL": "re", "IMAG": "im", "COMPLEX_ABS": "hypotf(re, im)"}
@@ -21,20 +22,35 @@ def real_transform(b: LayerBuilder, op: Operator) -> None:
     if height & (height - 1) or width & (width - 1):
         raise UnsupportedOp(f"its length of {height} by {width} is no power of two")
     *outer, rows, columns = b.shape(b.input(0))
-    longest = max(height, width)
+    line, settings = transform_settings(b, math.prod(outer), (rows, columns), (height, width))
+    b.call("real_transform", b.input(0), b.output(), line, settings)
+
+
+def transform_settings(
+    b: LayerBuilder, slices: int, read: tuple[int, int], sizes: tuple[int, int], type: str = ""
+) -> tuple[Scratch, Struct]:
+    """Memory for a line of a transform, and its settings.
+
+    Args:
+        slices: transforms beside each other.
+        read: rows and columns that come in.
+        sizes: rows and columns of the transform.
+        type: of the struct, where the kernel's is another one's.
+    """
+    longest = max(sizes)
     angles = -2 * np.pi * np.arange(max(longest // 2, 1)) / longest
     settings = b.struct(
-        "",
-        slices=math.prod(outer),
-        rows=rows,
-        columns=columns,
-        height=height,
-        width=width,
+        type,
+        slices=slices,
+        rows=read[0],
+        columns=read[1],
+        height=sizes[0],
+        width=sizes[1],
         longest=longest,
         cosines=b.constant("cosines", np.cos(angles), "float32"),
         sines=b.constant("sines", np.sin(angles), "float32"),
     )
-    b.call("real_transform", b.input(0), b.output(), b.scratch(8 * longest), settings)
+    return b.scratch(8 * longest), settings
 
 
 @form(*_PARTS, types="complex64")
