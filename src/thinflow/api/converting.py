@@ -212,9 +212,9 @@ def convert_verified(
         timeout: seconds for running the written file, in a child process; default 300.
         strict: refuse to write a part.
         inputs, outputs, tags, signature, checkpoint, input_layout, output_layout: as for `load`.
-        state: what becomes of variables that runs change: "keep", from call to call (.tflite); "freeze", as
-            they were saved; "inputs", for the app to hand on; default "auto": kept in a .tflite if it can
-            keep them, else frozen.
+        state: what becomes of variables that runs change: "keep", from call to call (.tflite, .c); "freeze",
+            as they were saved; "inputs", for the app to hand on; default "auto": kept in a .tflite and in C
+            where that is possible, else frozen.
         rounding: for .c, whose answers to give to the last bit: "litert" (default), those of LiteRT's
             reference kernels, in integers, or "xnnpack", those of what it runs on phones and computers.
         cpu: for .c, the processor that kernels are chosen for; default "generic".
@@ -398,11 +398,11 @@ def state_for(state: str | None, path: str) -> str:
     """
     from thinflow.load.frozen import AUTO, FREEZE, KEEP
 
-    if path.endswith(".tflite"):
+    if path.endswith((".tflite", ".c")):
         return state or AUTO
     if state == KEEP:
         raise ParameterError(
-            f"{path}: only .tflite files keep state from call to call",
+            f"{path}: only .tflite files and C keep state from call to call",
             hint="--state inputs makes it inputs and outputs of the model, for the app to hand on",
         )
     return FREEZE if state in (None, AUTO) else state

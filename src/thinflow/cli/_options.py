@@ -245,8 +245,8 @@ def add_state(p: ArgumentParser) -> None:
     p.add_argument(
         "--state",
         choices=("auto", "keep", "freeze", "inputs"),
-        help="of variables that runs change: keep them from call to call (.tflite), freeze them as they were"
-        " saved, or make them inputs and outputs; default auto: kept where the format can, else frozen",
+        help="of variables that runs change: keep them from call to call (.tflite, .c), freeze them as they"
+        " were saved, or make them inputs and outputs; default auto: kept where the format can, else frozen",
     )
 
 

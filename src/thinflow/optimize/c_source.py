@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from thinflow.analysis.shapes import infer_shapes
+from thinflow.analysis.training_mode import switch_notes
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.formats.packed_bytes import bytes_of
 from thinflow.formats.tflite import is_of_first_graph
@@ -20,7 +21,15 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.vocabulary import LITERT
 from thinflow.lift.nodes import compiled_for
 from thinflow.load.fitting_sizes import sizes_to_try
-from thinflow.load.frozen import require_frozen, source_notes
+from thinflow.load.frozen import (
+    AUTO,
+    FREEZE,
+    INPUTS,
+    opening_notes,
+    require_frozen,
+    source_notes,
+    tell_unkept,
+)
 from thinflow.load.graphs import Source, load, require_outputs
 from thinflow.load.lifted import default_signature, give_sizes
 from thinflow.load.sources import open_model
@@ -153,6 +162,8 @@ def _source(
     graph = source if isinstance(source, Graph) else open_model(source)
     path = str(graph.path or "")
     is_whole = graph.vocabulary == LITERT.name and not shapes and not any(names.get(part) for part in _PARTS)
+    # The operators of the file keep their state themselves.
+    is_whole = is_whole and names.get("state") not in (FREEZE, INPUTS)
     # What is in a processor's own form is told of on the other way.
     is_whole = is_whole and not any(map(compiled_for, graph))
     if is_whole and _begins_with_default(graph):
@@ -165,11 +176,40 @@ def _source(
             # With its integers said as floats it would be another model, and not exact.
             if any(t.quantization is not None for t in program.subgraphs[0].outputs):
                 raise
+    names = {"state": AUTO, **names}
     loaded, settings, told = loaded_for_device(source, shapes, names, sample_rate)
+    try:
+        return _by_graph(loaded, shapes, [*told, *switch_notes(settings)], path, sample_rate, make, verify)
+    except UnsupportedOp as error:
+        # A Graph was opened by the caller, who chose what becomes of state.
+        if not loaded.states or names["state"] != AUTO or isinstance(source, Graph):
+            raise
+        why = error.problem
+    # Opened anew: keeping state has changed the graph.
+    loaded, settings, told = loaded_for_device(source, shapes, names | {"state": FREEZE}, sample_rate)
+    tell_unkept(loaded, why)
+    return _by_graph(loaded, shapes, [*told, *switch_notes(settings)], path, sample_rate, make, verify)
+
+
+def _by_graph(
+    loaded: Graph,
+    shapes: Shapes | None,
+    told: list[str],
+    path: str,
+    sample_rate: int | None,
+    make: Callable[[CSource], T],
+    verify: bool,
+) -> tuple[CSource, T]:
+    """The way of a graph of TensorFlow's ops.
+
+    Args:
+        told: of how it was opened.
+        path: of its file.
+    """
     if shapes:
         _declare(loaded)
     require_outputs(loaded)
-    told = [*told, *source_notes(loaded), *settings]
+    told = [*told, *source_notes(loaded), *opening_notes(loaded)]
     if bits_of(loaded, LiteRTMaker()) is not None:
         content, notes = _kept(loaded, verify)
         way = CSource(loaded, sample_rate, (*told, *notes), path, content)

@@ -89,9 +89,8 @@ class OpenedForC:
         self, source: Source, shapes: Shapes | None, names: dict[str, Any], options: FitOptions
     ) -> None:
         self.source, self.shapes, self.names, self.options = source, shapes, names, options
-        given = {"state": "freeze", **names}
         self.way, _ = c_source(
-            *(source, shapes, given, options.sample_rate), lambda it: network(it.program(), Options())
+            *(source, shapes, names, options.sample_rate), lambda it: network(it.program(), Options())
         )
         self.path, self.notes = self.way.path, self.way.notes
 

@@ -41,10 +41,15 @@ def program_of(graph: Graph, sample_rate: int | None = None) -> Program:
             take_sizes(program.subgraphs[0], bytes(content))
         begin_with(program, number)
     else:
+        from thinflow.ir.interface import states_of
         from thinflow.lower.tflite.convert import lower_graph
+        from thinflow.lower.tflite.variables import with_variables
 
         try:
-            program = lower_graph(graph, graph.inputs, graph.outputs).program
+            # Variables of a program are members of the struct that C keeps from run to run.
+            program = with_variables(
+                lower_graph(graph, graph.inputs, graph.outputs).program, states_of(graph)
+            )
         except UnsupportedOp as error:
             from thinflow.lower.c.convert import refused_graph
 
