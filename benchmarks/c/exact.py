@@ -7,8 +7,9 @@
 The programs are the .tflite files of ../shared/zoo, and eight bits and floats of everything else there, as
 thinflow makes them. `here`, each operator is fed what LiteRT computed before it, those in loops and branches
 in every round, and each of its answers has to be equal: integers all of them, reals within 1e-5 of the
-largest. What was not compared by itself is named. Then the answers of the network as a whole, which are told
-apart where reals become integers on the way.
+largest of what sums of 64 bits are, or not much further from these than LiteRT's own kernel. What was not
+compared by itself is named. Then the answers of the network as a whole, which are told apart where reals
+become integers on the way.
 
 Elsewhere, a sum of the bytes of every integer value is compared with that of LiteRT's, made as soon as the
 layer has run, in memory as it is planned for shipping; of as many of the inputs as QEMU plays in `--seconds`,
@@ -38,8 +39,9 @@ import numpy as np
 
 from benchmarks.c.elsewhere import PLACES, Played, compile_seconds, played, refusal, watched
 from benchmarks.c.exact_page import PAGE, entered
+from benchmarks.c.exact_sums import ExactSums, judged
 from benchmarks.c.programs import KINDS, inputs_of, programs
-from benchmarks.c.reference import Answers, Known, read, runs
+from benchmarks.c.reference import Answers, read, runs
 from thinflow.engines._c_library import Library, compiler
 from thinflow.engines._c_processor import processors_here
 from thinflow.errors import UnsupportedOp
@@ -58,14 +60,12 @@ from thinflow.lower.c.options import ROUNDINGS, Options
 from thinflow.lower.c.target import begin_with
 from thinflow.lower.c.write import Writer
 from thinflow.optimize.c_layer_proof import side_by_side
-from thinflow.tflite.model import Subgraph, Tensor
+from thinflow.tflite.model import Operator, Subgraph, Tensor
 from thinflow.tflite.reader import read_program
 from thinflow.tflite.writer import to_bytes
 from thinflow.typing import Array
 
 HEADERS = ("program", "rounding", "where", "inputs", "values", "verdict")
-_FLOAT = 1e-5
-"""Of the largest number of a layer."""
 _FIRST, _SECONDS = 3, 60.0
 """Inputs by which the time of others is estimated, and how long QEMU may play a network somewhere."""
 _PARTS = (LOOP_TEST, LOOP_NEXT, BRANCH_ELSE, BRANCH_END)
@@ -76,18 +76,24 @@ def _sizes(tensor: Tensor) -> tuple[int, ...]:
     return tuple(-1 if n is None else n for n in tensor.shape or ())
 
 
-def wrong(got: Array, wanted: Array) -> str:
-    """What is wrong with a value; "" if nothing is."""
+def compared(got: Array, wanted: Array, exact: Array | None = None) -> tuple[str, float]:
+    """What is wrong with a value, "" if nothing is; and how far reals are off, as a part of the largest.
+
+    Args:
+        got: by the C.
+        wanted: by LiteRT.
+        exact: see `judged`.
+    """
     if got.size != wanted.size:
-        return f"{got.size} numbers, not {wanted.size}"
+        return f"{got.size} numbers, not {wanted.size}", 0.0
     got = got.reshape(wanted.shape)
     if wanted.dtype.kind != "f":
         count = int((got != wanted).sum())
-        return f"{count} of {wanted.size} differ" if count else ""
-    error = _error(got, wanted)
+        return f"{count} of {wanted.size} differ" if count else "", 0.0
+    error, is_wrong = judged(got, wanted, exact)
     if math.isinf(error):
-        return "not finite where LiteRT is"
-    return f"off by {error:.2g} of the largest" if error > _FLOAT else ""
+        return "not finite where LiteRT is", error
+    return f"off by {error:.2g} of the largest" if is_wrong else "", error
 
 
 class Runner(Protocol):
@@ -112,18 +118,38 @@ class Layers:
         made: the network; operators of which not all values are known are left out.
         answers: what knows them.
         compiled: compiles a network, and runs it.
+
+    Attributes:
+        off: how far reals were off until now, as a part of the largest of a layer.
     """
 
     def __init__(self, made: Network, answers: Answers, compiled: Compiled) -> None:
         self.parts = []
+        self.exact: dict[Tensor, tuple[ExactSums, list[Tensor]]] = {}
+        self.off = 0.0
         own = [o for o in made.block.operators if all(answers.knows(t) for t in o.outputs)]
         self.own = [o for o in own if o.code not in (*RENAMES, COPY, *_PARTS)]
         self.compared: set[Tensor] = set()
         known = [o for o in own if all(t.is_constant or t.is_variable or answers.knows(t) for t in o.reads())]
         for program, sources in side_by_side(Subgraph(made.block.inputs, made.block.outputs, known)):
             inputs, outputs = list(program.subgraphs[0].inputs), list(program.subgraphs[0].outputs)
+            # Before the network settles sizes, which changes operators.
+            self._know_exact(program.subgraphs[0].operators, sources)
             alone = network(program, replace(made.options, keep_all=False))
             self.parts.append((compiled(alone), [sources[t] for t in inputs], [sources[t] for t in outputs]))
+
+    def _know_exact(self, operators: Sequence[Operator], sources: dict[Tensor, Tensor]) -> None:
+        for operator in operators:
+            fed = [t for t in dict.fromkeys(operator.reads()) if not t.is_constant]
+            sums = ExactSums.of_operator(operator) if len(operator.outputs) == 1 else None
+            if sums is not None and all(t in sources for t in (*fed, *operator.outputs)):
+                self.exact[sources[operator.outputs[0]]] = sums, [sources[t] for t in fed]
+
+    def _exact(self, tensor: Tensor, values: dict[Tensor, Array]) -> Array | None:
+        """A value in sums of 64 bits, where it is one of reals alone."""
+        sums, fed = self.exact.get(tensor, (None, []))
+        found = None if sums is None else sums.of([values[t].reshape(_sizes(t)) for t in fed])
+        return None if found is None else found[0]
 
     def wrongs(self, values: dict[Tensor, Array]) -> Iterator[str]:
         """A line for each value that is not LiteRT's, when all before it are."""
@@ -142,7 +168,9 @@ class Layers:
                 if wanted is None or not wanted.size:
                     continue
                 self.compared.add(tensor)
-                if told := wrong(got, wanted):
+                told, off = compared(got, wanted, self._exact(tensor, values))
+                self.off = max(self.off, off)
+                if told:
                     yield f"'{tensor.name}': {told}"
 
     def left(self) -> Counter[str]:
@@ -265,7 +293,8 @@ def by_layers(
         count: how many inputs.
         seconds: after which no more inputs are run.
     """
-    _, content = read(path)
+    program, content = read(path)
+    exact = ExactSums.of_program(program, content)
     whole = network(read_program(content), options)
     level = Level(content, 0, options, compiled)
     if not level.answers.runs:
@@ -273,25 +302,37 @@ def by_layers(
     feeds, what = inputs_of(name, path, whole.block.inputs, count)
     runner = compiled(whole)
     problems: Counter[str] = Counter()
-    exact = done = 0
+    right = done = 0
     began = time.perf_counter()
     for feed in feeds:
         problems.update(level.wrongs(feed))
         outputs = level.answers.outputs()
         runner.restart()
-        exact += not any(wrong(g, w) for g, w in zip(runner.run(feed), outputs, strict=True))
+        right += not _wrong_answers(runner.run(feed), outputs, exact, feed)
         done += 1
         if time.perf_counter() - began > seconds:
             break
     verdict = "exact" if not problems else f"{len(problems)} DIFFER: {'; '.join(list(problems)[:2])}"
-    if exact < done:
+    off = max(one.layers.off for one in level.all() if one.layers is not None)
+    verdict += f"; reals off by {off:.1g}" if off and not problems else ""
+    if right < done:
         told = "reals round midway" if rounds_midway(whole) else "ANSWERS DIFFER"
-        verdict += f"; {told}: {done - exact} of {done} answers"
+        verdict += f"; {told}: {done - right} of {done} answers"
     if left := level.left():
         verdict += f"; not by themselves: {', '.join(f'{n} {code}' for code, n in left.items())}"
     verdict += _by_others(level.answers)
     compared = sum(len(one.layers.compared) for one in level.all() if one.layers is not None)
     return name, options.rounding, where, f"{done}, {what}", str(compared), verdict
+
+
+def _wrong_answers(
+    got: Sequence[Array], wanted: Sequence[Array], exact: ExactSums | None, feed: Sequence[Array]
+) -> bool:
+    """Whether a network's answers are not LiteRT's, or, of reals alone, further from the exact ones."""
+    if not any(compared(g, w)[0] for g, w in zip(got, wanted, strict=True)):
+        return False
+    sums = None if exact is None else exact.of(feed)
+    return sums is None or any(compared(*each)[0] for each in zip(got, wanted, sums, strict=True))
 
 
 def elsewhere(
@@ -325,13 +366,18 @@ def elsewhere(
         sums, outputs = played(made, place, feeds, summed, told, _FIRST, seconds)
     except (RuntimeError, TimeoutError) as error:
         return name, rounding, where, "0", values, f"not run: {error}"[:300]
-    bad, off = dict[str, None](), 0.0
+    bad, off, is_wrong = dict[str, None](), 0.0, False
     for n, feed in enumerate(feeds[: len(sums)]):
         wanted = known.of(n, feed)
         equal = sums[n] == np.array([wanted[numbers[t]].sum for t in summed])
         bad.update((t.name, None) for t, is_equal in zip(summed, equal, strict=True) if not is_equal)
-        off = max([off, *(_off(rows[n], wanted[numbers[t]]) for rows, t in zip(outputs, told, strict=True))])
-    verdict = _verdict(made, list(bad), off) + _by_others(known.answers)
+        exact = known.exact(n, feed) if told else {}
+        for rows, t in zip(outputs, told, strict=True):
+            value = wanted[numbers[t]].value
+            assert value is not None, "answers are kept"
+            error, is_too_far = judged(rows[n], value, exact.get(numbers[t]))
+            off, is_wrong = max(off, error), is_wrong or is_too_far
+    verdict = _verdict(made, list(bad), off, is_wrong) + _by_others(known.answers)
     return name, rounding, where, f"{len(sums)}, {what}", values, verdict
 
 
@@ -341,30 +387,14 @@ def _by_others(answers: Answers) -> str:
     return f"; judged by LiteRT's other kernels, as it has no reference of them: {others}" if others else ""
 
 
-def _off(got: Array, wanted: Known) -> float:
-    assert wanted.value is not None, "answers are kept"
-    return _error(got, wanted.value)
-
-
-def _verdict(made: Network, bad: Sequence[str], off: float) -> str:
+def _verdict(made: Network, bad: Sequence[str], off: float, is_wrong: bool) -> str:
     """What is told of integer values that differ, and of how far the real answers are off."""
     if bad:
         return f"{len(bad)} DIFFER: {bad[0]}"
-    if off <= _FLOAT:
+    if not is_wrong:
         return f"exact; reals off by {off:.1g}" if off else "exact"
     told = "reals round midway" if rounds_midway(made) else "ANSWERS DIFFER"
     return f"{told}: off by {off:.2g} of the largest"
-
-
-def _error(got: Array, wanted: Array) -> float:
-    """How far reals are off, as a part of the largest; infinite where one alone is no number."""
-    wanted = wanted.reshape(got.shape)
-    both = np.isfinite(got) & np.isfinite(wanted)
-    if not (both | (got == wanted) | (np.isnan(got) & np.isnan(wanted))).all():
-        return math.inf
-    return float(np.abs(got - wanted)[both].max(initial=0)) / max(
-        float(np.abs(wanted[both]).max(initial=0)), 1e-6
-    )
 
 
 def _reals(made: Network) -> set[Tensor]:
