@@ -1,18 +1,18 @@
 /* In fixed point as KISS FFT, whose fraction takes all bits but the sign: products are rounded, and what is divided is
    multiplied by a fraction that is a little less. */
-static ${c_type} ${name}_rounded(${sum_type} x)
+static inline ${c_type} ${name}_rounded(${sum_type} x)
 {
     return (${c_type})((x + ((${sum_type})1 << ($fraction - 1))) >> $fraction);
 }
 
-static ${sum_type} ${name}_part(${c_type} x, int32_t parts)
+static inline ${sum_type} ${name}_part(${c_type} x, int32_t parts)
 {
     const ${sum_type} most = (${sum_type})(((uint32_t)1 << $fraction) - 1);
     return ${name}_rounded(x * (most / parts));
 }
 
 /* re, im of z times those of a turn. */
-static void ${name}_turned(${sum_type} re, ${sum_type} im, const ${c_type} *turn, ${sum_type} *z)
+static inline void ${name}_turned(${sum_type} re, ${sum_type} im, const ${c_type} *turn, ${sum_type} *z)
 {
     z[0] = ${name}_rounded(re * turn[0] - im * turn[1]);
     z[1] = ${name}_rounded(re * turn[1] + im * turn[0]);
@@ -43,24 +43,24 @@ static void $name(${c_type} *z, int32_t count, const ${c_type} *turns, int32_t s
             const int32_t step = 2 * k * (count / (4 * size));
             for (int32_t i = k; i < count; i += 4 * size) {
                 ${sum_type} x[8];
-                ${c_type} *const at[4] = {z + 2 * i, z + 2 * (i + size), z + 2 * (i + 2 * size), z + 2 * (i + 3 * size)};
-                x[0] = ${name}_part(at[0][0], 4);
-                x[1] = ${name}_part(at[0][1], 4);
-                for (int32_t j = 1; j < 4; j++) {
-                    ${name}_turned(${name}_part(at[j][0], 4), ${name}_part(at[j][1], 4), turns + j * step, x + 2 * j);
-                }
+                ${c_type} *const a = z + 2 * i, *const b = a + 2 * size, *const c = b + 2 * size, *const d = c + 2 * size;
+                x[0] = ${name}_part(a[0], 4);
+                x[1] = ${name}_part(a[1], 4);
+                ${name}_turned(${name}_part(b[0], 4), ${name}_part(b[1], 4), turns + step, x + 2);
+                ${name}_turned(${name}_part(c[0], 4), ${name}_part(c[1], 4), turns + 2 * step, x + 4);
+                ${name}_turned(${name}_part(d[0], 4), ${name}_part(d[1], 4), turns + 3 * step, x + 6);
                 const ${sum_type} even_re = x[0] + x[4], even_im = x[1] + x[5], rest_re = x[0] - x[4], rest_im = x[1] - x[5];
                 const ${sum_type} odd_re = x[2] + x[6], odd_im = x[3] + x[7];
                 /* By a quarter of a turn. */
                 const ${sum_type} side_re = sign * (x[3] - x[7]), side_im = sign * (x[6] - x[2]);
-                at[0][0] = (${c_type})(even_re + odd_re);
-                at[0][1] = (${c_type})(even_im + odd_im);
-                at[1][0] = (${c_type})(rest_re + side_re);
-                at[1][1] = (${c_type})(rest_im + side_im);
-                at[2][0] = (${c_type})(even_re - odd_re);
-                at[2][1] = (${c_type})(even_im - odd_im);
-                at[3][0] = (${c_type})(rest_re - side_re);
-                at[3][1] = (${c_type})(rest_im - side_im);
+                a[0] = (${c_type})(even_re + odd_re);
+                a[1] = (${c_type})(even_im + odd_im);
+                b[0] = (${c_type})(rest_re + side_re);
+                b[1] = (${c_type})(rest_im + side_im);
+                c[0] = (${c_type})(even_re - odd_re);
+                c[1] = (${c_type})(even_im - odd_im);
+                d[0] = (${c_type})(rest_re - side_re);
+                d[1] = (${c_type})(rest_im - side_im);
             }
         }
     }

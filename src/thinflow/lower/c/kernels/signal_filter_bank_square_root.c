@@ -1,17 +1,14 @@
+#include "leading_zeros.c"
+
 /* The nearest whole number to a root, but of 16 and of 32 bits no more than they hold. */
 static uint32_t ${name}_of(uint64_t x)
 {
     if (x == 0) {
         return 0;
     }
-    uint64_t shifted = x;
-    int32_t shift = 0;
-    for (int32_t bits = 32; bits > 1; bits /= 2) {
-        if (shifted >> (64 - bits) == 0) {
-            shifted <<= bits;
-            shift += bits / 2;
-        }
-    }
+    const uint32_t upper = (uint32_t)(x >> 32);
+    const int32_t shift = (upper != 0 ? leading_zeros(upper) : 32 + leading_zeros((uint32_t)x)) / 2;
+    const uint64_t shifted = x << (2 * shift);
     /* The upper half of the bits one by one, the lower half by a division, which makes it one too large at most. */
     uint32_t rest = (uint32_t)(shifted >> 32), root = 0;
     for (uint32_t bit = 1u << 30; bit != 0; bit >>= 2) {
