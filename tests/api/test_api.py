@@ -153,7 +153,7 @@ def test_convert_writes_nothing_that_gives_other_answers(
     def differs(*_: Any, **__: Any) -> float:
         raise thinflow.VerificationError("it gives other answers")
 
-    monkeypatch.setattr(conversion, "check_model", differs)
+    monkeypatch.setattr(conversion, "check_alone_and_together", differs)
     target = tmp_path / f"m{suffix}"
     with pytest.raises(thinflow.VerificationError, match="other answers"):
         thinflow.convert(model, target)

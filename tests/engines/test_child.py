@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -114,6 +115,18 @@ def test_files_run_in_a_child(model: str) -> None:
     for content in (model, Path(model).read_bytes()):
         runs = run_file(content, "litert", [[X], [-X]], timeout_seconds=60)
         assert [[y.tolist() for y in run] for run in runs] == [[[[0, 0, 1, 2]]], [[[1, 0, 0, 0]]]]
+
+
+@forks
+def test_forks_inherit_what_their_engine_imports(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imported_ahead.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("imported_ahead", "nobody_has_this"):
+        monkeypatch.setattr(_child, "_LIBRARIES", {"litert": name})
+        assert len(run_file(model, "litert", [[X]])) == 1
+    assert sys.modules.pop("imported_ahead").__file__ == str(tmp_path / "imported_ahead.py")
 
 
 @pytest.mark.usefixtures("way")

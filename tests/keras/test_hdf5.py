@@ -193,3 +193,21 @@ def test_long_names(tmp_path: Path) -> None:
     found = written(tmp_path / "a.h5", **{name: np.arange(3)}).array(f"group/{name}")
     assert found is not None
     assert found.tolist() == [0, 1, 2]
+
+
+def test_a_heap_of_texts_is_walked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of weights lie in a few heaps; a walk for each name would be quadratic."""
+    import h5py
+
+    from thinflow.keras import hdf5_objects
+
+    names = [f"layer_{n}/kernel" for n in range(200)]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.attrs["names"] = np.array(names, h5py.string_dtype())
+    walked: list[int] = []
+    walk = hdf5_objects._heap_objects
+    monkeypatch.setattr(
+        hdf5_objects, "_heap_objects", lambda file, heap: walked.append(heap) or walk(file, heap)
+    )
+    assert open_hdf5(tmp_path / "a.h5", "a.h5").texts("names") == names
+    assert len(walked) == len(set(walked)) < 10

@@ -12,9 +12,12 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.api.converting import convert_verified
 from thinflow.cli import main
+from thinflow.engines._threads import blas
 from thinflow.engines.litert import Model
+from thinflow.errors import EngineCrashed
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
+from thinflow.optimize import numeric_check
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 Array = np.ndarray[Any, Any]
@@ -86,6 +89,52 @@ def test_an_open_batch_stays_open(text: str, tmp_path: Path) -> None:
     for batch in (1, 3):
         x = sample(graph, batch)
         np.testing.assert_allclose(resized(tmp_path / "m.tflite", x), answers(graph, x), rtol=1e-5)
+
+
+def test_one_child_runs_one_sample_and_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[int]] = []
+    run_file = numeric_check.run_file
+
+    def counted(*given: Any, **options: Any) -> Any:
+        asked.append([len(x) for (x,) in given[2]])
+        return run_file(*given, **options)
+
+    monkeypatch.setattr(numeric_check, "run_file", counted)
+    convert_verified(parse_graph(FLAT), tmp_path / "m.tflite")
+    assert asked == [[1, 2]]
+
+
+def test_a_runtime_that_fails_for_two_samples_is_asked_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_file = numeric_check.run_file
+
+    def fails(content: Any, engine: str, feeds: Any, **options: Any) -> Any:
+        if any(len(x) > 1 for (x,) in feeds):
+            raise EngineCrashed("it crashed")
+        return run_file(content, engine, feeds, **options)
+
+    monkeypatch.setattr(numeric_check, "run_file", fails)
+    made = convert_verified(parse_graph(FLAT), tmp_path / "m.tflite")
+    (note,) = [n for n in made.notes if n.startswith("batch")]
+    assert note.startswith("batch  fixed at 1: not right with two samples at once: it crashed")
+
+
+def test_proofs_keep_to_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not blas().is_controllable:
+        pytest.skip("numpy's matrix library heeds no number of threads")
+    seen: list[int] = []
+    run = Plan.run
+
+    def counted(plan: Plan, *given: Any) -> Any:
+        seen.append(blas()._libraries[0].get_num_threads())
+        return run(plan, *given)
+
+    monkeypatch.setattr(Plan, "run", counted)
+    with blas().limited(2):
+        convert_verified(parse_graph(FLAT), tmp_path / "m.tflite")
+        assert blas()._libraries[0].get_num_threads() == 2
+    assert set(seen) == {1}
 
 
 @pytest.mark.parametrize("scheme", ["int8", "dynamic", "float16"])

@@ -90,6 +90,24 @@ def test_an_edit_that_the_ledger_does_not_tell_did_not_happen() -> None:
     assert "a" in result.graph
 
 
+def test_steps_that_find_nothing_share_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    copies: list[Graph] = []
+    clone = Graph.clone
+
+    def counted(graph: Graph) -> Graph:
+        copies.append(clone(graph))
+        return copies[-1]
+
+    monkeypatch.setattr(Graph, "clone", counted)
+    nothing = [lambda graph, trace: None] * 5
+    _, result = go(*nothing)
+    assert len(copies) == 2  # of the argument, and for all steps
+    copies.clear()
+    _, result = go(*nothing, rename_a_in_secret, *nothing, rename_a, *nothing)
+    assert len(copies) == 4  # another behind the secret, and another behind the change
+    assert "b" in result.graph
+
+
 def test_what_stays_with_a_node_that_is_gone_stays_with_nobody() -> None:
     def remove_a(graph: Graph, trace: Trace) -> None:
         graph.node("y").attrs["_class"] = (b"loc:@a", b"loc:@x", b"loc:@never")

@@ -249,6 +249,7 @@ def convert_verified(
     """
     from thinflow.analysis.training_mode import switch_notes
     from thinflow.engines._child import checked_timeout
+    from thinflow.engines._threads import blas
     from thinflow.load.frozen import opening_notes, source_notes
     from thinflow.lower.targets import target_for
     from thinflow.optimize.c_options import COptions
@@ -306,7 +307,9 @@ def convert_verified(
         kind = _converter(graph, maker)
         # A Graph may have been changed on purpose by whoever gives it.
         is_as_opened = not isinstance(source, Graph)
-        return kind(maker, graph, target, seconds, strict, verify, is_as_opened, progress).convert()
+        # The proof's matrix products are small: a second thread spins between them longer than it works.
+        with blas().limited(1):
+            return kind(maker, graph, target, seconds, strict, verify, is_as_opened, progress).convert()
 
     made, graph, settings = _kept_else_frozen(source, shapes, names, write)
     made.notes += [*source_notes(graph), *switch_notes(settings), *opening_notes(graph)]

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.compare.differences import allowed, difference
+from thinflow.engines._threads import blas
 from thinflow.errors import NodeError, ThinflowError
 from thinflow.interpreter import run_node
 from thinflow.ir.attrs import attr_key
@@ -80,10 +81,8 @@ def prove(before: Graph, after: Graph, tolerance: float, *, seed: int = 0) -> Pr
         tolerance: largest difference of a cone, relative to its largest value.
         seed: for the random numbers.
     """
-    from threadpoolctl import threadpool_limits
-
     # The matrices are so small that handing them to other threads costs more than it saves.
-    with threadpool_limits(limits=1, user_api="blas"), repeatable_randomness():
+    with blas().limited(1), repeatable_randomness():
         return _Sweep(before, after, tolerance, seed).run()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from thinflow.analysis.training_mode import training_switches
 from thinflow.compare.differences import NO_CHANGE, Difference, allowed, difference
 from thinflow.compare.equivalence import prove
+from thinflow.engines._threads import blas
 from thinflow.errors import GraphError, ThinflowError, VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
@@ -154,13 +155,11 @@ def _shaken(array: Array, rng: np.random.Generator) -> Array:
 
 def run_by_name(graph: Graph, feeds: Mapping[str, Array], names: Sequence[str]) -> list[Array]:
     """Outputs by name on the reference interpreter; feeds that the graph no longer has are left out."""
-    from threadpoolctl import threadpool_limits
-
     fed = {graph.value(n): a for n, a in feeds.items() if n.partition(":")[0] in graph}
     # A training graph runs as in inference, whatever the caller left out.
     fed = _with_switches(graph, fed)
     # One run gains little by more threads, and waits long for them where other work has the processor.
-    with threadpool_limits(limits=1, user_api="blas"), repeatable_randomness():
+    with blas().limited(1), repeatable_randomness():
         return Plan(graph, [graph.value(n) for n in names], list(fed)).run(fed)
 
 

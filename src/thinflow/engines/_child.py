@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import importlib
 import io
 import logging
 import os
@@ -25,7 +26,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,6 +41,8 @@ logger = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 300.0
 """A child that takes longer is taken to hang."""
 _CHUNK_BYTES = 1 << 20
+_LIBRARIES = {"litert": "ai_edge_litert.interpreter"}
+"""Engine -> what it imports, which forks inherit; of engines that start no thread when they are imported."""
 
 
 def run_file(
@@ -68,6 +71,7 @@ def run_file(
     name = name or (content if isinstance(content, str) else "the converted model")
     doing = f"running {name}"
     if can_fork() and survives_fork(engine):
+        _load_library(engine)
         return in_child(
             lambda: _runs(content, engine, feeds, threads), engine, doing, timeout_seconds=timeout_seconds
         )
@@ -77,6 +81,13 @@ def run_file(
     answer = _spawned(request, engine, doing, timeout_seconds)
     result: list[list[Array]] = _opened(answer)
     return result
+
+
+def _load_library(engine: str) -> None:
+    """Import what forks would each import for themselves; one that is missing they tell of."""
+    if engine in _LIBRARIES:
+        with suppress(ImportError):
+            importlib.import_module(_LIBRARIES[engine])
 
 
 def require_opening(path: str, engine: str) -> None:

@@ -90,7 +90,9 @@ class _Blas:
 
     def _set(self, numbers: list[int]) -> None:
         for library, number in zip(self._libraries, numbers, strict=True):
-            library.set_num_threads(number)
+            # Told a number behind a fork, OpenBLAS starts its threads anew, and they spin for a while.
+            if library.get_num_threads() != number:
+                library.set_num_threads(number)
 
 
 @functools.lru_cache(maxsize=1)

@@ -153,6 +153,8 @@ def copy_into(copy: Graph, graph: Graph) -> None:
             _copy_edges(node, twin, twins)
     copy.inputs = [twins[v.node].output(v.port) for v in graph.inputs]
     copy.outputs = [twins[v.node].output(v.port) for v in graph.outputs]
+    # From here on others edit it.
+    copy._edits = 0
 
 
 def _twin(node: Node) -> Node:

@@ -23,6 +23,8 @@ class Owner(Protocol):
     _protected: set[Node]
     _input_set: set[Value]
     _output_set: set[Value]
+    _edits: int
+    """How often nodes, names, edges or ends were changed."""
 
 
 class Use(NamedTuple):
@@ -312,6 +314,7 @@ class Node:
             raise GraphError(f"there is no input {index}, only {len(self._inputs)} inputs", self.where)
         # Checked first: an error must not leave the input without its use.
         new = self._checked(value)
+        self._count_edit()
         use = make_use((self, index))
         self._inputs[index]._drop_use(use)
         self._inputs[index] = new
@@ -326,6 +329,7 @@ class Node:
                 new.append(value)
             else:
                 new.append(self._checked(value))
+        self._count_edit()
         # Old uses go before new ones come: at an index that keeps its value, both are the same use.
         if self._inputs:
             for index, old in enumerate(self._inputs):
@@ -337,6 +341,7 @@ class Node:
     def add_control_input(self, node: Node) -> None:
         """Wait for `node`. Twice is once."""
         self._checked(node)
+        self._count_edit()
         if self._controls is None:
             self._controls = {}
         if node._successors is None:
@@ -348,6 +353,7 @@ class Node:
     def remove_control_input(self, node: Node) -> None:
         """Stop waiting for `node`; fine if it did not."""
         if self._controls is not None and node._successors is not None:
+            self._count_edit()
             self._controls.pop(node, None)
             node._successors.pop(self, None)
 
@@ -375,6 +381,10 @@ class Node:
                 self.remove_control_input(node)
         for node in new:
             self.add_control_input(node)
+
+    def _count_edit(self) -> None:
+        if self.graph is not None:
+            self.graph._edits += 1
 
     def _checked(self, value: Value | Node) -> Value:
         """The value to read, if its node lives in the same graph as this one (or is a stand-in)."""

@@ -26,6 +26,7 @@ class Structure:
         self._protected: set[Node] = set()
         self._names = Names()
         self._nodes = NodeList()
+        self._edits = 0
 
     # --- reading ------------------------------------------------------------------------------------------
 
@@ -53,6 +54,7 @@ class Structure:
     def _declare(self, inputs: list[Value], outputs: list[Value]) -> None:
         for value in (*inputs, *outputs):
             self._require_mine(value.node)
+        self._edits += 1
         self._inputs, self._outputs = inputs, outputs
         self._input_set, self._output_set = set(inputs), set(outputs)
         self._protected = {v.node for v in (*inputs, *outputs)}
@@ -177,11 +179,13 @@ class Structure:
 
     def _enter(self, node: Node, before: Node | None) -> None:
         node.graph = self
+        self._edits += 1
         self._names.enter(node)
         self._nodes.insert(node, before)
 
     def stand_in(self, name: str) -> Node:
         """The stand-in for a node the file does not have, so that the reference survives."""
+        self._edits += 1
         return self._names.missing.setdefault(name, Node(name, ""))
 
     def remove(self, *nodes: Node) -> None:
@@ -226,6 +230,7 @@ class Structure:
         self._set_name(node, name)
 
     def _set_name(self, node: Node, name: str) -> None:
+        self._edits += 1
         # No check of the name here: a node that takes the place of another may have to keep an illegal one.
         self._names.forget(node)
         node._name = name
@@ -267,6 +272,7 @@ class Structure:
         self._require_mine(node)
         self._require_mine(mark)
         if node is not mark:
+            self._edits += 1
             self._nodes.remove(node)
             self._nodes.insert(node, mark)
 
@@ -278,6 +284,7 @@ class Structure:
         """
         if not len(nodes) == len(set(nodes)) == len(self) or any(n.graph is not self for n in nodes):
             raise GraphError("reorder needs every node of the graph exactly once")
+        self._edits += 1
         # All out, then all in: inserting at the end is O(1), and no node is ever looked for.
         for node in nodes:
             self._nodes.remove(node)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from struct import Struct
 
 from thinflow.errors import FormatError
 
@@ -23,6 +24,8 @@ _SHARED = 2
 """Flag of a message that lies elsewhere."""
 _NAME_BYTES = 64
 """Looked at first for the end of a name."""
+_OBJECT = Struct("<H6xQ")
+"""Number and size of an object in a heap of texts."""
 _SOFT_LINK = 2
 """Kind of an entry that leads to a name."""
 
@@ -37,10 +40,12 @@ class Bytes:
     Attributes:
         view: the bytes.
         where: their file, for messages.
+        heaps: place of a heap of texts -> its objects, of those that were asked for.
     """
 
     def __init__(self, view: memoryview, where: str) -> None:
         self.view, self.where = view, where
+        self.heaps: dict[int, dict[int, tuple[int, int]]] = {}
 
     def cut(self, at: int, size: int) -> memoryview:
         """Some bytes.
@@ -153,19 +158,31 @@ def _elsewhere(file: Bytes, cell: Bytes) -> bytes:
     size, heap, wanted = cell.number(0, 4), cell.number(4, 8), cell.number(12, 4)
     if not size:
         return b""
+    objects = file.heaps.get(heap)
+    if objects is None:
+        # Each once: a file's heaps hold the names of all weights, and a walk for each would be quadratic.
+        objects = file.heaps[heap] = _heap_objects(file, heap)
+    place = objects.get(wanted)
+    if place is None:
+        raise FormatError("a text is missing in the heap", file.where, DAMAGED)
+    return bytes(file.below(heap, file.number(heap + 8, 8)).cut(place[0], min(size, place[1])))
+
+
+def _heap_objects(file: Bytes, heap: int) -> dict[int, tuple[int, int]]:
+    """The objects of a heap by their numbers: where the bytes of each begin in it, and how many there are."""
     file.expect(heap, b"GCOL")
     collection = file.below(heap, file.number(heap + 8, 8))
+    found: dict[int, tuple[int, int]] = {}
     at = 16
     # An object: number, references, 4 bytes in reserve, size, then its bytes up to a multiple of 8. Number 0
     # is the free space at the end.
     while at + 16 <= len(collection.view):
-        index, length = collection.number(at, 2), collection.number(at + 8, 8)
-        if index == wanted:
-            return bytes(collection.cut(at + 16, min(size, length)))
+        index, length = _OBJECT.unpack_from(collection.view, at)
         if not index:
             break
+        found.setdefault(index, (at + 16, length))
         at += 16 + (length + 7) // 8 * 8
-    raise FormatError("a text is missing in the heap", file.where, DAMAGED)
+    return found
 
 
 @dataclass

@@ -22,7 +22,7 @@ from thinflow.optimize.float_graph import float_graph, reopened, type_notes
 from thinflow.optimize.left_transposes import transpose_note
 from thinflow.optimize.litert import LiteRTMaker
 from thinflow.optimize.maker import M, ModelMaker
-from thinflow.optimize.numeric_check import CALLS, check_calls, check_model, require_states, why_one_batch
+from thinflow.optimize.numeric_check import CALLS, check_alone_and_together, check_calls, require_states
 from thinflow.optimize.samples import samples_for
 from thinflow.optimize.source_proof import SourceProof, prove_beside_source
 from thinflow.rewrite.runner import Result
@@ -138,7 +138,7 @@ class Converter(Generic[M]):
     def convert(self) -> Conversion:
         """Write the model that answers as the graph does, its open batch fixed if it has to be."""
         self._tell(0, "transform")
-        optimized = float_graph(self.graph, verify=self.verify, runtime=self.maker.order)
+        optimized = float_graph(self.graph, verify=self.verify, runtime=self.maker.order, sizes=False)
         graph, lower = optimized.graph, self.maker.lower
         # Without it the part that has a form would take every weight as an input.
         require_frozen(graph)
@@ -240,8 +240,8 @@ class Converter(Generic[M]):
         # The first alone and then two at once, or as many as there are calls in a row.
         samples = samples_for(model.core.graph, None, limit=CALLS if keeps else 2)
         file = None if keeps else part  # states of its own would stand in the way of one call at a time
-        apart = check_model(model, samples, count=1, file=file, timeout_seconds=seconds)
-        if why := why_one_batch(model, samples, file=file, timeout_seconds=seconds):
+        apart, why = check_alone_and_together(model, samples, file=file, timeout_seconds=seconds)
+        if why:
             raise VerificationError(why)
         return max(apart, check_calls(model, part, samples, timeout_seconds=seconds))
 

@@ -30,6 +30,7 @@ def float_graph(
     verify: bool = True,
     progress: Progress | None = None,
     runtime: str = "",
+    sizes: bool = True,
 ) -> Result:
     """The graph after the float pipeline, each step verified on the first sample.
 
@@ -41,6 +42,7 @@ def float_graph(
         verify: whether to run it before and after each step.
         progress: called with (done, total, label).
         runtime: "litert" or "onnx" to also write it in the types and the layout that this one computes in.
+        sizes: whether the ledger tells the graph's bytes before and after each step.
     """
     feeds = None
     if samples is not None:
@@ -55,7 +57,7 @@ def float_graph(
         [step for step in resolve(order) if step.rounds is not None],
         comparer=comparer,
         port_count=port_count,
-        size_of=serialized_size,
+        size_of=serialized_size if sizes else None,
         progress=progress,
     )
     inputs = counterparts(graph.inputs, result.graph.inputs, result.graph)

@@ -89,7 +89,7 @@ class KeptConverter(Converter[Any]):
         plain = self.graph.clone()
         bits = bits_of(plain, self.maker) or 8
         ends = make_ends_float(plain, (bits,))
-        optimized = float_graph(plain, verify=self.verify, runtime=self.maker.order)
+        optimized = float_graph(plain, verify=self.verify, runtime=self.maker.order, sizes=False)
         kept = _kept(optimized.graph, ends, bits)
         # Files that keep state are asked several times in a row.
         samples = samples_for(optimized.graph, None, limit=CALLS if plain.states else 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import cycle, islice
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from thinflow.analysis.precision import RUNTIMES_TOLERANCE, usual_tolerance
 from thinflow.compare.differences import computed_by, difference, size_of
 from thinflow.engines._child import TIMEOUT_SECONDS, run_file
-from thinflow.errors import FeedError, UnsupportedOp, VerificationError
+from thinflow.errors import FeedError, ThinflowError, UnsupportedOp, VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Node, Value
 from thinflow.optimize.converted import ConvertedModel, batch_failure, core_feeds, core_results, several
@@ -90,6 +91,35 @@ def why_one_batch(
     return "".join(why)
 
 
+def check_alone_and_together(
+    model: ConvertedModel[Any],
+    samples: Samples,
+    *,
+    file: str | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> tuple[float, str]:
+    """What `check_model` gives for one sample, and what `why_one_batch` does; one child runs both.
+
+    Args:
+        model, samples, file, timeout_seconds: as for `check_model`.
+    """
+    alone = core_feeds(model.core, samples, 1)
+    together: list[list[Array]] = []
+    with batch_failure() as why:
+        together += [several(model.core, samples)] if model.is_open else []
+    if not together:
+        return largest_difference(model, alone, samples, file, timeout_seconds), "".join(why)
+    answers: list[list[Array]] | None = None
+    # Where the runtime fails, each is run by itself below, which tells for which it does.
+    with suppress(ThinflowError):
+        answers = _answers(model, [*alone, *together], file, timeout_seconds)
+    first, rest = (None, None) if answers is None else (answers[:-1], answers[-1:])
+    apart = largest_difference(model, alone, samples, file, timeout_seconds, answers=first)
+    with batch_failure() as why:
+        largest_difference(model, together, samples, file, timeout_seconds, by_op=False, answers=rest)
+    return apart, "".join(why)
+
+
 def largest_difference(
     model: ConvertedModel[Any],
     feeds: Sequence[Sequence[Array]],
@@ -98,21 +128,21 @@ def largest_difference(
     timeout_seconds: float = TIMEOUT_SECONDS,
     *,
     by_op: bool = True,
+    answers: list[list[Array]] | None = None,
 ) -> float:
     """The largest relative difference between a runtime's answers and the interpreter's; see `check_model`.
 
     Args:
         feeds: of the core.
         by_op: whether each op of a graph with eight-bit codes is judged by itself.
+        answers: the runtime's for each feed, where they are known.
     """
     core, tolerance = model.core, float_tolerance(model.core)
     # The numbers of boxes too, even if the model does not give them: they tell which rows are filled.
     fetched = list(dict.fromkeys([*core.outputs, *detection_counts(core.outputs).values()]))
     plan = Plan(core.graph, fetched, core.inputs, within=frozenset(core.nodes))
     computed = core_results(plan, core, feeds, samples)
-    name = f"the {model.suffix} model"
-    content = model.content if file is None else file
-    runs = run_file(content, model.engine, feeds, timeout_seconds=timeout_seconds, name=name)
+    runs = _answers(model, feeds, file, timeout_seconds) if answers is None else answers
     if holds_codes(core.nodes) and feeds:
         if by_op:
             ends, limit = (core.outputs, tolerance) if model.keeps_measured_codes else ((), math.inf)
@@ -124,6 +154,15 @@ def largest_difference(
     return max(
         (farthest(model, dict(zip(fetched, a, strict=True)), b, tolerance) for a, b in pairs), default=0.0
     )
+
+
+def _answers(
+    model: ConvertedModel[Any], feeds: Sequence[Sequence[Array]], file: str | None, timeout_seconds: float
+) -> list[list[Array]]:
+    """The runtime's answers, from a child."""
+    content = model.content if file is None else file
+    name = f"the {model.suffix} model"
+    return run_file(content, model.engine, feeds, timeout_seconds=timeout_seconds, name=name)
 
 
 def farthest(

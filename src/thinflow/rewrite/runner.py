@@ -11,6 +11,7 @@ from typing import Protocol
 from thinflow.errors import GraphError, ThinflowError, TransformError, VerificationError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import PortCount, find_problems, interface_problems
+from thinflow.ir.clones import is_unedited
 from thinflow.ir.graph import Graph, Problem
 from thinflow.rewrite.rule import Trace, Transform
 from thinflow.typing import Progress
@@ -199,6 +200,8 @@ class _Run:
         self.version = 0
         self._known, self._comparer = known, comparer
         self._port_count, self._size_of = port_count, size_of
+        # Most steps of a pipeline find nothing to do, and cloning costs more than looking.
+        self._spare: Graph | None = None
         self._size = size_of(graph)
 
     def group(self, first: int, steps: Sequence[Step], total: int, progress: Progress | None) -> None:
@@ -244,7 +247,8 @@ class _Run:
             self.reports.append(report)
         started = time.perf_counter()
         # Steps work on a copy, so that undoing one is to drop the copy.
-        attempt = self.current.clone()
+        attempt = self.current.clone() if self._spare is None else self._spare
+        self._spare = None
         try:
             _apply(
                 step.transform, self.current, attempt, report, self._known, self._port_count, self._comparer
@@ -263,7 +267,8 @@ class _Run:
             self.current = attempt
             self._size = self._size_of(attempt)
         else:
-            # The copy goes, even though it should be unchanged: what the ledger does not tell did not happen.
+            # A copy that is not as it was goes: what the ledger does not tell did not happen.
+            self._spare = attempt if is_unedited(attempt, self.current) else None
             report.nothing = "" if report.trace.left else step.transform.why_nothing(self.current)
         report.nodes = (nodes, len(self.current))
         report.size_bytes = (report.size_bytes[0], self._size)
