@@ -10,6 +10,7 @@ import pytest
 
 import thinflow
 from tests.conformance.zoo import STEPS, distance
+from tests.night import some
 from thinflow.api import convert_verified
 from thinflow.cli import main
 from thinflow.ir.types import FLOAT
@@ -17,7 +18,8 @@ from thinflow.ir.types import FLOAT
 pytest.importorskip("onnxruntime")
 ROOT = Path(os.environ.get("THINFLOW_SHARED") or Path(__file__).resolve().parents[3] / "shared")
 FILES = sorted((ROOT / "zoo").glob("tflite/*.tflite")) + sorted((ROOT / "zoo").glob("onnx/*.onnx"))
-NAMES = [f.name for f in FILES]
+BECOMES = some([(f, suffix) for f in FILES for suffix in (".tflite", ".onnx")], 3)
+OPTIMIZED = some(FILES, 2)
 
 CODES = 5
 """By so many a file of the same scales may be off: the integer kernels of both round in ways of their own."""
@@ -66,8 +68,7 @@ needs_zoo = pytest.mark.skipif(not FILES, reason="no ../shared with real models 
 
 
 @needs_zoo
-@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
-@pytest.mark.parametrize("file", FILES, ids=NAMES)
+@pytest.mark.parametrize(("file", "suffix"), BECOMES, ids=[f"{f.name}-{suffix}" for f, suffix in BECOMES])
 def test_a_file_becomes_either_format(file: Path, suffix: str, tmp_path: Path) -> None:
     target = tmp_path / f"made{suffix}"
     # In its own format as well: made anew, and not copied, since somebody says what becomes of state.
@@ -79,7 +80,7 @@ def test_a_file_becomes_either_format(file: Path, suffix: str, tmp_path: Path) -
 
 
 @needs_zoo
-@pytest.mark.parametrize("file", FILES, ids=NAMES)
+@pytest.mark.parametrize("file", OPTIMIZED, ids=[f.name for f in OPTIMIZED])
 def test_a_file_is_looked_at_and_optimized(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 import thinflow
 from benchmarks.ptq.cases import MODELS
 from tests.lower.c.c_networks import Layers
+from tests.night import some
 from tests.transforms.golden import parse_graph
 from thinflow import formats
 from thinflow.analysis.foreign_quant_params import params_of
@@ -37,8 +38,9 @@ FILES = (
 )
 
 
-@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
-@pytest.mark.parametrize("name", FILES.split())
+@pytest.mark.parametrize(
+    ("suffix", "name"), some([(s, n) for s in (".tflite", ".onnx") for n in FILES.split()], 2)
+)
 def test_real_files(name: str, suffix: str, shared: Path, tmp_path: Path) -> None:
     source = shared / "zoo" / "tflite" / f"{name}.tflite"
     stored = np.load(source.with_suffix(".npz"))

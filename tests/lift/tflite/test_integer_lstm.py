@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.night import some
 from thinflow.api import convert_verified
 from thinflow.errors import PartialModel, UnsupportedOp
 from thinflow.ir.types import FLOAT, INT8, INT32, DType, dtype
@@ -185,7 +186,7 @@ def differences(first: str, second: str, runs: int = 3, *, anew: bool = False) -
     return different
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", some([*VARIANTS], 3))
 def test_it_becomes_the_fused_op_again(variant: str, tmp_path: Path) -> None:
     path, made = model(tmp_path / "m.tflite", **VARIANTS[variant]), str(tmp_path / "made.tflite")
     said = convert_verified(path, made, state="keep", strict=True)
@@ -231,7 +232,9 @@ def test_its_state_can_be_inputs_and_outputs(tmp_path: Path) -> None:
         held = {n: found[f"{n}/next"] for n in names}
 
 
-@pytest.mark.parametrize("variant", [v for v, options in VARIANTS.items() if not options.get("norms")])
+@pytest.mark.parametrize(
+    "variant", some([v for v, options in VARIANTS.items() if not options.get("norms")], 3)
+)
 def test_onnx_runtime_computes_it_bit_by_bit(variant: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     path, made = model(tmp_path / "m.tflite", **VARIANTS[variant]), str(tmp_path / "made.onnx")

@@ -14,6 +14,7 @@ from benchmarks.c.boards import BOARDS, missing, run_on
 from benchmarks.c.linux import MACHINES, run_on_linux
 from tests.lower.c.c_answers import STRICT, differences, fed_and_wanted, made_up
 from tests.lower.c.c_networks import Layers
+from tests.night import AT_NIGHT, some
 from thinflow.engines._c_library import Library, compiler
 from thinflow.engines._c_processor import processors_here
 from thinflow.errors import ParameterError
@@ -117,8 +118,9 @@ def test_what_is_made_of_all_rows_is_in_no_chain() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("is_eager", [False, True])
-@pytest.mark.parametrize("kind", ["int8", "uint8", "float"])
+@pytest.mark.parametrize(
+    ("kind", "is_eager"), some([(k, e) for e in (False, True) for k in ("int8", "uint8", "float")], 2)
+)
 def test_a_chain_of_all_kinds_of_layers(kind: str, is_eager: bool) -> None:
     for rows in (1, 2):
         assert alike(tall(kind), (Bands(0, 12, rows, is_eager),))
@@ -166,7 +168,7 @@ def cases(draw: st.DrawFn) -> tuple[bytes, tuple[Bands, ...]]:
 
 @needs_compiler
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40 if AT_NIGHT else 16, deadline=None)
 @given(cases())
 def test_random_chains(case: tuple[bytes, tuple[Bands, ...]]) -> None:
     content, bands = case
@@ -251,7 +253,7 @@ def test_what_fits_stays_as_it_is() -> None:
     assert Writer(asked, "net").files() == Writer(whole, "net").files()
 
 
-@pytest.mark.parametrize("cpu", ["generic", "cortex-m4", "cortex-m55", "x86-64-v4"])
+@pytest.mark.parametrize("cpu", some(["generic", "cortex-m4", "cortex-m55", "x86-64-v4"], 2))
 def test_less_memory_down_to_the_least(cpu: str) -> None:
     content = tall("int8")
     whole = made(content, cpu=cpu)

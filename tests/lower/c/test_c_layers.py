@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.lower.c.c_answers import differences
 from tests.lower.c.c_networks import Layers, mixed
+from tests.night import AT_NIGHT, some
 from thinflow.engines._c_library import compiler
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.options import Options
@@ -128,15 +129,14 @@ def networks(draw: st.DrawFn) -> bytes:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25 if AT_NIGHT else 12, deadline=None)
 @given(networks(), st.sampled_from(ROUNDINGS))
 def test_random_networks(content: bytes, rounding: str) -> None:
     assert differences(content, rounding, runs=2) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(("rounding", "name"), some([(r, n) for r in ROUNDINGS for n in EXACT], 2))
 def test_every_layer_of_networks_that_people_use(name: str, rounding: str, shared: Path) -> None:
     content = (shared / "zoo" / "tflite" / f"{name}.tflite").read_bytes()
     assert differences(content, rounding, runs=10) == []

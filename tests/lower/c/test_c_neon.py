@@ -12,6 +12,7 @@ import pytest
 from benchmarks.c.linux import MACHINES, run_on_linux
 from tests.lower.c.c_answers import STRICT, litert
 from tests.lower.c.c_networks import RELU, Layers, planes, pools, products, sums, windows
+from tests.night import some
 from thinflow.engines import _c_processor
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.operators.neon import DOTPROD, NEON
@@ -28,6 +29,15 @@ def fours(net: Layers) -> None:
     net.conv(7, 1)
 
 
+PROCESSORS = [
+    ("cortex-a53", "litert"),
+    ("cortex-a53", "xnnpack"),
+    ("cortex-a76", "litert"),
+    ("cortex-a76", "xnnpack"),
+    ("cortex-a53 in 32 bits", "litert"),
+    ("cortex-a76 in 32 bits", "litert"),
+]
+
 NETWORKS = [
     *((windows, (2, 11, 9, 3)), (planes, (1, 17, 16, 1)), (sums, (3, 43)), (fours, (1, 5, 7, 12))),
     *((pools, (2, 13, 11, 43)), (products, (2, 3, 5, 43))),
@@ -35,17 +45,10 @@ NETWORKS = [
 
 
 @pytest.mark.parametrize(
-    ("machine", "rounding"),
-    [
-        ("cortex-a53", "litert"),
-        ("cortex-a53", "xnnpack"),
-        ("cortex-a76", "litert"),
-        pytest.param("cortex-a76", "xnnpack", marks=pytest.mark.slow),
-        pytest.param("cortex-a53 in 32 bits", "litert", marks=pytest.mark.slow),
-        pytest.param("cortex-a76 in 32 bits", "litert", marks=pytest.mark.slow),
-    ],
+    ("machine", "rounding", "build", "shape"),
+    some([(*p, *n) for p in PROCESSORS for n in NETWORKS], 5),
+    ids=lambda x: getattr(x, "__name__", None),
 )
-@pytest.mark.parametrize(("build", "shape"), NETWORKS, ids=lambda x: getattr(x, "__name__", ""))
 def test_layers(
     build: Callable[[Layers], None], shape: tuple[int, ...], machine: str, rounding: str, tmp_path: Path
 ) -> None:
