@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.lift.tflite.programs import program
-from tests.lift.tflite.test_signal import CALLS, CASES, T_FLOAT, Case, check_of, drawn
+from tests.lift.tflite.signal_cases import CALLS, CASES, T_FLOAT, Case, check_of, drawn
 from tests.lower.c.c_answers import STRICT
 from thinflow.engines._c_library import Library, compiler
 from thinflow.errors import UnsupportedOp
