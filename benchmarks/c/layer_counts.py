@@ -45,7 +45,8 @@ def counted(content: bytes, cpu: str, *, level: str = "-O2") -> Counted:
         given = [*reads, *writes]
         if made.state_bytes:
             # Of zeros: what a first run finds in it changes no count by much.
-            files["net.h"] = files["net.h"].replace("} net_state;", "} net_state;\nextern net_state net_kept;")
+            declared = "} net_state;\nextern net_state net_kept;"
+            files["net.h"] = files["net.h"].replace("} net_state;", declared)
             files["kept.c"] = '#include "net.h"\nnet_state net_kept;\n'
             given.insert(0, "&net_kept")
         call = f"{{name}}_run({', '.join(given)})"

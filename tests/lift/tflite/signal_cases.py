@@ -1,4 +1,4 @@
-"""TFLite Micro's signal ops, one at a time: what they are fed, and checks of what its own interpreter answers.
+"""TFLite Micro's signal ops, one at a time: what they are fed, and checks of what its interpreter answers.
 
 The checks are of the bytes that `tflite_micro` 0.dev20261023182759 gives for these files over several calls,
 without frames that it says are not valid.
