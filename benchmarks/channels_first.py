@@ -172,8 +172,8 @@ NETS: dict[str, Callable[[Net, tuple[Any, Shape]], Any]] = {
     "squeeze and excite": squeeze_excite,
     "flattened pictures": flattened,
 }
-SHUFFLES = {"ShuffleNet v1": 16, "ShuffleNet v2": 16}
-"""How often a net moves channels by its own definition: each is one transpose in any layout."""
+SHUFFLES = {"ShuffleNet v1": 16}
+"""How often a net moves channels between convolutions in groups: each is one transpose in any layout."""
 PICTURE: Shape = (3, 224, 224)
 
 

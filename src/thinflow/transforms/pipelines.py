@@ -87,8 +87,13 @@ def _with(order: str, before: str, *steps: str) -> str:
 
 
 _FOR_LITERT = _with(
-    # In front of what cancels transposes, since changing the layout makes them.
-    _with(_FLOAT, "cancel_transposes", "to_nhwc(ignore_errors=true)"),
+    # In front of what cancels transposes, since changing the layout makes them; and behind it what takes
+    # those inside of shuffles into weights, which norms were folded into.
+    _with(
+        _with(_FLOAT, "cancel_transposes", "to_nhwc(ignore_errors=true)"),
+        "merge_duplicate_nodes",
+        "absorb_shuffles(ignore_errors=true)",
+    ),
     # In front of folding: constants are then computed in the type in which the runtime will compute.
     "fold_constants",
     "widen_floats(from=bfloat16, ends=true)",
