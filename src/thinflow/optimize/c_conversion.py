@@ -21,7 +21,7 @@ from thinflow.lower.c.sample import INTERPRETER, LITERT, Sample
 from thinflow.lower.c.sound import hears
 from thinflow.lower.c.target import write_files
 from thinflow.lower.c.write import Writer, stem
-from thinflow.optimize.c_answers import answers, made_up
+from thinflow.optimize.c_answers import answers, made_up, self_test
 from thinflow.optimize.c_layer_proof import left_out, side_by_side
 from thinflow.optimize.stream_proof import prove_stream, runs_until_whole, sample_of_stream
 from thinflow.tflite.model import Operator, Program, Subgraph
@@ -94,7 +94,8 @@ def convert_to_c(
     sample = samples[0] if samples else None
     if options.stream and sample is not None:
         sample = sample_of_stream(made, whole, sample)
-    files = Writer(made, name, sample).files()
+    stored = sample if options.stream else self_test(made, samples, first)
+    files = Writer(made, name, stored).files()
     proof = _proofs(networks, plain, samples) if verify else "not run"
     size = write_files(arranged(files, name, options.layout), path)
     # RAM is what a microcontroller has least of.

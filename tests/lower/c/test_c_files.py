@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import thinflow
@@ -17,7 +19,9 @@ from thinflow.errors import ParameterError, UnsupportedOp, WriteError
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.names import comment, identifier
 from thinflow.lower.c.options import Options
+from thinflow.lower.c.sample import generated
 from thinflow.lower.c.write import Writer
+from thinflow.optimize.c_answers import answers, self_test
 from thinflow.tflite.reader import read_program
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
@@ -229,3 +233,46 @@ def test_sizes_that_a_file_tells_wrong_are_those_that_litert_finds(tmp_path: Pat
         operator.outputs[0].shape = (1, 2, 2, 2)
     thinflow.convert(model(tmp_path, net.content()), tmp_path / "net.c", verify=False)
     assert "#define NET_OUTPUT_SIZE 128" in (tmp_path / "net.h").read_text()
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", ["int8", "uint8", "float"])
+def test_a_large_sample_is_a_formula(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if these were megabytes.
+    monkeypatch.setattr("thinflow.lower.c.sample.MOST", 64)
+    monkeypatch.setattr("thinflow.lower.c.write.MOST", 64)
+    net = Layers(1, 12, 12, 3, kind=kind)
+    net.conv(5)
+    thinflow.convert(model(tmp_path, net.content()), tmp_path / "net.c")
+    text = (tmp_path / "net.c").read_text()
+    assert "/* Every 12 of 720 numbers. */" in text
+    assert "sample_input[432];" in text
+    weights, main = tmp_path / "net_weights.c", "int main(void)\n{\n    return net_selftest();\n}\n"
+    (tmp_path / "main.c").write_text(f'#include "net.h"\n{main}')
+    built = ["cc", "-std=c99", *STRICT, "-DNET_SELFTEST", "main.c", "net.c", "net_weights.c", "-o", "test"]
+    stored = weights.read_text()
+    spoilt = "99.0" if kind == "float" else "999999"
+    damaged = re.sub(r"(_bias\[\d+\] = {\n +)-?[\d.e-]+", rf"\g<1>{spoilt}", stored, count=1)
+    for changed in (stored, damaged):
+        weights.write_text(changed)
+        subprocess.run([*built, "-lm"], cwd=tmp_path, check=True)
+        found = subprocess.run([tmp_path / "test"], cwd=tmp_path).returncode
+        assert (found > 0) == (changed != stored)
+    assert changed != stored
+
+
+def test_a_sample_of_the_users_is_answered_though_a_formula_is_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("thinflow.lower.c.sample.MOST", 64)
+    net = Layers(1, 6, 6, 3, kind="float")
+    net.conv(2)
+    content = net.content()
+    made, ones = network(read_program(content), Options()), [np.ones((1, 6, 6, 3), np.float32)]
+    samples = answers(content, made, ones)
+    assert (samples[0].inputs[0] == 1).all()
+    stored = self_test(made, samples, ones)
+    assert stored is not None
+    np.testing.assert_array_equal(stored.inputs[0], generated(made.block.inputs[0], 0))
+    assert np.abs(stored.inputs[0]).max() <= 1
+    assert stored.inputs[0].std() == pytest.approx(3**-0.5, rel=0.2)
