@@ -10,12 +10,14 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
+from thinflow.api import quantize_to_file
 from thinflow.cli._options import shapes
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.types import FLOAT
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.settle import OpenSizes
+from thinflow.optimize.litert import LiteRTMaker
 from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 
 # The windows of the pool reach over 120 steps, so that few of them do not do.
@@ -92,3 +94,27 @@ def test_of_a_shape_that_nothing_tells_no_rank_is_claimed(tmp_path: Path, suffix
     with pytest.raises(ThinflowError, match="the graph does not say what shape the input 'x' has") as refused:
         thinflow.convert(graph, tmp_path / f"net{suffix}")
     assert "--shape x=1,SIZE, or for pictures --shape x=1,224,224,3" in refused.value.hint
+
+
+def test_what_is_quantized_for_c_is_told_of_open_sizes_before_it_is_calibrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ai_edge_litert")
+    graph = parse_graph("""
+    x = Placeholder() {dtype=float, shape=shape[?,?,?,1]}
+    w = Const() {value=float[1,1,1,2]{1,-2}}
+    y = Conv2D(x, w) {T=float, strides=[1,1,1,1], padding="SAME"}
+    inputs: x
+    outputs: y
+    """)
+
+    def calibrated(*_: object, **__: object) -> None:
+        raise AssertionError("it was calibrated")
+
+    monkeypatch.setattr(LiteRTMaker, "quantize", calibrated)
+    with pytest.raises(OpenSizes) as refused:
+        quantize_to_file(graph, tmp_path / "net.c")
+    (flag,) = given(refused.value.hint)
+    ((_, sizes),) = shapes([flag]).items()
+    assert sizes[0] == sizes[3] == 1
+    assert sizes[1] > 1

@@ -14,6 +14,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.load.frozen import opening_notes, source_notes
 from thinflow.load.graphs import load_for_inference
+from thinflow.lower.c.settle import require_sizes
 from thinflow.optimize.c_conversion import CFiles
 from thinflow.optimize.c_options import COptions
 from thinflow.optimize.coverage import whole
@@ -181,14 +182,23 @@ def _opened(source: Any, order: str, options: QuantizeOptions) -> _Inputs:
     return _Inputs(graph, settings, optimized, data, tested)
 
 
-def _quantized(maker: ModelMaker[M, Q], inputs: _Inputs, options: QuantizeOptions) -> tuple[M, Q]:
+def _quantized(
+    maker: ModelMaker[M, Q], inputs: _Inputs, options: QuantizeOptions, *, is_c: bool = False
+) -> tuple[M, Q]:
     """The float model and the smaller one.
+
+    Args:
+        is_c: whether C is made of it, which needs all sizes; told before anything is calibrated.
 
     Raises:
         PartialModel: only a part could be made, and `strict` forbids that.
+        OpenSizes: C needs sizes that are open.
     """
     samples = inputs.calibration
     model = maker.open_or_fixed(inputs.graph, samples)
+    if is_c and isinstance(model, FloatModel):
+        for tensor in model.inputs:
+            require_sizes(tensor, {v.name: a.shape for feed in samples for v, a in feed.items()})
     if options.strict:
         model.coverage.require_whole()
     found = examine(
@@ -291,7 +301,8 @@ def _quantize_to_file(
     inputs = _opened(source, maker.order, options)
     is_graph = path.endswith(GRAPHS)
     # What LiteRT cannot hold stays around it in a graph.
-    model, made = _quantized(maker, inputs, replace(options, strict=options.strict and not is_graph))
+    strict = options.strict and not is_graph
+    model, made = _quantized(maker, inputs, replace(options, strict=strict), is_c=path.endswith(".c"))
     contents, progress = {"smaller": made.comparable}, options.progress
     quality = compare_models(
         model, contents, inputs.original, inputs.judges, progress=progress, smaller={"smaller": made}

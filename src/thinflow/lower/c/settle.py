@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -57,7 +58,7 @@ def settle(block: Subgraph) -> dict[Tensor, Tensor]:
         UnsupportedOp: other sizes are open; or a tensor is of a type that C does not have.
     """
     for tensor in block.inputs:
-        tensor.shape = _fed(tensor)
+        tensor.shape = require_sizes(tensor)
     for tensor in (t for o in block.operators for t in o.outputs):
         # A state that is written anew in each run is a value like others.
         tensor.is_variable = False
@@ -114,9 +115,14 @@ def _find_counted(operator: Operator, counts: Counts) -> None:
 
 
 class OpenSizes(UnsupportedOp):
-    """An input whose sizes are not known."""
+    """An input whose sizes are not known.
 
-    def __init__(self, name: str, shape: Shape) -> None:
+    Args:
+        name, shape: of it.
+        example: sizes that would do, if some are known.
+    """
+
+    def __init__(self, name: str, shape: Shape, example: Sequence[int] | None = None) -> None:
         # One for the batch; what else would do only the model knows.
         if shape is None:
             super().__init__(
@@ -125,19 +131,29 @@ class OpenSizes(UnsupportedOp):
             )
             return
         sizes = ",".join("?" if n is None else str(n) for n in shape)
-        given = ["SIZE" if n is None else str(n) for n in shape]
+        given = ["SIZE" if n is None else str(n) for n in shape] if example is None else [*map(str, example)]
         if shape[0] is None:
             given[0] = "1"
         super().__init__(
             f"the sizes of the input '{name}' are open, [{sizes}], and C needs them all",
-            hint=f"give them: --shape {name}={','.join(given)}",
+            hint=f"give them{'' if example is None else ', for example'}: --shape {name}={','.join(given)}",
         )
 
 
-def _fed(tensor: Tensor) -> tuple[int, ...]:
+def require_sizes(tensor: Tensor, examples: Mapping[str, Sequence[int]] | None = None) -> tuple[int, ...]:
+    """The sizes of an input, a batch that is open being 1.
+
+    Args:
+        tensor: the input.
+        examples: name -> sizes that would do.
+
+    Raises:
+        OpenSizes: others are open.
+    """
     shape = tensor.shape
     if shape is None or None in shape[1:]:
-        raise OpenSizes(tensor.name, shape)
+        example = (examples or {}).get(tensor.name)
+        raise OpenSizes(tensor.name, shape, example if len(example or ()) == len(shape or ()) else None)
     return tuple(n or (0 if n == 0 else 1) for n in shape)
 
 
