@@ -36,6 +36,7 @@ def answers(content: bytes, made: Network, first: list[Array] | None = None) -> 
         made: the network that it is.
         first: what is fed first, in place of what is made up.
     """
+    # The reference kernels lack some operators.
     kinds = kernel_sets(made.options.rounding)
     if not all(map(_rounds_nothing, made.block.operators)):
         del kinds[1:]
@@ -65,6 +66,7 @@ def _feeds(made: Network, first: list[Array] | None, limit: int = 2) -> list[lis
     ]
     if first is not None:
         feeds[0] = first
+    # What was given is answered as it is; another one is stored in its place.
     place = 0 if first is None else 1
     feeds[place] = [
         generated(t, n) if is_large(t) else x

@@ -206,6 +206,7 @@ def _by_graph(
         told: of how it was opened.
         path: of its file.
     """
+    # What was given holds for whoever infers shapes anew.
     if shapes:
         _declare(loaded)
     require_outputs(loaded)

@@ -196,6 +196,7 @@ def _quantized(
     """
     samples = inputs.calibration
     model = maker.open_or_fixed(inputs.graph, samples)
+    # Who waits for a calibration does not want to learn afterwards that there is nothing to write.
     if is_c and isinstance(model, FloatModel):
         for tensor in model.inputs:
             require_sizes(tensor, {v.name: a.shape for feed in samples for v, a in feed.items()})

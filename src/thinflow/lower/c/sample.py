@@ -59,6 +59,7 @@ def generated(tensor: Tensor, number: int) -> Array:
     bits *= np.uint32(_GOLDEN)
     bits = (bits ^ (bits >> np.uint32(16))) * np.uint32(_MIXING)
     bits ^= bits >> np.uint32(16)
+    # The upper bits are mixed best.
     shift, offset, divisor = _scale(kind, is_code=tensor.quantization is not None)
     found = (bits >> np.uint32(shift)).astype(np.int64) - offset
     numbers: Array = (found / divisor if divisor else found).astype(kind).reshape(shape)
@@ -79,6 +80,7 @@ def _scale(kind: np.dtype[np.generic], *, is_code: bool) -> tuple[int, int, int]
         # As many bits as a float has: neither machine rounds.
         return 8, 1 << 23, 1 << 23
     bits = 8 * kind.itemsize
+    # Numbers of more bits count or name something: small ones exist.
     if kind.kind == "b" or (bits > 8 and not (is_code and bits == 16)):
         return 31, 0, 0
     return 32 - bits, 1 << (bits - 1) if kind.kind == "i" else 0, 0

@@ -150,6 +150,7 @@ def require_sizes(tensor: Tensor, examples: Mapping[str, Sequence[int]] | None =
     Raises:
         OpenSizes: others are open.
     """
+    # A batch that is open is no question: C runs one sample at a time.
     shape = tensor.shape
     if shape is None or None in shape[1:]:
         example = (examples or {}).get(tensor.name)

@@ -206,6 +206,7 @@ class Writer:
                 else:
                     lines += _stored(f"sample_{port}", data.reshape(-1))
                 continue
+            # All of a small answer, and of a large one what is spread over it.
             step = -(-data.size // MOST) if data.size else 1
             if step > 1:
                 lines.append(f"/* Every {step} of {data.size} numbers. */")

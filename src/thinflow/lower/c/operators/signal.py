@@ -23,6 +23,7 @@ _LONGEST = 1 << 16
 @form("SignalWindow", types="int16")
 def window(b: LayerBuilder, op: Operator) -> None:
     """x [...,n], window [n] -> y [...,n]."""
+    # More bits than a product has would be undefined in C.
     (shift,) = numbers_of(op, shift=range(32))
     size = b.size(b.input(1))
     b.in_place()
@@ -81,6 +82,7 @@ def numbers_of(op: Operator, **limits: range) -> list[int]:
         UnsupportedOp: one is missing, or is another.
     """
     options: dict[str, Any] = options_of(op)
+    # Files come from anywhere: what C does with other numbers it does not say.
     for name, limit in limits.items():
         if name not in options:
             raise UnsupportedOp(f"its option '{name}' is missing")
@@ -104,6 +106,7 @@ def _bits(b: LayerBuilder) -> int:
 
 def _call_fixed(b: LayerBuilder, kernel: str, transform: FixedFFT, rows: int, size: int) -> None:
     kind = b.input(0).dtype.name
+    # Products of two samples, and their sums.
     sums = {"sum_type": "int32_t" if kind == "int16" else "int64_t", "fraction": str(transform.bits - 1)}
     b.call(kernel, b.input(0), b.output(), _fixed_settings(b, transform, rows, size), type=kind, **sums)
 

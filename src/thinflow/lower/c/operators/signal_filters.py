@@ -72,6 +72,7 @@ def spectral_subtraction(b: LayerBuilder, op: Operator) -> None:
     )
     if channels != b.size(b.input(0)):
         raise UnsupportedOp(f"it has {b.size(b.input(0))} channels, not {channels}")
+    # Coefficients are stored with a sign, and multiplied without.
     settings = b.struct(
         "",
         channels=channels,
@@ -82,6 +83,7 @@ def spectral_subtraction(b: LayerBuilder, op: Operator) -> None:
         noise_bits=more,
         clamping=int(bool(options_of(op).get("clamping"))),
     )
+    # It begins with silence, and is a result as well: gains are chosen by it.
     noise = b.state("noise", "uint32_t", channels)
     b.call("signal_filter_bank_spectral_subtraction", b.input(0), b.output(), b.output(1), noise, settings)
 
@@ -91,6 +93,7 @@ def pcan(b: LayerBuilder, op: Operator) -> None:
     """x [n], noise [n], gains -> y [n]."""
     (shift,) = numbers_of(op, snr_shift=range(64))
     gains = b.array(2).reshape(-1)
+    # Which of them are read is known only when it runs.
     if len(gains) < _GAINS:
         raise UnsupportedOp(f"it has {len(gains)} gains, and noise of 32 bits needs {_GAINS}")
     b.call(

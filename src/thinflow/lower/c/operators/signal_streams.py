@@ -51,6 +51,7 @@ def framer(b: LayerBuilder, op: Operator) -> None:
     *outer, samples = b.shape(b.input(0))
     if step > size or samples % step:
         raise UnsupportedOp(f"{samples} samples are no frames of {size} in steps of {step}")
+    # Of a frame that lacks less than a step, a whole frame's steps.
     rows, room = math.prod(outer), -(-size // step) * step
     settings = b.struct("", rows=rows, frames=samples // step, size=size, step=step, room=room)
     first = size - step if options_of(op).get("prefill") else 0
@@ -76,5 +77,6 @@ def stacker(b: LayerBuilder, op: Operator) -> None:
         )
     settings = b.struct("", channels=channels, frames=frames, left=left, step=step)
     kept = b.state("frames", "int16_t", channels * frames)
+    # Below 0 before the first frame, which stands for those before it.
     count = b.state("count", "int32_t", 1, values=np.array([-1], np.int32))
     b.call("signal_stacker", b.input(0), b.output(), b.output(1), kept, count, settings)
