@@ -42,6 +42,15 @@ def test_state_is_kept(streaming: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(session.run(["y"], {"x": x})[0], expected, rtol=1e-6)
 
 
+def test_state_is_kept_for_outputs_that_are_named(streaming: str) -> None:
+    # The file has one handle to read the variable by, and another to write it.
+    graph = thinflow.load(streaming, outputs=["y"], state="keep")
+    assert [s.name for s in graph.states] == ["v"]
+    session = thinflow.Session(graph, "reference")
+    for x, expected in zip(CALLS, sums(), strict=True):
+        np.testing.assert_allclose(session.run(["y"], {"x": x})[0], expected, rtol=1e-6)
+
+
 def test_it_goes_out_as_a_file_that_keeps_it(streaming: str, tmp_path: Path) -> None:
     graph = thinflow.load(streaming, state="keep")
     thinflow.convert(thinflow.transform(graph, "remove_device"), tmp_path / "again.tflite")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from thinflow.analysis.foreign import is_foreign, stated
@@ -13,7 +13,7 @@ from thinflow.errors import FeedError, GraphError, UnsupportedOp, closest
 from thinflow.formats.foreign import file_name, is_as_read
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.function import Function
-from thinflow.ir.graph import Graph, Value
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.source_file import SourceFile
 from thinflow.ir.types import Shape, TensorSpec, shape_text
@@ -271,11 +271,25 @@ def _place_for(graph: Graph, value: Value) -> Value:
     return place
 
 
+def _writes_of(needed: Collection[Node], writers: Iterable[Node]) -> list[Node]:
+    """Those of some writes that are not needed yet, of a variable that is."""
+    # Files may have a handle for each use: it is the name that makes them one variable.
+    held = {_variable(n) for n in needed}
+    return [n for n in writers if n not in needed and _variable(n.inputs[0].node) in held]
+
+
+def _variable(handle: Node) -> object:
+    """What is the same for all handles of a variable."""
+    if handle.op != "tfl.VAR_HANDLE":
+        return handle
+    return handle.get("container", ""), handle.get("shared_name", "")
+
+
 def _leave_out_unneeded(graph: Graph) -> None:
     """Take out what the outputs do not need; writes to variables that they read are needed."""
     needed = ancestors([v.node for v in graph.outputs])
     writers = [n for n in graph if is_foreign(n.op) and n.inputs and not stated(n)]
-    while late := [n for n in writers if n not in needed and n.inputs[0].node in needed]:
+    while late := _writes_of(needed, writers):
         needed |= ancestors(late)
     if any(n in needed for n in graph if n.op == "tfl.VAR_HANDLE"):
         needed |= {n for n in graph if n.op == "tfl.CALL_ONCE"}
