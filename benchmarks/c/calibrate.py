@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.c.boards import missing
 from benchmarks.c.layer_counts import Counted, counted
-from benchmarks.c.made_layers import made_networks
+from benchmarks.c.made_layers import made_front_ends, made_networks
 from benchmarks.ptq.cases import shared
 from thinflow.errors import ThinflowError
 from thinflow.fit.cross import Compiled, compiled
@@ -152,11 +152,12 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     for cpu in args.cpu:
         if not args.check:
-            kinds = ("int8", "float")
-            networks = {kind: made_networks(kind, args.networks) for kind in kinds}
+            networks = {kind: made_networks(kind, args.networks) for kind in ("int8", "float")}
+            # There is little in these that differs.
+            networks["sound"] = made_front_ends(-(-args.networks // 6))
             if args.kernel:
                 networks = {k: _with_kernel(found, args.kernel, cpu) for k, found in networks.items()}
-            runs = [run for kind in kinds for run in _counted(networks[kind], kind, cpu)]
+            runs = [run for kind, found in networks.items() for run in _counted(found, kind, cpu)]
             figures = costs_of(runs, cpu).data()
             if args.kernel and (known := Costs.of(cpu)) is not None:
                 found = {k: w for k, w in figures["instructions"].items() if args.kernel in k}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.lower.c.c_networks import Layers
+from tests.lower.c.front_ends import front_end
 
 _MOST = 24_000
 """Elements of an activation: a board of QEMU has room for some of floats."""
@@ -26,6 +27,13 @@ def made_networks(kind: str, count: int) -> Iterator[bytes]:
         for _ in range(int(rng.integers(5, 10))):
             _add(net, rng)
         yield _finished(net, rng)
+
+
+def made_front_ends(count: int) -> Iterator[bytes]:
+    """Files of front ends of sound of random sizes: what hears it, as TFLite Micro has it."""
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        yield front_end(int(rng.integers(100, 1025)), int(rng.integers(8, 65)), seed)
 
 
 def _add(net: Layers, rng: np.random.Generator) -> None:

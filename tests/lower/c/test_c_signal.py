@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,16 @@ import pytest
 from tests.lift.tflite.programs import program
 from tests.lift.tflite.signal_cases import CALLS, CASES, T_FLOAT, Case, check_of, drawn
 from tests.lower.c.c_answers import STRICT
+from tests.lower.c.front_ends import front_end
+from thinflow.api.converting import convert_verified
 from thinflow.engines._c_library import Library, compiler
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.types import FLOAT
+from thinflow.ir.types import FLOAT, dtype
 from thinflow.lower.c.convert import network
 from thinflow.lower.c.options import Options
 from thinflow.lower.c.write import Writer
-from thinflow.tflite.model import Program, Subgraph
+from thinflow.optimize.c_answers import answers
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 from thinflow.tflite.options import encode_map
 from thinflow.tflite.reader import read_program
 from thinflow.tflite.writer import to_bytes
@@ -110,3 +115,38 @@ def test_a_filter_outside_of_its_spectrum_is_refused() -> None:
     wrong = case._replace(constants=[rising, falling, bins + np.int16(7), places, widths])
     with pytest.raises(UnsupportedOp, match="filter 4 reaches beyond 30 bins"):
         network(beside([wrong]), Options())
+
+
+@needs_compiler
+def test_a_front_end_is_proven_beside_the_interpreter_and_tests_itself(tmp_path: Path) -> None:
+    content = front_end(96, 6)
+    (tmp_path / "front.tflite").write_bytes(content)
+    made = convert_verified(tmp_path / "front.tflite", tmp_path / "ears.c")
+    assert made.proof == (
+        "compiled and run beside thinflow's interpreter on 3 made-up inputs, as LiteRT does not run it:"
+        " every number is equal"
+    )
+    header = (tmp_path / "ears.h").read_text()
+    assert "void ears_run(ears_state *state, const int16_t *input, int8_t *output);" in header
+    assert "are not what thinflow's interpreter answers to it" in header
+    # Loud and soft, so that the proof is of more than silence.
+    network_ = network(read_program(content), Options())
+    assert all(np.unique(sample.outputs[0]).size > 1 for sample in answers(content, network_))
+
+
+@needs_compiler
+def test_parts_that_litert_lacks_are_judged_by_the_interpreter(tmp_path: Path) -> None:
+    program = read_program(front_end(32, 3))
+    (block,) = program.subgraphs
+    codes = Tensor("codes", block.outputs[0].shape, dtype("int8"))
+    codes.quantization = Quantization(np.float32([0.5]), np.int64([3]))
+    reals = replace(codes, name="reals", dtype=FLOAT, quantization=None)
+    # Something of codes, which the interpreter does not round as LiteRT's kernels do.
+    block.operators += [Operator("CAST", [*block.outputs], [reals]), Operator("QUANTIZE", [reals], [codes])]
+    block.outputs[:] = [codes]
+    (tmp_path / "front.tflite").write_bytes(to_bytes(program))
+    made = convert_verified(tmp_path / "front.tflite", tmp_path / "ears.c")
+    assert "run beside LiteRT and thinflow's interpreter on 3 made-up inputs, as LiteRT does not run all" in (
+        made.proof
+    )
+    assert made.proof.endswith("every number is equal")
