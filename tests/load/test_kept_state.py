@@ -132,7 +132,7 @@ class TestFiles:
 
 
 def test_only_tflite_files_keep_state(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"only \.tflite files keep state from call to call") as error:
+    with pytest.raises(ParameterError, match=r"only \.tflite files and C keep state") as error:
         convert_verified(model, tmp_path / "m.onnx", state="keep")
     assert error.value.hint.startswith("--state inputs makes it inputs and outputs of the model")
 

@@ -11,7 +11,6 @@ import thinflow
 from tests.lower.variables import summing
 from thinflow.api.converting import convert_verified
 from thinflow.engines._c_library import compiler
-from thinflow.errors import ParameterError
 
 KEPT = "c_state *state, const float *input, float *output"
 
@@ -42,8 +41,3 @@ def test_state_of_a_graph_is_kept_run_by_run(tmp_path: Path) -> None:
     assert parameters(tmp_path) == KEPT
     if compiler() is not None:
         assert made.proof == "compiled and run beside LiteRT on 3 made-up inputs: every number is equal"
-
-
-def test_formats_without_variables_refuse_to_keep(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"only \.tflite files and C keep state from call to call"):
-        convert_verified(summing(), tmp_path / "c.onnx", state="keep")
