@@ -293,6 +293,16 @@ def test_a_missing_file_lists_its_neighbours(tmp_path: Path, capsys: pytest.Capt
     )
 
 
+def test_a_link_to_nowhere_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model.pb").symlink_to("gone.pb")
+    (tmp_path / "folder.pb").mkdir()
+    (tmp_path / "other.keras").write_bytes(GOOD)
+    assert main(["inspect", str(tmp_path / "model.pb")]) == 1
+    told = capsys.readouterr().err
+    assert "model.pb: this is a link to gone.pb, and there is no such file\n" in told
+    assert told.endswith("hint: in that folder there is: other.keras\n")
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 def test_a_pipe_is_refused_without_waiting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pipe = tmp_path / "model.pb"

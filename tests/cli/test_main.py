@@ -264,6 +264,16 @@ def test_failures(
     assert capsys.readouterr().err == text
 
 
+def test_an_interrupt_that_comes_wrapped(
+    verb: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = RuntimeError("Error calling __set_name__ on 'Field' instance 'a' in 'B'")
+    error.__cause__ = KeyboardInterrupt()
+    verb(fails_with(error))
+    assert cli.main(["probe"]) == 130
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("argv", [["--debug", "probe"], ["probe", "--debug"]])
 def test_debug_shows_the_traceback(
     verb: Callable[..., None], capsys: pytest.CaptureFixture[str], argv: list[str]

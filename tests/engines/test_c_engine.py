@@ -180,6 +180,19 @@ def test_a_compiler_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         _c_library.compiled({"net.c": "this is no C\n"})
 
 
+def test_what_a_killed_compiler_leaves_goes_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "cc"
+    tool.write_text('#!/bin/sh\necho "$TMPDIR in $PWD" >&2; exit 1\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("CC", str(tool))
+    with pytest.raises(EngineUnavailable) as told:
+        _c_library.compiled({"net.c": ""})
+    where, _, folder = told.value.problem.partition("refuses the C: ")[2].partition(" in ")
+    assert where == folder != ""
+
+
 def test_sound_of_several_rates_is_refused_with_what_to_do() -> None:
     model = c._AtRates.__new__(c._AtRates)
     model.rates = [1, 3]

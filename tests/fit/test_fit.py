@@ -13,7 +13,7 @@ from tests import networks
 from tests.lower.c.c_networks import Layers, mixed
 from thinflow.errors import ParameterError
 from thinflow.fit.chips import chip_of, chips
-from thinflow.fit.cross import compiled, compiler_of
+from thinflow.fit.cross import _ran, compiled, compiler_of
 from thinflow.fit.footprint import footprint
 from thinflow.fit.instructions import KERNELS_OF, Costs, estimated
 from thinflow.fit.judge import judge, place_of
@@ -251,6 +251,11 @@ def tall(options: Options) -> Network:
     return network(read_program(net.content()), options)
 
 
+def test_what_a_killed_compiler_leaves_goes_with_its_folder(tmp_path: Path) -> None:
+    assert _ran(["sh", "-c", 'test "$TMPDIR" = "$PWD"'], str(tmp_path))
+    assert not _ran(["sh", "-c", "false"], str(tmp_path))
+
+
 def test_layers_run_a_few_rows_at_a_time_where_they_fit_only_so() -> None:
     whole = judge(tall, place_of(cpu="cortex-m4"), compile=False)
     limit = whole.ram_bytes * 2 // 3
@@ -259,6 +264,9 @@ def test_layers_run_a_few_rows_at_a_time_where_they_fit_only_so() -> None:
     assert found.whole == whole.footprint
     assert found.ram_bytes <= limit < whole.ram_bytes
     assert found.verdict.startswith("fits cortex-m4 with --ram: ")
+    # What replaces what stands beside it.
+    instead = whole.ram_bytes / 1000
+    assert f"kB of RAM instead of {instead:.1f} kB, " in found.verdict
     assert "% more instructions" in found.verdict
     assert found.data()["in_bands"]
     assert found.data()["whole_ram_bytes"] == whole.ram_bytes

@@ -51,3 +51,15 @@ w = Const() {value=float[1,1,4,4]{range}}
 def test_the_note(text: str, note: str) -> None:
     graph = parse_graph(HEAD + text + "inputs: x, z\noutputs: y\n")
     assert transpose_note(graph) == note
+
+
+def test_what_lowering_leaves_out_does_not_count() -> None:
+    text = (
+        "a = Softmax(x) {T=float}\nb = Transpose(a, last) {T=float, Tperm=int32}\n"
+        "c = Softmax(b) {T=float}\ny = Transpose(c, last) {T=float, Tperm=int32}\n"
+    )
+    graph = parse_graph(HEAD + text + "inputs: x, z\noutputs: y\n")
+    assert transpose_note(graph).startswith("2 transposes left: ")
+    assert transpose_note(graph, ["y"]).startswith("1 transpose left: output 'y'")
+    assert transpose_note(graph, ["b/transposed", "y2"]).startswith("1 transpose left: 'c' (Softmax)")
+    assert transpose_note(graph, []) == ""

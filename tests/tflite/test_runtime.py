@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import io
+import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -62,3 +63,17 @@ def test_sessions_are_for_the_processor_they_run_on(monkeypatch: pytest.MonkeyPa
     (result,) = session.run([y.name], {"x": np.float32([[-3, 4]])})
     assert result.tolist() == [[0, 4]]
     assert asked == [has_unit]
+
+
+def test_the_banner_is_held_back_whenever_it_comes(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(litert, "_seen", False)
+    # Reference kernels make no delegate: the first interpreter need not be the one that tells.
+    for told in (b"", b"a warning\n", litert._BANNER + b" for CPU.\nof use\n"):
+        with litert.quiet():
+            os.write(2, told)
+    assert capfd.readouterr().err == "a warning\nof use\n"
+    with litert.quiet():
+        os.write(2, litert._BANNER)
+    assert capfd.readouterr().err == litert._BANNER.decode()

@@ -85,6 +85,9 @@ def _run(args: list[str], debug: bool) -> int:
         _abandon_stdout()
         return _BROKEN_PIPE
     except Exception as e:
+        # Before Python 3.12, what interrupts the making of a class comes wrapped in a RuntimeError.
+        if isinstance(e.__cause__, KeyboardInterrupt):
+            return _INTERRUPTED
         # It may have been stdout that could not be written, as on a full disk.
         if isinstance(e, OSError):
             _abandon_stdout()

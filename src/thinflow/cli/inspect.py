@@ -185,7 +185,8 @@ def inspect_lines(summary: Summary, args: Namespace, info: ModelInfo | None = No
     lines += _cost_lines(summary, args)
     ops = list(summary.ops.items())
     shown = ops if args.all else ops[:12]
-    more = f", and {len(ops) - len(shown)} kinds more" if len(ops) > len(shown) else ""
+    rest = len(ops) - len(shown)
+    more = f", and {rest} {'kind' if rest == 1 else 'kinds'} more" if rest else ""
     lines.append("ops: " + ", ".join(f"{count} {op}" for op, count in shown) + more)
     lines += [f"note: {note}" for note in opening_notes(summary.graph)]
     lines += _findings(summary)

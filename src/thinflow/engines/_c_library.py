@@ -69,7 +69,9 @@ def compiled(files: Mapping[str, str], flags: Sequence[str] = FLAGS) -> Path:
             (Path(folder) / name).write_text(text, "utf-8")
         sources = [name for name in files if name.endswith(".c")]
         run = [command, *flags, "-o", "network.so", *(f"./{name}" for name in sources), "-lm"]
-        done = subprocess.run(run, cwd=folder, capture_output=True, text=True, errors="replace")
+        # What a compiler that is killed leaves behind goes with the folder.
+        where = os.environ | {"TMPDIR": folder}
+        done = subprocess.run(run, cwd=folder, env=where, capture_output=True, text=True, errors="replace")
         if done.returncode:
             told = done.stderr.strip()[:_MOST_TOLD] or f"exit code {done.returncode}"
             raise EngineUnavailable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -84,8 +85,12 @@ def compiled(files: Mapping[str, str], name: str, cpu: str) -> Compiled | None:
 
 
 def _ran(command: Sequence[str], folder: str) -> bool:
+    # What a compiler that is killed leaves behind goes with the folder.
+    where = os.environ | {"TMPDIR": folder}
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_TIMEOUT, check=False)
+        done = subprocess.run(
+            command, cwd=folder, env=where, capture_output=True, timeout=_TIMEOUT, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0

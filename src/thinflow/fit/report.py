@@ -146,14 +146,14 @@ class Fit:
         """One sentence."""
         flash, ram = bytes_text(self.flash_bytes), bytes_text(self.ram_bytes)
         needs = f"{flash} of flash, {ram} of RAM"
-        if self.latency is not None:
-            needs += f", {ms_text(self.latency.ms)}"
         where = self.chip.name if self.chip is not None else self.cpu
         if self.whole is not None:
             where += " with --ram"
             needs += f" instead of {bytes_text(self.whole.ram_bytes + self.whole.stack_bytes)}"
-            if self.instructions is not None and self.whole.instructions:
-                needs += f", {self.instructions / self.whole.instructions - 1:.1%} more instructions"
+        if self.latency is not None:
+            needs += f", {ms_text(self.latency.ms)}"
+        if self.whole is not None and self.instructions is not None and self.whole.instructions:
+            needs += f", {self.instructions / self.whole.instructions - 1:.1%} more instructions"
         if self.misses:
             return f"does not fit {where}: {'; '.join(self.misses)}"
         if self.ram_limit is not None or self.flash_limit is not None:

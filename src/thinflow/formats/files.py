@@ -17,6 +17,8 @@ from thinflow.errors import FormatError, WriteError
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_UNPACKED_BYTES = 8 << 30
+_MODELS = {".pb", ".pbtxt", ".gz", ".tflite", ".onnx", ".keras", ".h5", ".hdf5", ".pt2"}
+"""What the files are called that are named where one is missing."""
 """A gzip file that claims to hold more than this is refused: a few kilobytes can unpack to terabytes."""
 
 
@@ -40,7 +42,10 @@ def map_file(path: str | os.PathLike[str], *, unpack: bool = True) -> memoryview
                 raise FormatError("the file is empty", where, hint="export or download the model again")
             view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except FileNotFoundError as e:
-        raise FormatError("there is no such file", where, hint=_neighbours(Path(where))) from e
+        problem = "there is no such file"
+        if os.path.islink(where):
+            problem = f"this is a link to {os.readlink(where)}, and there is no such file"
+        raise FormatError(problem, where, hint=_neighbours(Path(where))) from e
     except IsADirectoryError as e:
         raise FormatError("this is a folder, not a model file", where, hint="name the file inside it") from e
     except OSError as e:
@@ -51,9 +56,8 @@ def map_file(path: str | os.PathLike[str], *, unpack: bool = True) -> memoryview
 
 
 def _neighbours(path: Path) -> str:
-    models = sorted(
-        p.name for p in path.parent.glob("*") if p.suffix in {".pb", ".pbtxt", ".gz", ".tflite", ".onnx"}
-    )
+    # Links to nowhere and folders are no models.
+    models = sorted(p.name for p in path.parent.glob("*") if p.suffix in _MODELS and p.is_file())
     if not models:
         return "check the path"
     return f"in that folder there is: {', '.join(models[:5])}"

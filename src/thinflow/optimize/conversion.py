@@ -189,7 +189,7 @@ class Converter(Generic[M]):
         """The account of what was written."""
         notes = [*_core_notes(model.core), *(f"note   {text}" for text in type_notes(optimized))]
         # Of files in other words than TensorFlow's, whose layout is seldom that of the runtime.
-        if self.graph.source is not None and (left := transpose_note(optimized.graph)):
+        if self.graph.source is not None and (left := transpose_note(optimized.graph, model.transposed)):
             notes.append(left)
         notes += [*model.batch_notes, *self.maker.file_notes(model), *doubts]
         return Conversion(self._path(model), size, proof, notes, model.coverage, self.asked, left=model.left)
@@ -315,7 +315,9 @@ def _core_notes(core: Core) -> list[str]:
         own = (pair for pair in reasons if not pair[1].startswith(BESIDE))
         node, why = next(own, next(iter(reasons)))
         whose = "" if coverage_of(core).is_part else " and run in the app"
-        notes.append(f"{len(core.outside)} nodes are not in it{whose}, first {node.where}: {why}")
+        count = "1 node is" if len(core.outside) == 1 else f"{len(core.outside)} nodes are"
+        runs = whose.replace(" run ", " runs ") if len(core.outside) == 1 else whose
+        notes.append(f"{count} not in it{runs}, first {node.where}: {why}")
         advice = shape_advice(core.graph.inputs)
         notes += [text for text in (advice, narrow_advice(core.outside)) if text]
     return notes

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from thinflow.optimize.batch_sizes import HasShape, batch_note, is_open, takes_b
 from thinflow.optimize.core import Core
 from thinflow.optimize.coverage import Coverage, coverage_of
 from thinflow.optimize.samples import Samples
+from thinflow.program.model import Block
 from thinflow.synthetic import explain_open_sizes, open_sizes, synthetic_array
 from thinflow.typing import Array
 
@@ -76,8 +77,19 @@ class ConvertedModel(ABC, Generic[P]):
 
     @property
     @abstractmethod
+    def blocks(self) -> Sequence[Block[Any, Any]]:
+        """The program's graph, and those that its operators call."""
+
+    @property
     def left(self) -> list[Entry]:
         """Operators that fusion left as they are, though they nearly qualified."""
+        return [entry for block in self.blocks for entry in block.left]
+
+    @property
+    def transposed(self) -> list[str]:
+        """Names of what the program's transposes make."""
+        operators = (o for block in self.blocks for o in block.operators if o.code.upper() == "TRANSPOSE")
+        return [tensor.name for operator in operators for tensor in operator.outputs]
 
     @cached_property
     def content(self) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.pattern import constant_tensor
@@ -11,9 +13,18 @@ _FREE = Trait.ELEMENTWISE | Trait.IDENTITY | Trait.PAD | Trait.BIAS_ADD
 """Ops that work in any order of axes: what stands in the way of a transpose lies behind them."""
 
 
-def transpose_note(graph: Graph) -> str:
-    """One line on the transposes left in a graph, in the order of its nodes; "" if there are none."""
+def transpose_note(graph: Graph, written: Iterable[str] | None = None) -> str:
+    """One line on the transposes left in a graph, in the order of its nodes; "" if there are none.
+
+    Args:
+        graph: before it is lowered.
+        written: names of what the transposes of the lowered program make, since lowering has no need of some,
+            such as those around a recurrent layer; None if that is not known.
+    """
     left = [n for n in graph if n.op == "Transpose" and constant_tensor(n.inputs[0]) is None]
+    if written is not None:
+        kept = list(written)
+        left = [n for n in left if any(name == n.name or name.startswith(f"{n.name}/") for name in kept)]
     if not left:
         return ""
     places: dict[str, int] = {}

@@ -18,7 +18,6 @@ from thinflow.errors import ThinflowError
 from thinflow.formats.files import write_file
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.ledger import Entry
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.variables import with_variables
@@ -31,6 +30,7 @@ from thinflow.optimize.maker import ModelMaker, ModelPair
 from thinflow.optimize.numeric_check import CALLS, check_calls, largest_difference, why_one_batch
 from thinflow.optimize.quantized import QuantizedModel, why_one_smaller_batch, with_float_borders
 from thinflow.optimize.samples import Samples, samples_for
+from thinflow.program.model import Block
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.recipe import SCHEMES, Quantized, Recipe
 from thinflow.quantize.trained import without_fake_quants
@@ -63,8 +63,8 @@ class FloatModel(ConvertedModel[Program]):
         return self.program.subgraphs[0].inputs
 
     @property
-    def left(self) -> list[Entry]:
-        return [entry for block in self.program.subgraphs for entry in block.left]
+    def blocks(self) -> Sequence[Block[Any, Any]]:
+        return self.program.subgraphs
 
     def _bytes(self) -> bytes:
         return to_bytes(self.program)

@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.engines.onnxruntime import ENGINE, Model, complex_of
 from thinflow.errors import EngineUnavailable, ThinflowError, UnsupportedOp
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
-from thinflow.ir.ledger import Entry
 from thinflow.lower.onnx.convert import lower_graph, unsupported, unsupported_unit
 from thinflow.lower.onnx.fake_quant import range_only
 from thinflow.lower.onnx.target import write_onnx
@@ -28,6 +28,7 @@ from thinflow.optimize.float_graph import settle_sizes
 from thinflow.optimize.maker import ModelMaker
 from thinflow.optimize.quantized import OnnxQuantizedModel, why_one_smaller_batch
 from thinflow.optimize.samples import Samples
+from thinflow.program.model import Block
 from thinflow.quantize.onnx_weights import least_opset
 from thinflow.quantize.prepare import prepare
 from thinflow.quantize.recipe import ONNX_SCHEMES, QdqOptions, Recipe, check_recipe
@@ -47,8 +48,8 @@ class OnnxModel(ConvertedModel[Program]):
         return self.program.inputs
 
     @property
-    def left(self) -> list[Entry]:
-        return [entry for block in self.program.programs() for entry in block.left]
+    def blocks(self) -> Sequence[Block[Any, Any]]:
+        return self.program.programs()
 
     def _bytes(self) -> bytes:
         return to_bytes(self.program)

@@ -61,12 +61,10 @@ def multiplies_matrices() -> bool:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Around what may make the first delegate: without its banner, which comes once per process."""
-    global _seen
     if _seen:
         yield
         return
-    # Before the attempt: a second one inside it, or after a failure, must not redirect again.
-    _seen = True
+    # Interpreters with reference kernels make no delegate: until the banner came, it may come.
     with _without_banner():
         yield
 
@@ -74,6 +72,7 @@ def quiet() -> Iterator[None]:
 @contextmanager
 def _without_banner() -> Iterator[None]:
     """Hold back what C++ code writes to stderr, and pass on all of it but the banner."""
+    global _seen
     try:
         # What Python still holds must come before what the library writes.
         sys.stderr.flush()
@@ -90,7 +89,10 @@ def _without_banner() -> Iterator[None]:
             os.dup2(stderr, 2)
             os.close(stderr)
             held.seek(0)
-            rest = b"".join(line for line in held if not line.startswith(_BANNER))
+            lines = list(held)
+            told = [line for line in lines if not line.startswith(_BANNER)]
+            _seen = _seen or len(told) < len(lines)
+            rest = b"".join(told)
             if rest:  # names of a file may be in it
                 os.write(2, shown(rest.decode("utf-8", "replace")).encode())
 
