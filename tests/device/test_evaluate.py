@@ -106,6 +106,36 @@ def test_few_samples_are_held_at_once(models: tuple[str, str, str]) -> None:
     assert 1 < most <= 65
 
 
+def test_several_devices_stand_in_one_table(
+    models: tuple[str, str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, small, data = models
+    odd = OddDevice(lambda scores: scores[..., ::-1])
+    found = thinflow.evaluate([small], data, device=["local", odd])
+    assert found.names == ["small.tflite on local", "small.tflite on board"]
+    assert [one.engine for one in found] == ["litert on local", "litert on board"]
+    assert [one.device.partition(":")[0] for one in found] == ["local", "board"]
+    alone = thinflow.evaluate(small, data)
+    assert found[0].correct == alone.correct
+    # The second turns its scores round: the last class is taken for the first.
+    assert found[1].same_answer == 0
+    with pytest.raises(ParameterError, match="several devices make several results"):
+        thinflow.evaluate(small, data, device=["local", odd])
+    # A device that cannot be reached is told, and the others are asked.
+    (tmp_path / "thinflow.toml").write_text('[device.bench]\naddress = "local"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("THINFLOW_SSH", "false")
+    words = ["evaluate", small, "--data", data, "--device", "local,bench,ssh:nobody@127.0.0.1:1"]
+    assert main(words) == 1
+    shown = capsys.readouterr().out
+    assert "small.tflite on local " in shown
+    assert "small.tflite on bench " in shown
+    assert "\nssh:nobody@127.0.0.1:1: not asked: " in shown
+
+
 def test_what_does_not_go_with_a_device(models: tuple[str, str, str], tmp_path: Path) -> None:
     _, small, data = models
     with pytest.raises(ParameterError, match="devices run LiteRT, and no 'onnxruntime'"):

@@ -75,6 +75,36 @@ def test_files_run_as_they_are(tmp_path: Path) -> None:
         thinflow.verify(path, device=["local", OddDevice()])
 
 
+def test_several_devices_stand_in_one_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(dense_file(tmp_path))
+    (tmp_path / "thinflow.toml").write_text('[device.bench]\naddress = "local"\n')
+    monkeypatch.chdir(tmp_path)
+    assert main(["verify", path, "--device", "local,bench"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "2 of 2 devices agree: largest relative difference 0 (tolerance 0.001)"
+    assert [line.split() for line in shown[2:4]] == [
+        ["local", "agrees", "y", "0", "0"],
+        ["bench", "agrees", "y", "0", "0"],
+    ]
+    assert shown[-1] == f"next: thinflow benchmark {path} --device local,bench"
+    # One that cannot be reached is told, and the others are asked.
+    monkeypatch.setenv("THINFLOW_SSH", "false")
+    words = ["verify", path, "--device", "ssh:nobody@127.0.0.1:1", "--device", "bench"]
+    assert main(words) == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("1 of 2 devices agree: ")
+    assert any(line.startswith("ssh:nobody@127.0.0.1:1: not asked: ") for line in shown)
+    assert main([*words, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["ok"], list(told["devices"]), list(told["lost"])) == (
+        False,
+        ["bench"],
+        ["ssh:nobody@127.0.0.1:1"],
+    )
+
+
 def test_states_go_on_from_call_to_call(tmp_path: Path) -> None:
     path = tmp_path / "sum.tflite"
     thinflow.save(summing(), path)

@@ -407,7 +407,8 @@ def evaluate(
         cluster: "local", "local:4", "tcp://HOST:PORT" or a client of Dask, to run shards on workers.
         device: where the models run, in LiteRT, while samples are read and answers judged here:
             "ssh:[user@]host[:port]", "adb[:serial]", a name from thinflow.toml, or what `open_device` gives.
-            What is no .tflite file becomes one.
+            What is no .tflite file becomes one. With a list of devices and a list of models each model runs
+            on each, and all are compared with the first model on the first device.
         shard_samples: samples of a shard, where the source leaves the choice.
         inputs, outputs, shapes, tags, signature, checkpoint: as for `load`; a .tflite or .onnx file has its
             own.

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._console import print_lines, progress
-from thinflow.cli._device import add_device, device, device_flags
+from thinflow.cli._device import add_device, device_flags, devices
 from thinflow.cli._making import add_labels
 from thinflow.cli._options import (
     add_cluster,
@@ -34,6 +34,7 @@ EXAMPLES = """
   thinflow evaluate net.onnx --data 'val-{000..127}.tar' --resize 256 --crop center
   thinflow evaluate ssd.tflite --data s3://data/val.tfrecord --metric map
   thinflow evaluate net_int8.tflite --data photos/ --device ssh:pi@board    # as good there?
+  thinflow evaluate net_int8.tflite --data photos/ --device local,ssh:pi@board,adb    # in one table
   thinflow evaluate net.pb --data val.parquet --metric mine.py:name --fields label=class
 """
 
@@ -82,7 +83,7 @@ def _add_work(p: ArgumentParser) -> None:
         help="fail at the first sample that cannot be read; else it is left out",
     )
     add_cluster(p, "run the models")
-    add_device(p)
+    add_device(p, "all of them in one table", several=True)
     p.add_argument(
         "--shard-samples",
         type=int,
@@ -111,13 +112,13 @@ def run(args: Namespace) -> int:
         strict=args.strict,
         store=args.store,
         cluster=args.cluster,
-        device=device(args),
+        device=devices(args),
         shard_samples=args.shard_samples,
         progress=progress(),
         **interface(args),
     )
     following = _next(args, models[-1], data)
-    alone = found[0] if len(models) == 1 else None
+    alone = found[0] if len(found) == 1 else None
     if args.json:
         wrong = {"wrong": [one._asdict() for one in found.answers()]} if args.wrong else {}
         print(json.dumps((found if alone is None else alone).data() | wrong))
@@ -125,7 +126,7 @@ def run(args: Namespace) -> int:
         if alone is None:
             _print_several(found)
         else:
-            print_lines(alone.lines)
+            print_lines([*alone.lines, *found.unreached])
         if args.wrong:
             _print_wrong(found)
         print_lines([*html_lines(args), *_csv_lines(args), f"next: {following}"])
@@ -135,7 +136,7 @@ def run(args: Namespace) -> int:
         write_text(args.csv, found.csv())
     if args.html is not None:
         (found if alone is None else alone).save_html(args.html, [following])
-    return 0
+    return 1 if found.unreached else 0
 
 
 def _models_and_data(args: Namespace) -> tuple[list[str], str]:
@@ -170,7 +171,8 @@ def _print_several(found: Any) -> None:
     print_table([[_cell(name, row) for name in shown] for row in rows], titles)
     print_lines([line for line in dict.fromkeys(one.taken for one in found) if line])
     print_lines(found[0].left_out.lines())
-    print_lines([f"device: {found[0].device}"] if found[0].device else [])
+    print_lines(dict.fromkeys(f"device: {one.device}" for one in found if one.device))
+    print_lines(found.unreached)
 
 
 _NOT_SHOWN = (

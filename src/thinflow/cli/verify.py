@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import Any
 
-from thinflow.cli._console import progress
-from thinflow.cli._device import add_device, device, device_flags
+from thinflow.cli._console import print_lines, print_table, progress
+from thinflow.cli._device import add_device, device_flags, devices
 from thinflow.cli._feeds import add_feed, read_feed_flags
 from thinflow.cli._options import (
     add_engine,
@@ -32,6 +34,7 @@ EXAMPLES = """
   thinflow verify model.pb optimised.pb --feed input=photo.npy
   thinflow verify model.pb optimised.pb --seed 0,1,2 --runs 4
   thinflow verify model.tflite --device ssh:pi@board                  # the same answers there as here?
+  thinflow verify model.tflite --device ssh:pi@board,adb:R5CW30ABCDE  # on each of them, in one table
   thinflow verify model.pb model_int8.tflite --device adb --binary benchmark_model
 """
 
@@ -42,7 +45,7 @@ def add_arguments(p: ArgumentParser) -> None:
     add_interface(p)
     add_feed(p, "by name in the first model")
     add_engine(p, "reference")
-    add_device(p, "the model to check does; the other one runs here")
+    add_device(p, "the model to check does, on each of them; the other one runs here", several=True)
     add_tolerance(p)
     add_seed(p, several=True)
     p.add_argument("--runs", type=int, default=2, metavar="N", help="made-up inputs per seed (default 2)")
@@ -51,11 +54,22 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    import json
+    places = devices(args) or [None]
+    if len(places) > 1:
+        return _verify_each(args, places)
+    found = _verified(args, places[0])
+    if args.json:
+        print(json.dumps(_data(found), indent=2))
+    else:
+        print(found)
+        print_lines([_next(args, found.ok)])
+    return 0 if found.ok else 1
 
+
+def _verified(args: Namespace, place: Any) -> Any:
     import thinflow
 
-    found = thinflow.verify(
+    return thinflow.verify(
         args.a,
         args.b,
         read_feed_flags(args, args.a),
@@ -63,23 +77,60 @@ def run(args: Namespace) -> int:
         outputs=names(args.outputs),
         shapes=shapes(args.shape) or None,
         engine=args.engine,
-        device=device(args),
+        device=place,
         tolerance=args.tolerance,
         runs=args.runs,
         seed=_seeds(args.seed),
         progress=progress(),
         **model_options(args),
     )
+
+
+def _verify_each(args: Namespace, places: Sequence[Any]) -> int:
+    """The same on each of several devices; one that is lost does not keep the others from being asked."""
+    from thinflow.errors import EngineUnavailable
+
+    found: dict[str, Any] = {}
+    lost: dict[str, str] = {}
+    for place in places:
+        try:
+            found[place.name] = _verified(args, place)
+        except EngineUnavailable as error:
+            if place is places[-1] and not found:
+                raise
+            lost[place.name] = error.problem
+    agree = [name for name, one in found.items() if one.ok]
+    is_ok = len(agree) == len(places)
     if args.json:
-        print(json.dumps(_data(found), indent=2))
-    else:
-        print(found)
-        if found.ok:
-            flags = _flags_of_second(args) + device_flags(args)
-            print(f"next: thinflow benchmark {shlex.quote(args.b or args.a)}{flags}")
-        else:
-            print(f"next: thinflow inspect {shlex.quote(args.b or args.a)}{_flags_of_second(args)}")
-    return 0 if found.ok else 1
+        told = {"ok": is_ok, "devices": {n: _data(one) for n, one in found.items()}, "lost": lost}
+        print(json.dumps(told, indent=2))
+        return 0 if is_ok else 1
+    worst = max(one.worst for one in found.values())
+    tolerance = next(iter(found.values())).tolerance
+    print_lines(
+        [
+            f"{len(agree)} of {len(places)} devices agree: largest relative difference {worst:.3g}"
+            f" (tolerance {tolerance:g})"
+        ]
+    )
+    rows = [
+        [name, "agrees" if one.ok else "DIFFERS", o.name, f"{o.largest:.3g}", f"{o.relative:.3g}"]
+        for name, one in found.items()
+        for o in one.outputs
+    ]
+    print_table(rows, ["device", "", "output", "absolute", "relative"])
+    print_lines(f"{name}: not asked: {why}" for name, why in lost.items())
+    # What is said of all devices alike is said once.
+    print_lines(dict.fromkeys(note for one in found.values() for note in one.notes))
+    print_lines([_next(args, len(agree) == len(found))])
+    return 0 if is_ok else 1
+
+
+def _next(args: Namespace, is_ok: bool) -> str:
+    second = shlex.quote(args.b or args.a)
+    if is_ok:
+        return f"next: thinflow benchmark {second}{_flags_of_second(args)}{device_flags(args)}"
+    return f"next: thinflow inspect {second}{_flags_of_second(args)}"
 
 
 def _flags_of_second(args: Namespace) -> str:

@@ -82,6 +82,12 @@ class Feeding:
 
     def _chosen(self, held: Mapping[str, Any], where: str) -> list[str]:
         """The field of each input."""
+        # A sound fills the rate beside its numbers, too, as a file of LiteRT takes them behind DecodeWav.
+        if len(self.inputs) > 1 and not set(self.fields) - {LABEL}:
+            heard = [k for k in _CONTENTS if isinstance(v := held.get(k), bytes) and v[:4] == b"RIFF"]
+            plain = {key.removesuffix(":0") for key in held}
+            if heard and not any(name.removesuffix(":0") in plain for name in self.inputs):
+                return heard[:1] * len(self.inputs)
         return [self._field_of(name, held, where) for name in self.inputs]
 
     def _field_of(self, name: str, held: Mapping[str, Any], where: str) -> str:

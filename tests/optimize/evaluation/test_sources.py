@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import math
+import wave
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,11 @@ from tests.night import AT_NIGHT
 from tests.optimize.evaluation.digit_files import digits, tfrecord_bytes, write_all, write_table
 from thinflow import zoo
 from thinflow.datasets import places
+from thinflow.datasets.fields import Feeding
 from thinflow.datasets.opening import open_dataset
+from thinflow.datasets.shard import Record
 from thinflow.errors import EngineUnavailable, FeedError, FormatError, ParameterError
-from thinflow.ir.types import FLOAT, TensorSpec
+from thinflow.ir.types import FLOAT, INT32, TensorSpec
 from thinflow.quantize.fitting import fitted_sample
 
 COUNT = 50
@@ -171,6 +175,23 @@ def test_an_object_with_len_and_getitem_alone_calibrates(folder: Path) -> None:
 
     plain = thinflow.quantize(folder / "digits.pb", {"image": images}).content
     assert thinflow.quantize(folder / "digits.pb", Dataset()).content == plain
+
+
+def test_a_sound_fills_the_rate_beside_its_numbers() -> None:
+    inputs = {"sound": TensorSpec(FLOAT, (4, 1)), "rate": TensorSpec(INT32, ())}
+    content = io.BytesIO()
+    with wave.open(content, "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(np.array([16384, -32768], "<i2").tobytes())
+    sound = {"wav": content.getvalue()}
+    feed = Feeding(inputs).feed(Record(sound, "yes.wav"))
+    assert feed["sound"].tolist() == [[0.5], [-1], [0], [0]]
+    assert feed["rate"] == 8000
+    # Where a sample names an input itself, the rest has to be named as well.
+    with pytest.raises(FeedError, match="nothing is given for input 'sound'"):
+        Feeding(inputs).feed(Record(sound | {"rate": 16000}, "yes.wav"))
+    with pytest.raises(FeedError, match="a sound does not go into"):
+        Feeding({"a": TensorSpec(FLOAT, (4,)), "b": TensorSpec(FLOAT, (4,))}).feed(Record(sound, "yes.wav"))
 
 
 def test_rows_of_one_array_are_no_label(tmp_path: Path) -> None:

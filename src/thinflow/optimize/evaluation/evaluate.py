@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import Any
 from thinflow.cluster.store import Store
 from thinflow.datasets.opening import open_dataset
 from thinflow.datasets.shard import SHARD_SAMPLES, Damaged
-from thinflow.device.base import DeviceLost, Devices
-from thinflow.device.engine import engine_on
-from thinflow.device.finding import find_one
-from thinflow.errors import FeedError, ParameterError
+from thinflow.device.base import Device, DeviceLost, Devices
+from thinflow.device.engine import DeviceEngine, engine_on
+from thinflow.device.finding import find_devices
+from thinflow.errors import EngineUnavailable, FeedError, ParameterError
 from thinflow.ir.graph import Graph
 from thinflow.optimize.evaluation.items import Items
 from thinflow.optimize.evaluation.measured import LeftOut, SampleAnswer
@@ -78,7 +79,12 @@ def evaluate(
         found = _evaluate_all(sources, data, work, **options)
     else:
         _require_device(engine, cluster)
-        found = _evaluate_there(sources, data, work, device, options)
+        places = find_devices(device)
+        if len(places) > 1 and not several:
+            raise ParameterError(
+                "several devices make several results", hint="give the model in a list, too: [MODEL]"
+            )
+        found = _evaluate_there(sources, data, work, places, options)
     return found if several else found[0]
 
 
@@ -98,13 +104,17 @@ def _require_device(engine: str | None, cluster: Any) -> None:
 
 
 def _evaluate_there(
-    sources: Sequence[Any], data: Any, work: Work, device: Devices, options: Mapping[str, Any]
+    sources: Sequence[Any], data: Any, work: Work, places: Sequence[Device], options: Mapping[str, Any]
 ) -> Evaluations:
-    """The same with the models on a device; what was judged before it was lost is in the store."""
-    place = find_one(device)
-    with engine_on(place, options["progress"], in_a_row=True) as there:
-        models = tuple(replace(m, engine=there.name, place=place.name) for m in work.models)
-        facts = str(there.connection.facts)
+    """The same with the models on devices, all of them asked about the same samples together; what was
+    judged before one was lost is in the store.
+    """
+    with ExitStack() as connected:
+        asked, unreached = _reached(places, connected, options["progress"])
+        # Each model on one device after the other: of one model, the first device is what others are beside.
+        pairs = [(model, there) for model in work.models for there in asked]
+        models = tuple(replace(m, engine=there.name, place=there.device.name) for m, there in pairs)
+        facts = "; ".join(str(there.connection.facts) for there in asked)
         try:
             found = _evaluate_all(sources, data, replace(work, models=models, device=facts), **options)
         except DeviceLost as error:
@@ -113,9 +123,31 @@ def _evaluate_there(
             )
             error.hint = f"{error.hint}; {kept}"
             raise
-    for one in found:
-        one.device = f"{place.name}: {facts}"
+        for one, (_, there) in zip(found, pairs, strict=True):
+            one.device, one.place = f"{there.device.name}: {there.connection.facts}", there.device.name
+    found.unreached = unreached
     return found
+
+
+def _reached(
+    places: Sequence[Device], connected: ExitStack, progress: Progress | None
+) -> tuple[list[DeviceEngine], list[str]]:
+    """Those devices that can be used, and of the others why not.
+
+    Raises:
+        EngineUnavailable: none can be used.
+    """
+    asked: list[DeviceEngine] = []
+    unreached: list[str] = []
+    for place in places:
+        try:
+            asked.append(connected.enter_context(engine_on(place, progress, in_a_row=True)))
+        except EngineUnavailable as error:
+            # As in a table of times: the others are asked all the same.
+            if not asked and place is places[-1]:
+                raise
+            unreached.append(f"{place.name}: not asked: {error.problem}")
+    return asked, unreached
 
 
 def _given_names(labels: str | os.PathLike[str] | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -250,7 +282,8 @@ def _evaluation(
     known = {f.name: getattr(quality, f.name) for f in fields(quality)}
     confusion = next((m.pairs for m in merged.metrics[place] if isinstance(m, Confusion)), {})
     figures = [f for one in merged.metrics[place] for f in one.figures() if f.value is not None]
-    on = sorted({text.partition(" on ")[2] for text in merged.engines}) or ["this machine"]
+    ran = sorted({text.partition(" on ")[2] for text in merged.engines}) or ["this machine"]
+    on = [model.source.place] if model.source.place else ran
     preprocessing = model.feeding.scaling.text() if merged.has_pictures else ""
     taken = model.taken(merged.named, merged.has_pictures)
     outputs = tuple(model.session.outputs)

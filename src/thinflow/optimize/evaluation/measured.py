@@ -107,6 +107,7 @@ class Measured(Quality):
         preprocessing: what was done to pictures, in words; "" if there were none.
         left_out: what could not be read.
         device: what the device was that ran it; "" for this machine.
+        place: what that device is called.
         show: tells what some of the samples look like, those that it was wrong about among them.
         wrong: walks over all samples that it got wrong, which may be many.
     """
@@ -119,6 +120,7 @@ class Measured(Quality):
     preprocessing: str = ""
     left_out: LeftOut = field(default_factory=LeftOut)
     device: str = ""
+    place: str = ""
     show: Callable[[Quality], Shown] = field(default=lambda _: Shown(), repr=False, compare=False)
     wrong: Callable[[], Iterator[SampleAnswer]] = field(default=lambda: iter(()), repr=False, compare=False)
 

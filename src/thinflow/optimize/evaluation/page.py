@@ -73,7 +73,8 @@ def _result(models: Sequence[Measured], names: Sequence[str]) -> Iterator[Block]
         ]
         yield Table([Column("model", code=True), *map(Column, figures)], rows, "Measured")
     yield Text(first.taken)
-    yield Text(f"Run on {first.device}." if first.device else "")
+    on = list(dict.fromkeys(one.device for one in models if one.device))
+    yield Text(f"Run on {'; on '.join(on)}." if on else "")
     yield notes(first.left_out.lines(), "warn")
 
 

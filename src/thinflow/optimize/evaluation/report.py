@@ -53,10 +53,12 @@ class Evaluations(Sequence[Evaluation], Tabular):
     Attributes:
         models: one for each, in their order.
         answers: walks over all samples with what every model answered; see `SampleAnswer`.
+        unreached: of devices that could not be asked, which and why.
     """
 
     models: list[Evaluation]
     answers: Callable[[], Iterator[SampleAnswer]] = field(default=lambda: iter(()), repr=False, compare=False)
+    unreached: list[str] = field(default_factory=list)
 
     @overload
     def __getitem__(self, index: int) -> Evaluation: ...
@@ -70,13 +72,23 @@ class Evaluations(Sequence[Evaluation], Tabular):
 
     @property
     def names(self) -> list[str]:
-        """What the models are called: their files, with folders where files have the same name."""
+        """What the models are called: their files, with folders where files have the same name, and with the
+        device where there are several.
+        """
         # Two folders may each have a model.tflite; then only the paths tell them apart.
-        short = [title_of(one.source, f"model {n}") for n, one in enumerate(self.models, 1)]
-        return [
-            name if short.count(name) == 1 else one.source or f"model {n}"
-            for n, (name, one) in enumerate(zip(short, self.models, strict=True), 1)
-        ]
+        sources = list(dict.fromkeys(one.source for one in self.models))
+        files = [title_of(source, "") for source in sources]
+        found = []
+        for n, one in enumerate(self.models, 1):
+            short = title_of(one.source, f"model {n}")
+            name = short if files.count(short) < 2 else one.source
+            found.append(f"{name} on {one.place}" if self.has_places else name)
+        return found
+
+    @property
+    def has_places(self) -> bool:
+        """Whether the models ran on several devices."""
+        return len({one.place for one in self.models}) > 1
 
     @property
     def verdict(self) -> str:
@@ -114,7 +126,7 @@ class Evaluations(Sequence[Evaluation], Tabular):
             "verdict": self.verdict,
             "models": [{"name": n, **one.data()} for n, one in zip(self.names, self.models, strict=True)],
             "beside_first": beside,
-        }
+        } | ({"unreached": self.unreached} if self.unreached else {})
 
     def csv(self) -> str:
         """See `to_csv`."""
