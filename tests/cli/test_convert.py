@@ -31,6 +31,8 @@ def test_graph_formats(
     assert main(["convert", model, name]) == 0
     first, last = capsys.readouterr().out.splitlines()
     assert first.endswith("every node and weight kept as it was")
+    assert main(["convert", model, "copy"]) == 0
+    assert "; a GraphDef, as the name has no ending: every node" in capsys.readouterr().out
     assert paste(last) == 0
     assert thinflow.compare(model, name) == []
 

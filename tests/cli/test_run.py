@@ -33,6 +33,11 @@ def test_feed_and_save(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     np.testing.assert_allclose(*results, atol=1e-5)
 
 
+def test_a_missing_feed_is_told_in_plain_words(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", model, "--feed", "image=nothing.npy"]) == 1
+    assert capsys.readouterr().err == "error: nothing.npy: there is no such file\nhint: check the path\n"
+
+
 def test_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", model, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)["probabilities"]

@@ -11,6 +11,7 @@ import pytest
 import thinflow
 from tests.quantize.programs import Builder
 from thinflow.api.converting import convert_verified
+from thinflow.cli import main
 from thinflow.engines.litert import Model
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.int8 import quantize_int8
@@ -52,6 +53,24 @@ def test_a_vector_has_one_axis(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(a != b for a, b in zip(content, copy, strict=True)) == 1
     assert mended(copy) is None
     Model(copy)
+
+
+def test_inspect_tells_it_and_proposes_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "old.tflite"
+    path.write_bytes(small(3, monkeypatch))
+    monkeypatch.chdir(tmp_path)
+    assert main(["inspect", "old.tflite"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert any(
+        line.startswith("slip: 1 vector names an axis of scales that a vector lacks") for line in shown
+    )
+    assert shown[-1] == "next: thinflow convert old.tflite old_mended.tflite"
+    assert main(shown[-1].split()[2:]) == 0
+    capsys.readouterr()
+    assert main(["inspect", "old_mended.tflite"]) == 0
+    assert "slip:" not in capsys.readouterr().out
 
 
 def test_what_is_right_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,3 +77,26 @@ def test_the_banner_is_held_back_whenever_it_comes(
     with litert.quiet():
         os.write(2, litert._BANNER)
     assert capfd.readouterr().err == litert._BANNER.decode()
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "tflite/util.cc BytesRequired number of elements overflowed.\nDelegate failed to get tensor"
+            "Node number 8 (D) failed to prepare.Node number 54 (IF) failed to prepare.",
+            "tflite/util.cc BytesRequired number of elements overflowed; Delegate failed to get tensor;"
+            " Node number 8 (D) failed to prepare; Node number 54 (IF) failed to prepare",
+        ),
+        (
+            "axis must be in range [0, 1). Was 3.Tensor 33 has invalid axes.quantized_dimension is 1.5"
+            ".Tensor 36 has invalid axes.Tensor 39 has invalid axes",
+            "axis must be in range [0, 1). Was 3; Tensor 33 has invalid axes (and 2 more like it);"
+            " quantized_dimension is 1.5",
+        ),
+        ("x" * 300, "x" * 240 + "..."),
+        ("", ""),
+    ],
+)
+def test_what_it_says_is_told_sentence_by_sentence(said: str, told: str) -> None:
+    assert litert.told_apart(said) == told

@@ -299,6 +299,8 @@ def convert_verified(
         proof = "nothing here runs it" if is_lowered else "every node and weight kept as it was"
         if not is_lowered and graph.source is not None:
             proof = "the nodes and weights that the outputs need"
+        if not os.path.splitext(target)[1]:
+            proof = f"a GraphDef, as the name has no ending: {proof}"
         unsaid = [] if is_lowered else unsaid_ends(whole)
         return Conversion(target, size, proof, [*source_notes(graph), *opening_notes(graph), *unsaid])
 

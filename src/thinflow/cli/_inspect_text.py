@@ -243,7 +243,7 @@ def findings(summary: Summary) -> Iterator[str]:
         yield from (f"{topic}: {facts[topic]}" for topic in topics)
     if summary.graph.functions:
         yield f"functions: {len(summary.graph.functions)}, bodies of control flow or other signatures"
-    for topic in ("description", "metadata", "left out"):
+    for topic in ("slip", "description", "metadata", "left out"):
         if topic in facts:
             yield f"{topic}: {facts[topic]}"
 
@@ -297,6 +297,8 @@ def next_command(summary: Summary, model: str, shapes: str = "") -> str:
         if engine == "litert":
             return f"thinflow ops {path} --micro"
         return f"thinflow view {path} -o {shlex.quote(Path(model).stem + '.html')}"
+    if "slip" in facts:
+        return f"thinflow convert {path} {shlex.quote(Path(model).stem + '_mended.tflite')}"
     if vocabulary is not None and not engine:
         # Nothing here runs the file as it is.
         return f"thinflow convert {path} OUT.tflite{shapes}"

@@ -260,7 +260,7 @@ def _cost_lines(summary: Summary, args: Namespace) -> list[str]:
         )
     unknown = _uncounted(summary)
     if cost.total.flops and not _is_partial(summary):
-        floors = ", ".join(f"{cost.total.flops / rate:.3g} s on {name}" for name, rate in _DEVICES.items())
+        floors = ", ".join(f"{_time(cost.total.flops / rate)} on {name}" for name, rate in _DEVICES.items())
         lines.append(f"latency floor: {floors} (its operations a second, all used)")
     if unknown:
         lines.append(f"  not counted: {unknown} nodes of unknown size; {_size_advice(summary, args)}")
@@ -375,6 +375,15 @@ def _closer_look(model: str, args: Namespace) -> str:
         return f"thinflow inspect {model} --all{model_flags(args)}"
     stem = args.model.rstrip("/").rpartition("/")[2].partition(".")[0]
     return f"thinflow view {model} -o {shlex.quote(stem + '.html')}"
+
+
+def _time(seconds: float) -> str:
+    """Three digits in the unit that people say them in: 32 µs, not 3.2e-05 s."""
+    seconds = float(f"{seconds:.3g}")
+    for size, unit in ((1, "s"), (1e-3, "ms")):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
 
 
 def _wanted_shapes(summary: Summary) -> Iterator[tuple[str, str]]:

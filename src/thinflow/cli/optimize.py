@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from thinflow.cli._console import print_lines
 from thinflow.cli._device import add_device, device
+from thinflow.cli._hints import in_flags
 from thinflow.cli._making import add_samples, add_scheme, add_verify
 from thinflow.cli._options import (
     add_alias,
@@ -139,6 +140,6 @@ def run(args: Namespace) -> int:
         # Paths and numpy's numbers as text.
         print(json.dumps(report.data(), indent=2, default=str))
     else:
-        print_lines(optimize_lines(report))
+        print_lines(in_flags(line, "optimize") for line in optimize_lines(report))
     # What is best is written all the same; whoever asked for a bound learns that it is not kept.
     return int(report.misses_budget)

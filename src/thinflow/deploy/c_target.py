@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import shlex
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -86,7 +88,8 @@ class CTarget(Target):
         return {f"{front}{path}": text for path, text in plain.items() if not path.startswith(self.left_out)}
 
     def after_test(self, folder: str, model: str, contract: Mapping[str, Any]) -> str:
-        return f"thinflow fit MODEL --cpu {contract['c']['cpu']} --all"
+        # The model that it was made of may be anywhere; how it gets onto the board is told there.
+        return f"cat {shlex.quote(os.path.join(folder, 'README.md'))}"
 
     def model_file(self, contract: Contract) -> str:
         """Path of the network's source."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from thinflow.engines._files import FilePort, ModelFile
 from thinflow.errors import EngineUnavailable, FeedError, GraphError, closest
 from thinflow.ir.types import TensorSpec, dtype
-from thinflow.tflite.runtime import quiet
+from thinflow.tflite.runtime import quiet, told_apart
 
 if TYPE_CHECKING:
     from thinflow.typing import Array
@@ -58,7 +58,7 @@ class SignatureModel:
             raise FeedError(f"LiteRT cannot run the signature with these inputs: {error}") from error
         except RuntimeError as error:
             raise EngineUnavailable(
-                f"LiteRT failed: {error}", hint="engine='reference' may say more"
+                f"LiteRT failed: {told_apart(str(error))}", hint="engine='reference' may say more"
             ) from error
         return [found[port.name].copy() for port in self.outputs]
 

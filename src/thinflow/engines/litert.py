@@ -25,10 +25,6 @@ _LARGE_BYTES = 1 << 20
 """From here on a second copy costs more than looking for a way around it."""
 
 
-_MOST_TOLD = 240
-"""Characters of what LiteRT says."""
-
-
 class _Slot(NamedTuple):
     """Where an input goes.
 
@@ -65,7 +61,7 @@ class Model:
         keep_all: bool = False,
         settled: bool | None = True,
     ) -> None:
-        from thinflow.tflite.runtime import allocate, interpreter
+        from thinflow.tflite.runtime import allocate, interpreter, told_apart
 
         source = {"model_path": content} if isinstance(content, str) else {"model_content": content}
         self._made = partial(
@@ -87,7 +83,7 @@ class Model:
             self._outputs = self.interpreter.get_output_details()
         except (ValueError, RuntimeError) as error:
             raise EngineUnavailable(
-                f"LiteRT refuses the model: {_shortened(str(error)) or 'it gives no reason'}",
+                f"LiteRT refuses the model: {told_apart(str(error)) or 'it gives no reason'}",
                 content if isinstance(content, str) else "",
                 hint=refusal_hint(content)
                 if isinstance(content, str)
@@ -149,8 +145,10 @@ class Model:
         except FeedError:  # a ValueError as well, which says all there is to say
             raise
         except (ValueError, RuntimeError) as error:
+            from thinflow.tflite.runtime import told_apart
+
             raise EngineUnavailable(
-                f"LiteRT failed: {error}", hint="engine='reference' may say more"
+                f"LiteRT failed: {told_apart(str(error))}", hint="engine='reference' may say more"
             ) from error
         try:
             return [interpreter.get_tensor(index) for index in self._output_indices]
@@ -234,11 +232,6 @@ def _scalar_string(array: Array) -> Array:
             "LiteRT's Python class cannot be fed an empty string", hint="use engine='reference'"
         )
     return np.array(text, f"S{len(text)}")
-
-
-def _shortened(told: str) -> str:
-    """A message of LiteRT without the end of a long list: it says the same of every tensor, in one line."""
-    return told if len(told) <= _MOST_TOLD else told[:_MOST_TOLD].rstrip() + "..."
 
 
 def open_file(path: str, threads: int, signature: str | None = None) -> ModelFile:

@@ -172,6 +172,10 @@ def _facts(program: Program, losses: list[str]) -> dict[str, str]:
     others = [k for k in program.metadata if k != "min_runtime_version"]
     if others:
         facts["metadata"] = list_text(others)
+    if program.wrong_axes:
+        from thinflow.tflite.mending import slip_text
+
+        facts["slip"] = f"{slip_text(program.wrong_axes)}; a copy that it takes: thinflow convert"
     if losses:
         facts["left out"] = list_text(losses)
     return facts

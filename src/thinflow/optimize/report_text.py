@@ -97,7 +97,7 @@ def _model_lines(results: JobResults) -> list[str]:
     flops = summary.cost.total.flops
     return [
         f"model      {results.source or 'graph'}: {len(summary.graph)} nodes, "
-        f"{short_number(summary.parameters.count)} constants"
+        f"{short_number(summary.parameters.count + summary.parameters.in_functions)} constants"
         + (f", {short_number(flops)} operations a run" if flops else ""),
         *(f"origin     {line}" for line in results.origin),
         *(f"input      {name}  {spec}" for name, spec in results.inputs),

@@ -365,9 +365,10 @@ class _Assigner:
             own = self.wanted[tensor].width
             # A width of 0 is a constant zero, which every scale holds exactly.
             if 0 < own * NARROW < union.width:
+                kept = bits - math.log2(union.width / own)
                 texts.append(
                     f"'{tensor.name.removesuffix('/raw')}' spans {own:.4g} but shares the scale of a range of"
-                    f" {union.width:.4g} and keeps {bits - math.log2(union.width / own):.1f} of {bits} bits"
+                    f" {union.width:.4g} and keeps {f'{kept:.1f}' if kept >= 0.05 else 'none'} of {bits} bits"
                 )
         return texts
 

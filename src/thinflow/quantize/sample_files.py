@@ -54,6 +54,8 @@ def read_input(file: Path, name: str, spec: TensorSpec, *, scaling: Scaling | No
             raise FeedError(f"an input cannot be read from a {suffix or 'suffixless'} file", where)
     except FeedError:
         raise
+    except FileNotFoundError as e:
+        raise FeedError("there is no such file", where, hint="check the path") from e
     except UNREADABLE as e:
         raise FeedError(f"the file cannot be read: {e}", where) from e
     return fit(array, name, spec, where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sized
 
 from thinflow.tflite.reader import read_program
 
@@ -21,5 +22,10 @@ def mended(data: memoryview | bytes) -> tuple[bytes, str] | None:
     content = bytearray(data)
     for place in places:
         struct.pack_into("<i", content, place, 0)
+    return bytes(content), slip_text(places)
+
+
+def slip_text(places: Sized) -> str:
+    """The slip in words, of so many vectors."""
     what = "1 vector names" if len(places) == 1 else f"{len(places)} vectors name"
-    return bytes(content), f"{what} an axis of scales that a vector lacks, which LiteRT refuses"
+    return f"{what} an axis of scales that a vector lacks, which LiteRT refuses"

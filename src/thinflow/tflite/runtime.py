@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,12 @@ from thinflow.errors.plain_text import shown
 
 _BANNER = b"INFO: Created TensorFlow Lite XNNPACK delegate"
 _seen = False
+_MOST_TOLD = 240
+"""Characters of what LiteRT says."""
+_NUMBERS = re.compile(r"\d+")
+# A full stop or a word's end against the next sentence: `parameters.Tensor 36`, `tensorNode number 54`; not
+# the name of a file, `util.cc`.
+_SENTENCES = re.compile(r"\n|(?<=[\w)])\.(?=[A-Z]|[a-z]+_)|(?<=[a-z.])(?=Node number \d)")
 
 
 def interpreter(*, allocated: bool = True, **options: Any) -> Any:
@@ -46,6 +53,18 @@ def allocate(made: Any) -> None:
     """
     with quiet():
         made.allocate_tensors()
+
+
+def told_apart(text: str) -> str:
+    """What LiteRT says, sentence by sentence: it writes one behind the other without a space, and the same of
+    every tensor, which is told once.
+    """
+    kinds: dict[str, list[str]] = {}
+    for sentence in filter(None, (s.strip(" .") for s in _SENTENCES.split(text))):
+        kinds.setdefault(_NUMBERS.sub("", sentence), []).append(sentence)
+    told = [s[0] if len(s) == 1 else f"{s[0]} (and {len(s) - 1} more like it)" for s in kinds.values()]
+    found = "; ".join(told)
+    return found if len(found) <= _MOST_TOLD else found[:_MOST_TOLD].rstrip() + "..."
 
 
 @cache

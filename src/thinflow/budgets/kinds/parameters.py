@@ -11,5 +11,6 @@ from thinflow.budgets.subject import Subject
 @budget("parameters", read=a_count)
 def parameters(model: Subject, limit: float) -> BudgetItem:
     """Numbers in all constants."""
-    found = model.summary.parameters.count
+    # Those of loops and branches lie in functions.
+    found = model.summary.parameters.count + model.summary.parameters.in_functions
     return at_most(found, limit, f"{found:,} of {limit:,.0f}", mend="thinflow inspect MODEL")
