@@ -7,9 +7,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.errors import GraphError, ParameterError, UnsupportedOp
+from thinflow.errors import GraphError, ParameterError, ShapeError, UnsupportedOp
 from thinflow.ir.graph import Graph, Value, paused_gc
 from thinflow.ir.interface import declare_states
+from thinflow.ir.types import shape_text
 
 if TYPE_CHECKING:
     from thinflow.load.layouts import Layouts
@@ -125,7 +126,39 @@ def load_for_inference(
         infer_shapes(graph, {v: v.spec for v in graph.inputs})
     if inputs is not None:
         _require_fed(graph)
+    if shapes:
+        _require_fitting(graph, shapes)
     return graph, settings
+
+
+def _require_fitting(graph: Graph, shapes: Shapes) -> None:
+    """Refuse shapes with which the model cannot compute its outputs: else a part of it would be made.
+
+    Raises:
+        ShapeError: names the node that they do not fit.
+    """
+    from thinflow.analysis.shapes import infer_shapes
+    from thinflow.ir.order import ancestors
+    from thinflow.ops.traits import Trait, has
+
+    odd = infer_shapes(graph, {v: v.spec for v in graph.inputs})
+    if not odd:
+        return
+    # What does not fit with any sizes is nobody's fault here.
+    anyway = infer_shapes(graph.clone())
+    needed = ancestors([v.node for v in graph.outputs])
+    for node in graph:
+        if node.name not in odd or node.name in anyway or node not in needed:
+            continue
+        # A branch that these sizes do not take may be for others.
+        if any(has(n.op, Trait.SWITCH) for n in ancestors([node])):
+            continue
+        given = " ".join(f"{name}={shape_text(shape)}" for name, shape in shapes.items())
+        raise ShapeError(
+            f"the shape that was given, {given}, does not fit: {odd[node.name]}",
+            graph.path,
+            hint="give the sizes that the model was made for, or leave the shape out",
+        )
 
 
 def _opened(

@@ -164,7 +164,9 @@ def settle_sizes(graph: Graph, samples: Samples | None) -> None:
         shape: tuple[int | None, ...] = array.shape
         # Sizes beyond the batch are settled; the batch itself is what the app chooses.
         if spec.shape is None or None in spec.shape[1:]:
-            batch = None if is_open(spec) and len(spec.shape or ()) == len(shape) else shape[0]
-            sizes[value] = TensorSpec(spec.dtype, (batch, *shape[1:]))
+            leaves_open = is_open(spec) and len(spec.shape or ()) == len(shape)
+            # A scalar has no batch.
+            front = (None,) if leaves_open else shape[:1]
+            sizes[value] = TensorSpec(spec.dtype, (*front, *shape[1:]))
     if sizes:
         infer_shapes(graph, {v: sizes.get(v, v.spec) for v in graph.inputs})

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from thinflow.analysis.shapes import declared_spec, infer_shapes
 from thinflow.analysis.size_names import size_names
+from thinflow.analysis.training_mode import inference_setting
 from thinflow.ir.graph import Value, graph_of
 from thinflow.ir.types import RESOURCE, Shape, TensorSpec
 from thinflow.synthetic.files import DEFAULT_SIZE
@@ -112,6 +113,8 @@ def picture_sides(shape: Sequence[int | None]) -> tuple[int, ...]:
 def open_sizes(inputs: Sequence[Value]) -> dict[str, TensorSpec]:
     """The inputs of which more than the batch is left open: name -> what is known."""
     known = {v: declared_spec(v) for v in inputs if declared_spec(v).dtype is not RESOURCE}
+    # A training switch has the value of inference, whatever its shape.
+    known = {v: spec for v, spec in known.items() if inference_setting(v.node) is None}
     specs = {v.name: TensorSpec(s.dtype, _sizes_by_name(v, s.shape)) for v, s in known.items()}
     return {n: s for n, s in specs.items() if s.shape is None or None in s.shape[1:]}
 
