@@ -60,6 +60,25 @@ def test_sounds_are_cut_and_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "self-test passed" in made.test()
 
 
+def test_a_file_that_is_no_sample_is_told_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thinflow.deploy(sound_model(tmp_path / "net.pb"), tmp_path / "app", "python", name="made_lines")
+    monkeypatch.syspath_prepend(tmp_path / "app" / "src")
+    (tmp_path / "text.wav").write_text("no sound")
+    command = importlib.import_module("made_lines.__main__")
+    sample = next((tmp_path / "app").rglob("sample.wav"))
+    files = [tmp_path / "gone.wav", tmp_path / "text.wav", sample]
+    monkeypatch.setattr(sys, "argv", ["made_lines", *map(str, files)])
+    assert command.main() == 1
+    told = capsys.readouterr()
+    assert told.err.splitlines() == [
+        f"{files[0]}: error: No such file or directory",
+        f"{files[1]}: error: file does not start with RIFF id",
+    ]
+    assert told.out.startswith(f"{sample}: ")
+
+
 def test_eight_bit_pictures_are_put_on_the_grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = picture_model(tmp_path / "net.pb")
     samples = [

@@ -50,9 +50,9 @@ class Android(Target):
     built = ("build", ".gradle", ".idea", "local.properties", "gradlew", "gradlew.bat", "gradle-wrapper.jar")
     has_open_batch = False
     limit: ClassVar[str] = (
-        "the Kotlin was compiled by Kotlin 1.3, and its self-test passed on a Java machine, beside signatures"
-        " of Android and LiteRT that the tests of thinflow write down; with Google's SDK, LiteRT itself and a"
-        " device it was never built or run: `./gradlew connectedAndroidTest` does that"
+        "not built here: in the tests of thinflow such Kotlin is compiled by Kotlin 1.3 and passes its"
+        " self-test on a Java machine, beside signatures of Android and LiteRT; with Google's SDK, LiteRT"
+        " itself and a device none was ever built or run: `./gradlew connectedAndroidTest` does that"
     )
 
     def check(self, contract: Contract) -> None:

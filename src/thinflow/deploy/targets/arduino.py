@@ -40,8 +40,9 @@ class Arduino(CTarget):
     # Boards have all kinds of processors; this is C for any of 32 bits, for registers as small ones have.
     cpu = "cortex-m3"
     limit: ClassVar[str] = (
-        "the sketch was compiled and run on a computer, beside a small Arduino.h that the folder brings;"
-        " it was never compiled by Arduino's own tools or run on a board: `arduino-cli compile` does that"
+        "not built here: in the tests of thinflow such sketches run on a computer, beside the small Arduino.h"
+        " that the folder brings; none was ever compiled by Arduino's own tools or run on a board:"
+        " `arduino-cli compile` does that"
     )
 
     def values(self, contract: Contract) -> Mapping[str, str]:

@@ -27,7 +27,8 @@ class IOS(Target):
     built = (".build", ".swiftpm", "Package.resolved", "DerivedData")
     has_open_batch = False
     limit: ClassVar[str] = (
-        "the Swift was parsed and never compiled or run, which takes Xcode on a Mac: `swift test` does that"
+        "not built here: such Swift was parsed and never compiled or run, which takes Xcode on a Mac: `swift"
+        " test` does that"
     )
 
     def check(self, contract: Contract) -> None:

@@ -28,8 +28,8 @@ class Zephyr(CTarget):
     network = "network"
     cpu = "cortex-m3"
     limit: ClassVar[str] = (
-        "the application was compiled and run beside signatures of Zephyr that the tests of thinflow write"
-        " down; it was never built with Zephyr itself or run on a board: `west twister` does that"
+        "not built here: in the tests of thinflow such applications run beside signatures of Zephyr; none was"
+        " ever built with Zephyr itself or run on a board: `west twister` does that"
     )
 
     def test(self, folder: Path) -> str:
