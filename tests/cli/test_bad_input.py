@@ -360,7 +360,7 @@ def test_a_long_chain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         (["run", "{m}", "--threads", "0"], "0 threads", "1 or more"),
         (["run", "{m}", "--seed", "-1"], "the seed is -1", "whole number"),
         (["run", "{m}", "--feed", "x.npy"], "the name is missing", "NAME=FILE"),
-        (["run", "{m}", "--feed", "image={d}/none.npy"], "cannot be read", "inspect"),
+        (["run", "{m}", "--feed", "image={d}/none.npy"], "there is no such file", "check the path"),
         (["run", "{m}", "--feed", "imag={m}"], "no node named 'imag'", "'image'"),
         (["run", "{m}", "--feed", "image={m}"], "cannot be read from a .pb file", ""),
         (["verify", "{m}", "{m}", "--tolerance", "-1"], "the tolerance is -1", "0 or more"),
