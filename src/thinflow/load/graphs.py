@@ -153,7 +153,7 @@ def _require_fitting(graph: Graph, shapes: Shapes) -> None:
         # A branch that these sizes do not take may be for others.
         if any(has(n.op, Trait.SWITCH) for n in ancestors([node])):
             continue
-        given = " ".join(f"{name}={shape_text(shape)}" for name, shape in shapes.items())
+        given = " ".join(f"{name}={shape_text(tuple(shape))}" for name, shape in shapes.items())
         raise ShapeError(
             f"the shape that was given, {given}, does not fit: {odd[node.name]}",
             graph.path,
