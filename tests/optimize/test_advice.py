@@ -14,6 +14,7 @@ import pytest
 import thinflow
 from tests.loops import while_loop
 from tests.transforms.golden import parse_graph
+from tests.transforms.unrolled_layers import Network
 from thinflow.api import measure_batch_norms, measure_ranges, transform_names
 from thinflow.cli import main
 from thinflow.errors import FeedError, UnsupportedOp
@@ -98,6 +99,16 @@ def optimized_norms(folder: Path) -> Advice:
     text = next(w for w in report.warnings if "freeze_batch_norms" in w)
     assert any("-t freeze_batch_norms" in step for step in report.next_steps)
     return graph, text, "freeze_batch_norms"
+
+
+@advice("optimize/advice.py", "reroll_recurrence")
+def unrolled_layers(folder: Path) -> Advice:
+    net = Network()
+    steps = net.pieces(net.sequence(1, 8, 2), 8, "unpack")
+    graph = net.finished(net.layer("simple", steps, 2, 2)[-1])
+    report = thinflow.optimize(graph, folder / "out", measure=False, samples=2)
+    assert any("-t reroll_recurrence" in step for step in report.next_steps)
+    return graph, next(w for w in report.warnings if "unrolled" in w), "reroll_recurrence"
 
 
 @advice("optimize/advice.py", "fold_old_batch_norms")

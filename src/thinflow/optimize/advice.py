@@ -18,6 +18,7 @@ from thinflow.optimize.samples import Samples
 from thinflow.optimize.verdict import PairResults
 from thinflow.rewrite.rule import Trace
 from thinflow.transforms.fold.batch_norms import FoldBatchNorms, FoldOldBatchNorms
+from thinflow.transforms.recurrence.reroll_recurrence import RerollRecurrence
 
 if TYPE_CHECKING:
     from thinflow.optimize.job_inputs import JobInputs
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
 def warnings_for(optimized: OptimizedGraph, quantized: QuantizedModel) -> list[str]:
     """Warnings of what may mislead whoever reads only the figures."""
     warnings = _about_samples(optimized.job, quantized)
+    unrolled = unrolled_layers(optimized.job.graph)
+    if unrolled:
+        layers = "a recurrent layer is" if unrolled == 1 else f"{unrolled} recurrent layers are"
+        warnings.append(
+            f"{layers} unrolled, step by step: reroll_recurrence makes one loop of the steps, which is "
+            "smaller and opens at once, and which runtimes may know as one operator"
+        )
     norms = optimized.summary.training_norms
     if norms:
         warnings.append(
@@ -42,6 +50,13 @@ def warnings_for(optimized: OptimizedGraph, quantized: QuantizedModel) -> list[s
         warnings.append(optimized.restored.note)
     # Two models of one graph may warn of the same thing: each text once, in the order of the first.
     return list(dict.fromkeys(warnings))
+
+
+def unrolled_layers(graph: Graph) -> int:
+    """How many recurrent layers could be loops again. It is tried; the graph stays as it is."""
+    trace = Trace()
+    RerollRecurrence().apply(graph.clone(), trace)
+    return len(trace.changes)
 
 
 def _about_samples(job: JobInputs, quantized: QuantizedModel) -> list[str]:
@@ -120,6 +135,9 @@ def next_steps(results: PairResults, optimized: OptimizedGraph) -> list[str]:
     if results.synthetic and not results.is_part:
         shapes = _known_shapes(graph, one_sample=False)
         steps.append(f"thinflow optimize {model}{_layouts(job)} {shlex.quote(str(folder))} {data}{shapes}")
+    if unrolled_layers(graph):
+        loops = shlex.quote(str(folder / f"{stem_of(graph)}_loops.pb"))
+        steps.append(f"thinflow transform {model} {loops} -t {RerollRecurrence.name}")
     if results.summary.training_norms:
         frozen = shlex.quote(str(folder / f"{stem_of(graph)}_frozen.pb"))
         # freeze_batch_norms runs the graph on the samples, and has to know their sizes first.

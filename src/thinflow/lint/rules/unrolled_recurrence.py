@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from thinflow.ir.ledger import Entry
 from thinflow.ir.order import ancestors, execution_order
 from thinflow.lint.context import Context
+from thinflow.lint.dry_run import dry_run
 from thinflow.lint.finding import LintFinding, Severity
 from thinflow.lint.own_ops import constant_behind
 from thinflow.lint.rules import rule
@@ -15,6 +17,7 @@ from thinflow.ops.traits import Trait, has
 
 _FEWEST = 8
 """Equal steps in a row: shorter rows may be layers that happen to be alike."""
+_FIX = "reroll_recurrence"
 _LAYERS = frozenset({"onnx.MatMul", "onnx.Gemm", "tfl.FULLY_CONNECTED", "tfl.BATCH_MATMUL"})
 """Of files of runtimes: their second operand is their weights."""
 
@@ -26,7 +29,8 @@ def unrolled_recurrence(c: Context) -> Iterator[LintFinding]:
     Why: the graph grows with the number of steps, which is fixed for good, and opening it takes longer than
     running it; runtimes have one operator for the whole layer.
 
-    Mend: export the layer as a loop (`dynamic_rnn`, Keras' LSTM), which converters know as one operator.
+    Mend: `reroll_recurrence` makes one loop of the steps, which converters know as one operator; where it
+    says why it cannot, export the layer as a loop (`dynamic_rnn`, Keras' LSTM).
 
     Ignore: an accelerator that runs no loops, for which it was unrolled.
     """
@@ -40,15 +44,27 @@ def unrolled_recurrence(c: Context) -> Iterator[LintFinding]:
     shared: dict[int, list[str]] = defaultdict(list)
     for weights, nodes in steps.items():
         shared[len(nodes)].append(weights)
-    for number, weights_of in shared.items():
-        if number >= _FEWEST and any(_is_chain(c, steps[weights]) for weights in weights_of):
-            nodes = [name for weights in weights_of for name in steps[weights]]
-            what = f"the weights {listed(weights_of)}"
-            yield LintFinding(
-                f"{number} steps share {what}: a recurrent layer, unrolled",
-                tuple(nodes),
-                flops=c.flops(nodes),
-            )
+    found = [
+        (number, weights_of)
+        for number, weights_of in shared.items()
+        if number >= _FEWEST and any(_is_chain(c, steps[weights]) for weights in weights_of)
+    ]
+    # A trial of it tells whether it can be mended, and if not, why.
+    trial = dry_run(c.graph, _FIX) if found and c.can_mend else None
+    for number, weights_of in found:
+        nodes = [name for weights in weights_of for name in steps[weights]]
+        changed = [] if trial is None else [e for e in trial.changes(_FIX) if e.node in nodes]
+        reason = "" if trial is None or changed else _reason([e for e in trial.left(_FIX) if e.node in nodes])
+        yield LintFinding(
+            f"{number} steps share the weights {listed(weights_of)}: a recurrent layer, unrolled{reason}",
+            tuple(nodes),
+            flops=c.flops(nodes),
+            fix=_FIX if changed else "",
+        )
+
+
+def _reason(left: Sequence[Entry]) -> str:
+    return f"; {_FIX} leaves it: {left[0].text}" if left else ""
 
 
 def _layers(c: Context) -> Iterator[tuple[str, str]]:
