@@ -255,3 +255,15 @@ def test_a_submodule_does_not_hide_the_function_of_its_name(name: str) -> None:
     if importlib.util.find_spec(f"thinflow.{name}") is None:
         pytest.skip(f"there is no module thinflow.{name}")
     modules_loaded_by(f"import thinflow.{name}\nassert type(thinflow.{name}).__name__ == 'function'")
+
+
+@pytest.mark.parametrize("module", ["litert", "maker", "source_proof"])
+def test_a_float_model_does_not_wait_for_what_it_does_without(module: str) -> None:
+    """Quantizing, and comparing with a file's own runtime: as long to import as a small model to convert."""
+    source = Path(thinflow.__file__).parent / "optimize" / f"{module}.py"
+    late = ("quantized", "beside_source", "quality", "layer_errors", "climb")
+    body = ast.parse(source.read_text("utf-8")).body
+    names = [node.module or "" for node in body if isinstance(node, ast.ImportFrom)]
+    imported = {name.rpartition(".")[2] for name in names if name.startswith("thinflow.optimize.")}
+    assert imported
+    assert imported.isdisjoint(late)

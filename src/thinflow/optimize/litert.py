@@ -28,12 +28,9 @@ from thinflow.optimize.coverage import WHOLE
 from thinflow.optimize.float_graph import require_numbers, settle_sizes
 from thinflow.optimize.maker import ModelMaker, ModelPair
 from thinflow.optimize.numeric_check import CALLS, check_calls, largest_difference, why_one_batch
-from thinflow.optimize.quantized import QuantizedModel, why_one_smaller_batch, with_float_borders
 from thinflow.optimize.samples import Samples, samples_for
 from thinflow.program.model import Block
-from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.recipe import SCHEMES, Quantized, Recipe
-from thinflow.quantize.trained import without_fake_quants
 from thinflow.tflite.described import described
 from thinflow.tflite.model import Program, Signature, Tensor
 from thinflow.tflite.writer import to_bytes, write_program
@@ -41,6 +38,8 @@ from thinflow.typing import Array, Progress
 
 if TYPE_CHECKING:
     from thinflow.optimize.judging import KeptAnswers
+    from thinflow.optimize.quantized import QuantizedModel
+    from thinflow.quantize.calibrate import Calibration
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ class FloatModel(ConvertedModel[Program]):
 
 
 @dataclass(frozen=True)
-class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
+class LiteRTMaker(ModelMaker[FloatModel, "QuantizedModel"]):
     """Makes LiteRT models.
 
     Attributes:
@@ -320,6 +319,7 @@ def quantized_model(
     """
     # A conversion to float does without, and it takes as long to import as most models to convert.
     from thinflow.optimize.climb import Goal, smaller_program
+    from thinflow.quantize.trained import without_fake_quants
 
     recipe = recipe or Recipe()
     recipe.check_names((o for block in model.program.subgraphs for o in block.operators), "LiteRT")
@@ -338,6 +338,8 @@ def smaller_model(
     model: FloatModel, quantized: Quantized[Program], calibration: Calibration, warnings: Sequence[str]
 ) -> QuantizedModel:
     """A quantized program as the smaller one of a float model."""
+    from thinflow.optimize.quantized import QuantizedModel
+
     float_bytes = write_program(model.program)[0]
     return QuantizedModel(model.core, quantized, calibration, float_bytes, [*warnings])
 
@@ -352,6 +354,8 @@ def checked_batch(model: FloatModel, made: QuantizedModel, samples: Samples) -> 
     """
     if not model.is_open:
         return replace(made, warnings=[*model.batch_notes, *made.warnings])
+    from thinflow.optimize.quantized import why_one_smaller_batch
+
     why = why_one_smaller_batch(model, made.comparable, samples)
     if not why:
         return made
@@ -396,6 +400,8 @@ def _fixed(tensor: Tensor, size: int) -> Tensor:
 def _drift(model: FloatModel, quantized: QuantizedModel, samples: Samples) -> str:
     """The drift of a smaller model that keeps its own state over calls in a row, in a sentence."""
     states = model.core.states
+    from thinflow.optimize.quantized import with_float_borders
+
     content = to_bytes(with_variables(with_float_borders(quantized.quantized.program, states), states))
     apart = check_calls(model, content, samples, tolerance=math.inf)
     return (

@@ -13,7 +13,6 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.numeric_check import why_one_batch
-from thinflow.optimize.quantized import SmallerModel
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.recipe import Recipe
 from thinflow.typing import Progress
@@ -22,9 +21,10 @@ if TYPE_CHECKING:
     from thinflow.optimize.judging import KeptAnswers
     from thinflow.optimize.ladder.result import Ladder
     from thinflow.optimize.quality import Quality
+    from thinflow.optimize.quantized import SmallerModel
 
 M = TypeVar("M", bound=ConvertedModel[Any])
-Q = TypeVar("Q", bound=SmallerModel[Any])
+Q = TypeVar("Q", bound="SmallerModel[Any]")
 
 
 class ModelMaker(ABC, Generic[M, Q]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from thinflow.analysis.precision import usual_tolerance
 from thinflow.engines._child import TIMEOUT_SECONDS
@@ -12,12 +13,14 @@ from thinflow.errors import ThinflowError, VerificationError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import without_states
 from thinflow.load.frozen import SOURCE
-from thinflow.optimize.beside_source import Apart, Made, apart_from_source
 from thinflow.optimize.eight_bit_check import is_repeatable
 from thinflow.optimize.numeric_check import CALLS, CODES_TOLERANCE, detection_counts
 from thinflow.optimize.samples import Samples, samples_for
 from thinflow.transforms.quantized.grids import kept_grids, make_ends_float
 from thinflow.typing import Array
+
+if TYPE_CHECKING:
+    from thinflow.optimize.beside_source import Apart, Made
 
 _RUNS = 2
 _SHOWN_TEXT = 120
@@ -67,6 +70,9 @@ def prove_beside_source(
     outputs = _comparable(graph)
     if not outputs:
         return SourceProof(f"was not compared with {source.name} itself: its answers differ from run to run")
+    # Importing it takes as long as proving a small model, and many come from files without a runtime.
+    from thinflow.optimize.beside_source import apart_from_source
+
     limit = max(CODES_TOLERANCE if source.has_codes else 0.0, usual_tolerance(graph)[0])
     try:
         feeds = _feeds(graph, samples)
