@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -59,6 +58,8 @@ def run(args: Namespace) -> int:
         return _verify_each(args, places)
     found = _verified(args, places[0])
     if args.json:
+        import json
+
         print(json.dumps(_data(found), indent=2))
     else:
         print(found)
@@ -103,6 +104,8 @@ def _verify_each(args: Namespace, places: Sequence[Any]) -> int:
     is_ok = len(agree) == len(places)
     if args.json:
         told = {"ok": is_ok, "devices": {n: _data(one) for n, one in found.items()}, "lost": lost}
+        import json
+
         print(json.dumps(told, indent=2))
         return 0 if is_ok else 1
     worst = max(one.worst for one in found.values())
