@@ -156,6 +156,9 @@ def test_a_network(shard: int, tmp_path: Path) -> None:
     (y,) = session.run(["classes"], {"image": X})
     np.testing.assert_array_equal(y, plain(tmp_path))
     assert recognise(tmp_path).name == recognise(path).name == "tfjs"
+    # The weights are files of their own, and the model is as large as all together.
+    whole = sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert thinflow.summarize(path).file_bytes == whole > Path(path).stat().st_size
     np.testing.assert_array_equal(thinflow.Session(tmp_path, "reference").run(["y"], {"x": X})[0], y)
 
 

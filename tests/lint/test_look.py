@@ -15,7 +15,7 @@ from tests.networks import Network, networks
 from tests.programs import Block, blocks, new_form, old_form
 from tests.transforms.golden import parse_graph
 from thinflow.compare.output_comparer import OutputComparer
-from thinflow.lint import fix
+from thinflow.lint import fix, handwritten
 from thinflow.lint import rules as registry
 from thinflow.lint.context import Context
 from thinflow.lint.finding import LintFinding, Severity
@@ -307,3 +307,8 @@ def test_what_stands_before_named_inputs_is_no_part_of_the_model(tmp_path: Path)
     assert {f.code for f in thinflow.lint(path, select=["TF104", "TF401"]).findings} == {"TF401"}
     report = thinflow.lint(path, select=["TF104", "TF401"], inputs=["image"], outputs=["y"])
     assert [(f.code, f.nodes) for f in report.findings] == [("TF104", ("data", "pixels"))]
+
+
+def test_what_is_no_number_has_no_slope() -> None:
+    """A logarithm is infinite at zero, and numpy warned of what a slope of that gives."""
+    assert handwritten._leaky(np.float64([[-1], [0]]), np.float64([[-np.inf], [0]])) == ""

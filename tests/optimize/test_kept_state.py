@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from thinflow.errors import VerificationError
 from thinflow.optimize.core import Core
 from thinflow.optimize.litert import float_model
 from thinflow.optimize.numeric_check import CALLS, StateNotKept, check_calls, require_states
+from thinflow.optimize.quantize_job import QuantizeOptions, quantize_to_file
 from thinflow.optimize.samples import samples_for
 
 
@@ -42,3 +45,17 @@ def test_a_file_with_another_start_is_found() -> None:
     other = float_model(thinflow.load(summing((1, 3))))
     with pytest.raises(VerificationError, match="the LiteRT model gives"):
         check_calls(model, b"".join(other.chunks()), samples)
+
+
+def test_what_is_quantized_keeps_its_state(tmp_path: Path) -> None:
+    """As what is converted does: a wake word of whose past nothing is kept answers otherwise."""
+    pytest.importorskip("ai_edge_litert")
+    thinflow.save(thinflow.load(summing()), tmp_path / "m.tflite")
+    account = quantize_to_file(
+        str(tmp_path / "m.tflite"), tmp_path / "q.tflite", QuantizeOptions(effort="none")
+    )
+    session = thinflow.Session(tmp_path / "q.tflite", "litert")
+    x = np.float32([1, 1])
+    first, second = (session.run(None, {"x": x})[0] for _ in range(2))
+    np.testing.assert_allclose(second - first, -x, atol=0.1)
+    assert "calls in a row its answers are up to 0 of" in account["warnings"][-1]

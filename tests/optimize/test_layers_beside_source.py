@@ -13,8 +13,10 @@ import thinflow
 from thinflow.errors import VerificationError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Node
+from thinflow.ir.tensor import Tensor as Numbers
 from thinflow.ir.types import FLOAT, INT8, INT32, UINT8
 from thinflow.lift.grids import Grid
+from thinflow.optimize.beside_source import apart_from_source
 from thinflow.optimize.layer_by_layer import is_dictated
 from thinflow.optimize.samples import Samples
 from thinflow.optimize.source_proof import prove_beside_source
@@ -245,3 +247,31 @@ def test_a_grid_that_a_kernel_dictates_is_so_in_uint8() -> None:
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.2])
+def test_layers_that_quantize_as_they_run(factor: float, tmp_path: Path) -> None:
+    """Whatever the answers of the whole are apart: each layer makes no more noise than codes of what it reads
+    do, and one whose weights are a fifth too large does.
+    """
+    rng = np.random.default_rng(0)
+    graph = Graph()
+    value = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((1, 64))}).output()
+    graph.inputs = [value]
+    for name in ("one", "two"):
+        weights = graph.constant(rng.standard_normal((64, 64)).astype(np.float32), f"{name}/w")
+        value = graph.add("Relu", [graph.add("MatMul", [value, weights], name).output()]).output()
+    graph.outputs = [value]
+    thinflow.quantize(graph, scheme="dynamic").save(tmp_path / "m.tflite")
+    made = thinflow.load(tmp_path / "m.tflite")
+    weights = made.node("Relu_1/constant")
+    assert weights.tensor is not None
+    weights.attrs["value"] = Numbers.from_array(weights.tensor.numpy() * np.float32(factor))
+    feeds = [{made.inputs[0]: rng.standard_normal((1, 64)).astype(np.float32)}]
+    # No difference is small enough, so that the layers decide.
+    apart = apart_from_source(made, made, feeds, made.outputs, 0.0, 60.0, made_up=False, by_layer=True)
+    assert apart.ok == (factor == 1.0)
+    if apart.ok:
+        assert apart.layers is not None
+        assert apart.layers.as_it_runs == 2
+        assert apart.layers.sentence.startswith("each of 2 layers that quantize as they run")

@@ -138,3 +138,13 @@ def test_rows_of_three_numbers_get_a_batch() -> None:
     )
     (first, *_) = both_samples(graph, SampleOptions(calibration={"x": np.ones((4, 5, 3), np.float32)}))[0]
     assert first[graph.inputs[0]].shape == (1, 5, 3)
+
+
+def test_made_up_samples_say_which_sizes_they_have() -> None:
+    """A speed of sizes that nobody named says nothing."""
+    pictures = parse_graph(
+        "x = Placeholder() {dtype=float, shape=shape[?,?,?,3]}\ny = Relu(x) {T=float}\ninputs: x\noutputs: y"
+    )
+    note = both_samples(pictures, SampleOptions(samples=2))[0].note
+    assert note.startswith("2 made-up inputs of sizes that the graph leaves open, x [1, ")
+    assert both_samples(GRAPH, SampleOptions(samples=2))[0].note.startswith("2 made-up inputs: ")

@@ -428,3 +428,23 @@ def test_feeds_of_the_users_own_are_not_blamed_on_the_shape(model: str) -> None:
     with pytest.raises(thinflow.ThinflowError) as caught:
         thinflow.verify(model, model, {"x": np.zeros((1, 5), np.float32)})
     assert caught.value.message.startswith("node 'y' (BatchMatMulV2): ")
+
+
+@pytest.mark.parametrize(
+    "rounded",
+    [
+        "q = FakeQuantWithMinMaxArgs(x) {min=0.0, max=255.0, num_bits=8}",
+        "lo = Const() {dtype=float, value=float[]{0}}\nhi = Const() {dtype=float, value=float[]{255}}\n"
+        "q = FakeQuantWithMinMaxVars(x, lo, hi) {num_bits=8}",
+    ],
+)
+def test_a_quantized_model_is_fed_in_the_range_that_it_states(rounded: str) -> None:
+    """Of -1 to 1 it would see two of its 256 codes."""
+    graph = parse_graph(
+        f"x = Placeholder() {{dtype=float, shape=shape[1,64]}}\n{rounded}\ny = Relu(q) {{T=float}}\n"
+        "inputs: x\noutputs: y"
+    )
+    (feed,) = synthetic_feeds(graph.inputs, 1)
+    numbers = feed[graph.inputs[0]]
+    assert numbers.min() >= 0
+    assert 200 < numbers.max() <= 255

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from thinflow.analysis import foreign
 from thinflow.analysis.call_costs import CallCosts, Turns
+from thinflow.analysis.foreign_rules import UNTOLD
 from thinflow.errors import ThinflowError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.function import ARGUMENT
@@ -15,6 +16,8 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ops import registry
 from thinflow.ops.registry import Cost
 from thinflow.ops.traits import Trait, ops_with
+
+_UNSIZED = "its sizes are not known"
 
 
 @brief_repr
@@ -31,6 +34,23 @@ class GraphCost:
     total: Cost = field(default_factory=Cost)
     by_node: dict[str, Cost] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def unsized(self) -> int:
+        """How many nodes have sizes that are not known."""
+        return sum(why == _UNSIZED for why in self.unknown.values())
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Nodes whose cost cannot be told for other reasons, with the reason."""
+        return {name: why for name, why in self.unknown.items() if why != _UNSIZED}
+
+    @property
+    def layers_are_counted(self) -> bool:
+        """False where something is missing, and nothing that multiplies is among what was counted: what is
+        left is arithmetic with sizes.
+        """
+        return not self.unknown or self.total.macs > 0
 
 
 def graph_cost(graph: Graph, nodes: Sequence[Node] | None = None, *, turns: Turns | None = None) -> GraphCost:
@@ -78,7 +98,7 @@ def _cost(nodes: Iterable[Node], calls: CallCosts | None) -> GraphCost:
         sized = (*outputs[:1], *inputs) if definition.cost is not None else outputs
         if not all([s.is_static for s in sized]):
             if definition.cost is not None or not definition.has(Trait.PASSES_THROUGH):
-                result.unknown[node.name] = "its sizes are not known"
+                result.unknown[node.name] = _UNSIZED
             continue
         try:
             cost = registry.call_cost(definition, outputs, inputs, node.attrs)
@@ -93,8 +113,11 @@ def _cost(nodes: Iterable[Node], calls: CallCosts | None) -> GraphCost:
 
 def _add_foreign(node: Node, result: GraphCost) -> None:
     """The cost of a node of another vocabulary."""
-    if not foreign.is_known(node.op):
+    if not foreign.is_counted(node.op):
         result.unknown[node.name] = f"unknown op {node.op}"
+        return
+    if node.op in UNTOLD:
+        result.unknown[node.name] = UNTOLD[node.op]
         return
     try:
         cost = foreign.cost(node, [v.spec for v in node.outputs], [v.spec for v in node.inputs])
@@ -102,7 +125,7 @@ def _add_foreign(node: Node, result: GraphCost) -> None:
         result.unknown[node.name] = "its inputs do not fit"
         return
     if cost is None:
-        result.unknown[node.name] = "its sizes are not known"
+        result.unknown[node.name] = _UNSIZED
     elif cost.flops:
         result.by_node[node.name] = cost
         result.total += cost

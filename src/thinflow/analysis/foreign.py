@@ -41,6 +41,11 @@ def is_known(op: str) -> bool:
     return is_foreign(op) and "." not in name and not name.startswith("BUILTIN_")
 
 
+def is_counted(op: str) -> bool:
+    """True if what an op of another vocabulary costs can be told, or why not."""
+    return is_known(op) or op in COSTS
+
+
 def is_in_runtime(op: str) -> bool:
     """True if the runtime of an op's files has it as it is installed: its standard sets, and its own."""
     return is_known(op) or (op.startswith("onnx.com.microsoft.") and not is_of_extensions(op))

@@ -30,6 +30,11 @@ C = TypeVar("C", bound=CostRule)
 SHAPES: dict[str, ShapeRule] = {}
 TYPES: dict[str, TypeRule] = {}
 COSTS: dict[str, CostRule] = {}
+UNTOLD = {
+    f"onnx.ai.onnx.ml.TreeEnsemble{kind}": "which way it goes through its trees depends on what is fed"
+    for kind in ("", "Classifier", "Regressor")
+}
+"""Ops of which sizes do not tell the work, and why."""
 FREE: set[str] = set()
 """Ops that compute nothing themselves."""
 
@@ -215,7 +220,7 @@ def _element(y: TensorSpec, xs: Operands, attrs: Attributes) -> Cost:
 # --- ONNX ---------------------------------------------------------------------------------------------------
 
 
-@cost_rule("onnx.Conv", "onnx.ConvInteger")
+@cost_rule("onnx.Conv", "onnx.ConvInteger", "onnx.com.microsoft.FusedConv")
 def _onnx_conv(y: TensorSpec, xs: Operands, attrs: Attributes) -> Cost:
     """Conv: W [cout, cin/groups, kernel...]."""
     del attrs
@@ -241,7 +246,7 @@ def _onnx_transposed(y: TensorSpec, xs: Operands, attrs: Attributes) -> Cost:
     return multiply_adds(count(xs[0]) * math.prod(sizes(xs[1])[1:]), _onnx_bias(y, xs, 2))
 
 
-@cost_rule("onnx.Gemm")
+@cost_rule("onnx.Gemm", "onnx.com.microsoft.FusedGemm")
 def _onnx_gemm(y: TensorSpec, xs: Operands, attrs: Attributes) -> Cost:
     inner = sizes(xs[0])[0 if attrs.get("transA") else 1]
     return multiply_adds(count(y) * inner, _onnx_bias(y, xs, 2))
@@ -251,6 +256,32 @@ def _onnx_gemm(y: TensorSpec, xs: Operands, attrs: Attributes) -> Cost:
 def _onnx_matmul(y: TensorSpec, xs: Operands, attrs: Attributes) -> Cost:
     del attrs
     return multiply_adds(count(y) * sizes(xs[0])[-1])
+
+
+@cost_rule("onnx.com.microsoft.FusedMatMul", "onnx.com.microsoft.TransposeMatMul")
+def _fused_matmul(y: TensorSpec, xs: Operands, attrs: Attributes) -> Cost:
+    return multiply_adds(count(y) * sizes(xs[0])[-2 if attrs.get("transA") else -1])
+
+
+@cost_rule("onnx.com.microsoft.Attention")
+def _attention(y: TensorSpec, xs: Operands, attrs: Attributes) -> Cost:
+    """Attention: x [batch, steps, n], weights [n, 3 * m]; of the past nothing counts."""
+    del attrs
+    batch, steps, _ = sizes(xs[0])
+    # Weights once a step; every query with every key, and every weight of those with the values.
+    return multiply_adds(batch * steps * count(xs[1]) + 2 * steps * count(y))
+
+
+@cost_rule("onnx.ai.onnx.ml.LinearClassifier", "onnx.ai.onnx.ml.LinearRegressor")
+def _linear(y: TensorSpec, xs: Operands, attrs: Attributes) -> Cost:
+    del y
+    return multiply_adds((sizes(xs[0])[0] or 1) * len(attrs.get("coefficients") or ()))
+
+
+@cost_rule("onnx.ai.onnx.ml.SVMClassifier", "onnx.ai.onnx.ml.SVMRegressor")
+def _support_vectors(y: TensorSpec, xs: Operands, attrs: Attributes) -> Cost:
+    del y
+    return multiply_adds((sizes(xs[0])[0] or 1) * len(attrs.get("support_vectors") or ()))
 
 
 @cost_rule("onnx.LSTM", "onnx.GRU", "onnx.RNN")

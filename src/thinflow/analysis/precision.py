@@ -54,6 +54,8 @@ def _kind(node: Node, place: int) -> str:
     inputs = node.inputs
     x = _stored(inputs[min(place, len(inputs) - 1)])
     w = _stored(inputs[1])
+    # What open sizes leave unknown is of the weights' type, where that is one to compute in.
+    x = w if x is None and w is not None and w not in _SMALL else x
     # Their activations are integers only because the file quantizes them while it runs.
     if node.op in ("onnx.ConvInteger", "onnx.MatMulInteger"):
         return f"float32 with int8 weights {_AS_IT_RUNS}"
@@ -87,8 +89,12 @@ def quantizes_as_it_runs(graph: Graph) -> bool:
     """True if a file keeps weights in eight bits and brings what they are multiplied with to as many, in each
     run anew. O(nodes).
     """
-    heavy = (n for n in graph if n.op in _HEAVY and len(n.inputs) > 1)
-    return any(_AS_IT_RUNS in _kind(n, _HEAVY[n.op]) for n in heavy)
+    return any(map(is_quantized_as_it_runs, graph))
+
+
+def is_quantized_as_it_runs(node: Node) -> bool:
+    """True if a node of a file is one of those, see `quantizes_as_it_runs`."""
+    return node.op in _HEAVY and len(node.inputs) > 1 and _AS_IT_RUNS in _kind(node, _HEAVY[node.op])
 
 
 def _name(element: DType | None) -> str:

@@ -205,8 +205,7 @@ def summarize(
     Raises:
         FormatError: not a model.
     """
-    from thinflow.analysis.summary import summarize as summarize_graph
-    from thinflow.interpreter.turns import turns_of
+    from thinflow.load.fitting_sizes import summary_of
     from thinflow.load.sources import open_model
 
     with paused_gc():
@@ -215,14 +214,7 @@ def summarize(
         graph = (
             source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
         )
-        failures = {}
-        if graph.vocabulary and shapes:
-            from thinflow.load.fitting_sizes import settle_sizes
-
-            failures = settle_sizes(graph, shapes)
-        summary = summarize_graph(graph, shapes, turns_of)
-        summary.shape_failures |= failures
-        return summary
+        return summary_of(graph, shapes)
 
 
 def sizes_to_give(graph: Graph, inputs: Sequence[str] = ()) -> Mapping[str, Sequence[int | None]]:

@@ -65,18 +65,12 @@ class Subject:
         Raises:
             FormatError: it is no model.
         """
-        from thinflow.analysis.summary import summarize
-        from thinflow.interpreter.turns import turns_of
+        from thinflow.load.fitting_sizes import summary_of
         from thinflow.load.sources import open_model, options_for
 
         if isinstance(self.source, Graph):
-            return summarize(self.source.clone(), self.shapes, turns_of)
-        graph = open_model(self.source, **options_for(self.source, self.opening))
-        if graph.vocabulary and self.shapes:
-            from thinflow.load.fitting_sizes import settle_sizes
-
-            settle_sizes(graph, self.shapes)
-        return summarize(graph, self.shapes, turns_of)
+            return summary_of(self.source.clone(), self.shapes)
+        return summary_of(open_model(self.source, **options_for(self.source, self.opening)), self.shapes)
 
     @property
     def graph(self) -> Graph:

@@ -46,8 +46,6 @@ EXAMPLES = """
   thinflow inspect model.pb --placement litert
   thinflow inspect model.pb --json | jq .outputs
 """
-_IN_LOOP = "a loop of "
-"""How the reason begins why the work of a loop is not counted."""
 _SHOWN = 5
 _DEVICES = {"a 2016 phone": 15e9, "a Raspberry Pi 3": 5e9}
 """Floating-point operations a second, the rules of thumb of TensorFlow's mobile guide."""
@@ -211,7 +209,7 @@ def _verdict(summary: Summary) -> str:
         return f"{name} is a BROKEN GraphDef of {len(graph)} nodes{size}: {broken[0]}"
     has_variables = summary.has_variables
     kind = "GraphDef with variables (not frozen)" if has_variables else "frozen GraphDef"
-    flops, partly = summary.cost.total.flops, "at least " if _is_partial(summary) else ""
+    flops, partly = _counted_flops(summary), "at least " if summary.cost.unknown else ""
     cost = f", {partly}{flop_text(flops)} a run" if flops else ""
     if graph.vocabulary:
         return _inspect_text.verdict(summary, cost)
@@ -251,21 +249,24 @@ def _cost_lines(summary: Summary, args: Namespace) -> list[str]:
     more = f"; {human_count(inside)} more in the functions that it calls" if inside else ""
     lines = [f"constants: {human_count(summary.parameters.count)} values: {parts or 'none'}{more}"]
     cost = summary.cost
-    if cost.total.flops:
+    if _counted_flops(summary):
         heavy = sorted(cost.by_node.items(), key=lambda item: -item[1].flops)[:3]
         top = ", ".join(f"{name} {100 * c.flops / cost.total.flops:.0f}%" for name, c in heavy)
         lines.append(
             f"work: {flop_text(cost.total.flops)} ({human_count(cost.total.macs)} multiply-adds) "
             f"a run; most in {top}"
         )
-    unknown = _uncounted(summary)
-    if cost.total.flops and not _is_partial(summary):
+    unknown = cost.unsized
+    if cost.total.flops and not cost.unknown:
         floors = ", ".join(f"{_time(cost.total.flops / rate)} on {name}" for name, rate in _DEVICES.items())
         lines.append(f"latency floor: {floors} (its operations a second, all used)")
+    others = [f"'{name}', {why}" for name, why in cost.others.items()]
     if unknown:
-        lines.append(f"  not counted: {unknown} nodes of unknown size; {_size_advice(summary, args)}")
-    loops = [f"'{name}', {why}" for name, why in summary.cost.unknown.items() if why.startswith(_IN_LOOP)]
-    lines += [f"  not counted: {text}" for text in loops[:_SHOWN]]
+        others.insert(0, f"{plural(unknown, 'node')} of unknown size; {_size_advice(summary, args)}")
+    begin = "  not counted" if _counted_flops(summary) else "work not known"
+    lines += [f"{begin}: {text}" for text in others[:_SHOWN]]
+    if len(others) > _SHOWN:
+        lines.append(f"  ... and {len(others) - _SHOWN} more (--json)")
     if summary.peak is not None and summary.peak.size_bytes:
         partly = "" if summary.peak.complete else " at least (some sizes are unknown)"
         lines.append(
@@ -280,14 +281,9 @@ def flop_text(count: int) -> str:
     return f"{number}FLOP" if " " in number else f"{number} FLOP"
 
 
-def _uncounted(summary: Summary) -> int:
-    """How many nodes that matter have no known cost."""
-    return sum(why == "its sizes are not known" for why in summary.cost.unknown.values())
-
-
-def _is_partial(summary: Summary) -> bool:
-    """Whether there is more work than was counted."""
-    return bool(_uncounted(summary)) or any(w.startswith(_IN_LOOP) for w in summary.cost.unknown.values())
+def _counted_flops(summary: Summary) -> int:
+    """The operations that were counted, if that says anything."""
+    return summary.cost.total.flops if summary.cost.layers_are_counted else 0
 
 
 def _findings(summary: Summary) -> list[str]:

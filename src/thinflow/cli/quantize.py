@@ -17,6 +17,7 @@ from thinflow.cli._options import (
     add_layouts,
     add_model,
     add_output,
+    add_state,
     add_strict,
     html_lines,
     interface,
@@ -61,6 +62,7 @@ def add_arguments(p: ArgumentParser) -> None:
     add_cluster(p, "look at the samples")
     add_interface(p)
     add_layouts(p)
+    add_state(p)
     add_strict(p)
     add_html(p)
     add_json(p)
@@ -173,8 +175,9 @@ def _lines(args: Namespace, report: dict[str, Any]) -> list[str]:
 
     smaller = report["float_bytes"] / max(report["size_bytes"], 1)
     # Scales and headers outweigh what a tiny network saves.
-    times = f"{smaller:.1f}x smaller" if smaller >= 1 else f"{1 / smaller:.1f}x LARGER"
-    sizes = f"{human_bytes(report['size_bytes'])}, {times} than float"
+    times = f"{smaller:.1f}x smaller than" if smaller >= 1 else f"{1 / smaller:.1f}x LARGER than"
+    times = "as large as" if "1.0x" in times else times
+    sizes = f"{human_bytes(report['size_bytes'])}, {times} float"
     if args.output.endswith(".c"):
         # Text, which says nothing about what it will take on a device.
         sizes = f"{human_bytes(report['size_bytes'])} of C"

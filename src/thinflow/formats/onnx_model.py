@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -412,3 +413,16 @@ def _bodies(node: Any) -> list[Any]:
     """The graphs in the attributes of a node."""
     single = [a.g for a in node.attribute if a.HasField("g")]
     return [*single, *(g for a in node.attribute for g in a.graphs)]
+
+
+def external_bytes(path: str | os.PathLike[str]) -> int:
+    """Bytes of the files of weights that an .onnx file names.
+
+    Raises:
+        FormatError: one is missing, or lies outside of the model's folder; or it is no such file.
+    """
+    file = Path(path)
+    # Elements are left where they are: only what is beside them is parsed.
+    message = parse_model(map_file(file), file).message
+    named = [e.value for i in message.graph.initializer for e in i.external_data if e.key == "location"]
+    return sum(os.path.getsize(beside(file, name)) for name in dict.fromkeys(named))

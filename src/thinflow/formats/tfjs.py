@@ -290,3 +290,15 @@ FORMAT = Format(
     rank=15,
     framework="TensorFlow.js",
 )
+
+
+def shard_bytes(path: str | os.PathLike[str]) -> int:
+    """Bytes of the files of weights that a model.json names.
+
+    Raises:
+        FormatError: one is missing, or lies outside of the model's folder; or it is no such file.
+    """
+    file = Path(path)
+    groups = _content(file).get("weightsManifest", [])
+    named = [str(name) for group in groups for name in group["paths"]]
+    return sum(os.path.getsize(beside(file, name)) for name in dict.fromkeys(named))

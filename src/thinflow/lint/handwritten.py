@@ -169,6 +169,9 @@ def _channels(constants: Iterable[Array]) -> int | None:
 def _leaky(x: Array, y: Array) -> str:
     """Whether numbers below zero are multiplied, by one factor or by one for each channel."""
     # What -1 becomes tells the slope; the other numbers tell whether it is one.
+    # The logarithm of what may be negative is no number there, and has no slope.
+    if not np.isfinite(y).all():
+        return ""
     slopes = -y[np.argmin(np.abs(x[:, 0] + 1))]
     if np.abs(y - np.where(x > 0, x, slopes * x)).max() > _CLOSE or not np.abs(slopes - 1).max() > _CLOSE:
         return ""

@@ -133,7 +133,8 @@ def next_steps(results: PairResults, optimized: OptimizedGraph) -> list[str]:
     data = f"--calibration {samples}"
     steps: list[str] = _steps_to_a_whole_model(results, optimized, model) if results.is_part else []
     if results.synthetic and not results.is_part:
-        shapes = _known_shapes(graph, one_sample=False)
+        # Those that were given: what the file itself states is no news to it.
+        shapes = _known_shapes(graph, one_sample=False) if job.options.shapes else ""
         steps.append(f"thinflow optimize {model}{_layouts(job)} {shlex.quote(str(folder))} {data}{shapes}")
     if unrolled_layers(graph):
         loops = shlex.quote(str(folder / f"{stem_of(graph)}_loops.pb"))

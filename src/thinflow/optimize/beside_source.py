@@ -202,7 +202,7 @@ class _Pair:
         Of a file that was made, its own runtime must compute every layer as it says, too.
         """
         layers = self._layers({**feed, **answers.fed}, fed, answers.source_feed)
-        if layers.wrong is not None or layers.left or not layers.compared:
+        if layers.wrong is not None or layers.left or not (layers.compared or layers.as_it_runs):
             return False
         # What is quantized as it runs is so by every runtime in its own way.
         if layers.other_end is not None and not quantizes_as_it_runs(self.own):

@@ -146,7 +146,7 @@ class LiteRTMaker(ModelMaker[FloatModel, "QuantizedModel"]):
         )
         # Single calls say nothing of errors that go round through the state.
         if model.core.states:
-            quantized.warnings.append(_drift(model, quantized, evaluation))
+            quantized.warnings.append(drift(model, quantized, evaluation))
         return made
 
 
@@ -397,7 +397,7 @@ def _fixed(tensor: Tensor, size: int) -> Tensor:
     return replace(tensor, shape=(size, *(tensor.shape or ())[1:]))
 
 
-def _drift(model: FloatModel, quantized: QuantizedModel, samples: Samples) -> str:
+def drift(model: FloatModel, quantized: QuantizedModel, samples: Samples) -> str:
     """The drift of a smaller model that keeps its own state over calls in a row, in a sentence."""
     states = model.core.states
     from thinflow.optimize.quantized import with_float_borders

@@ -316,7 +316,7 @@ def finite_decibels(value: float) -> float | None:
 
 def decibels(value: float) -> str:
     """`29.5 dB`, or words for no noise at all and for nothing else."""
-    if math.isinf(value):
+    if abs(value) >= LOUDEST:
         return "without noise" if value > 0 else "of nothing but noise"
     return f"{value:.1f} dB"
 

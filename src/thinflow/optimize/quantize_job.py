@@ -12,7 +12,7 @@ from thinflow.analysis.training_mode import switch_notes
 from thinflow.errors import ParameterError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
-from thinflow.load.frozen import opening_notes, source_notes
+from thinflow.load.frozen import AUTO, FREEZE, opening_notes, source_notes, tell_unkept
 from thinflow.load.graphs import load_for_inference
 from thinflow.lower.c.settle import require_sizes
 from thinflow.optimize.c_conversion import CFiles
@@ -22,8 +22,9 @@ from thinflow.optimize.examination import attach, examine
 from thinflow.optimize.float_graph import float_graph, reopened
 from thinflow.optimize.judging import compare_models
 from thinflow.optimize.layer_noise import layer_errors
-from thinflow.optimize.litert import FloatModel, LiteRTMaker
+from thinflow.optimize.litert import FloatModel, LiteRTMaker, drift
 from thinflow.optimize.maker import M, ModelMaker, Q
+from thinflow.optimize.numeric_check import StateNotKept, require_states
 from thinflow.optimize.onnx import OnnxMaker
 from thinflow.optimize.openvino import OpenVinoMaker, require_openvino
 from thinflow.optimize.optimized_graph import picture_warnings
@@ -45,6 +46,7 @@ from thinflow.optimize.samples import SampleOptions, Samples, both_samples, clas
 from thinflow.optimize.sensitivity import sensitivity
 from thinflow.optimize.source_proof import note_proof, prove_and_free
 from thinflow.pages.shell import require_pages, save_document
+from thinflow.program.amounts import bytes_text
 from thinflow.quantize.onnx_weights import least_opset
 from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe, chosen_recipe
 from thinflow.quantize.shares import reading_matrices
@@ -52,6 +54,8 @@ from thinflow.typing import FilePath, Progress
 
 ONNX_ONLY = ("opset", "external_data", "activations", "reduce_range")
 """Options that only ONNX models have."""
+KEEPING = (".tflite", ".c")
+"""Suffixes of files that keep variables from one run to the next."""
 
 
 @brief_repr
@@ -170,9 +174,14 @@ class _Inputs:
         return calibration if self.tested is self.data else self.judges
 
 
-def _opened(source: Any, order: str, options: QuantizeOptions) -> _Inputs:
-    """The model opened for inference, optimized for a runtime, with its samples."""
-    graph, settings = load_for_inference(source, **options.names)
+def _opened(source: Any, order: str, options: QuantizeOptions, state: str | None = None) -> _Inputs:
+    """The model opened for inference, optimized for a runtime, with its samples.
+
+    Args:
+        state: what becomes of variables that runs change; default: as for `load`.
+    """
+    names = options.names if state is None else {**options.names, "state": state}
+    graph, settings = load_for_inference(source, **names)
     may_differ = isinstance(source, Graph)
     is_proven = prove_and_free(graph, may_differ=may_differ)
     data, tested = both_samples(graph, options)
@@ -196,6 +205,7 @@ def _quantized(
     """
     samples = inputs.calibration
     model = maker.open_or_fixed(inputs.graph, samples)
+    require_states(model.core)
     # Who waits for a calibration does not want to learn afterwards that there is nothing to write.
     if is_c and isinstance(model, FloatModel):
         for tensor in model.inputs:
@@ -299,16 +309,29 @@ def _quantize_to_file(
     options.of_c.chosen()
     if options.html is not None:
         require_pages()
-    inputs = _opened(source, maker.order, options)
     is_graph = path.endswith(GRAPHS)
     # What LiteRT cannot hold stays around it in a graph.
-    strict = options.strict and not is_graph
-    model, made = _quantized(maker, inputs, replace(options, strict=strict), is_c=path.endswith(".c"))
+    model_options = replace(options, strict=options.strict and not is_graph)
+    is_c = path.endswith(".c")
+    # As `convert` and `optimize` do, where the format has variables.
+    chosen = options.names.get("state", AUTO)
+    state = chosen if chosen != AUTO or path.endswith(KEEPING) else FREEZE
+    try:
+        inputs = _opened(source, maker.order, options, state)
+        model, made = _quantized(maker, inputs, model_options, is_c=is_c)
+    except StateNotKept as error:
+        if state != AUTO or isinstance(source, Graph):
+            raise
+        inputs = _opened(source, maker.order, options, FREEZE)
+        tell_unkept(inputs.original, error.problem)
+        model, made = _quantized(maker, inputs, model_options, is_c=is_c)
     contents, progress = {"smaller": made.comparable}, options.progress
     quality = compare_models(
         model, contents, inputs.original, inputs.judges, progress=progress, smaller={"smaller": made}
     )["smaller"]
     made.layers = layer_errors(made.quantized, model.feeds(inputs.judges))
+    if isinstance(model, FloatModel) and isinstance(made, QuantizedModel) and model.core.states:
+        made.warnings.append(drift(model, made, inputs.calibration))
     losses = []
     if options.sensitivity and isinstance(model, FloatModel):
         losses = sensitivity(model, inputs.calibration, recipe=made.way.recipe, progress=progress)
@@ -324,6 +347,9 @@ def _quantize_to_file(
         size = made.save(where)
     else:
         size = maker.write(made, where, check=maker.open_file)
+    if isinstance(source, (str, os.PathLike)) and of_c is None and 0 < _bytes_of(source) < size:
+        own = f"{os.path.basename(source)} itself is smaller, {bytes_text(_bytes_of(source))}"
+        made.warnings.append(f"{own}: its weights are not all floats")
     account = {
         **_account(inputs, made, quality, options.chosen(), path, size),
         "trials": [asdict(trial) for trial in made.way.trials],
@@ -334,6 +360,11 @@ def _quantize_to_file(
         shown = _shown(inputs, quality, options)
         save_document(quantize_document(account, inputs.original.path, made, quality, shown), options.html)
     return account
+
+
+def _bytes_of(source: FilePath) -> int:
+    """Bytes of a file; 0 of a folder, of which much may be something else."""
+    return os.path.getsize(source) if os.path.isfile(source) else 0
 
 
 def _shown(inputs: _Inputs, quality: Quality, options: QuantizeOptions) -> Shown:

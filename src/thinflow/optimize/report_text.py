@@ -94,7 +94,8 @@ def _cut_lines(results: PairResults) -> list[str]:
 def _model_lines(results: JobResults) -> list[str]:
     """The model as it was opened, and what goes in and out."""
     summary = results.summary
-    flops = summary.cost.total.flops
+    # Of open sizes only arithmetic with sizes is counted, which is no work to speak of.
+    flops = summary.cost.total.flops if summary.cost.layers_are_counted else 0
     return [
         f"model      {results.source or 'graph'}: {len(summary.graph)} nodes, "
         f"{short_number(summary.parameters.count + summary.parameters.in_functions)} constants"

@@ -141,6 +141,7 @@ def samples_for(
 
 
 _RANGES = " and eight-bit ranges are"
+_SHOWN_SIZES = 3
 
 
 def _fitting_specs(graph: Graph, inputs: Sequence[Value]) -> dict[Value, TensorSpec]:
@@ -158,6 +159,17 @@ def _fitting_specs(graph: Graph, inputs: Sequence[Value]) -> dict[Value, TensorS
         return {}
 
 
+def _made_up_sizes(inputs: Sequence[Value], fitting: Mapping[Value, TensorSpec]) -> str:
+    """The sizes that inputs are made up in where more than their batch is open; "" for none."""
+    is_open = [v for v in inputs if v.name in open_sizes(inputs)]
+    if not is_open:
+        return ""
+    first = next(iter(synthetic_feeds(inputs, 1, specs=fitting)))
+    told = (f"{v.name} {list(first[v].shape)}" for v in is_open[:_SHOWN_SIZES])
+    more = ", ..." if len(is_open) > _SHOWN_SIZES else ""
+    return f" of sizes that the graph leaves open, {', '.join(told)}{more}"
+
+
 def note_without_ranges(note: str) -> str:
     """The note of samples of which no range was taken."""
     return note.replace(_RANGES, " is")
@@ -171,8 +183,9 @@ def _samples_for(
     if source is None:
         _require_shapes(graph)
         number = limit or SYNTHETIC_SAMPLES
-        note = f"{number} made-up inputs: speed and size are real, accuracy{_RANGES} not"
         fitting = _fitting_specs(graph, inputs)
+        sizes = _made_up_sizes(inputs, fitting)
+        note = f"{number} made-up inputs{sizes}: speed and size are real, accuracy{_RANGES} not"
         # A generator anew for each walk, from the same seed: the same numbers every time.
         return Samples(lambda: synthetic_feeds(inputs, number, specs=fitting), number, True, note=note)
     specs = {v.name: one_sample(declared_spec(v)) for v in inputs}

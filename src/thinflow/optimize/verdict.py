@@ -169,10 +169,20 @@ def _speed(results: PairResults) -> str:
     if is_short(ratio):
         return f"takes less than {SHORT_MS:g} ms a run{there}, as float does, and is"
     if ratio.outcome == "even":
-        return f"is as fast as float{there} within what was measured ({span_text(ratio.interval)}) and"
+        return _even(ratio.interval, there)
     if ratio.outcome == "faster":
         return f"is {_times(ratio.interval)} faster{there} and"
     return f"is {_times(ratio.interval.inverse())} SLOWER{there or ' here'} and"
+
+
+def _even(interval: Interval, there: str) -> str:
+    """The speed of a model whose time beside float's may be either way, as far as is known."""
+    shown = interval if interval.value > 1 else interval.inverse()
+    if shown.half_width >= shown.value:
+        return f"could not be told from float in speed{there}, as times varied too much, and is"
+    if shown.half_width > WIDE * shown.value:
+        return f"is {span_text(interval)} as fast as float{there}, as far as was measured, and"
+    return f"is as fast as float{there} within what was measured ({span_text(interval)}) and"
 
 
 def _times(interval: Interval) -> str:
@@ -205,6 +215,9 @@ def _advice(results: PairResults) -> str:
     """The quality of the smaller model, and which file to ship."""
     if results.synthetic:
         quality = "how good its answers are only real samples can tell"
+        is_known = (ratio := ratio_of(results)) is not None and ratio.outcome != "unknown"
+        if is_known and times_smaller(results) < WORTH_SMALLER and "faster" not in _speed(results):
+            return f"ship {results.files['fp32'].name}: {results.recipe.scheme} brings nothing here"
         until = "it is calibrated" if results.int8.quantized.measured else "real samples have been tried"
         return f"{quality}: ship {results.files['fp32'].name} until {until}"
     quality = results.int8_quality.sentence()

@@ -25,6 +25,7 @@ from thinflow.errors import (
 from thinflow.ir.graph import Value, graph_of
 from thinflow.ir.interface import states_of
 from thinflow.ir.types import BOOL, RESOURCE, STRING, DType, TensorSpec, shape_text
+from thinflow.ops.traits import Trait, has
 from thinflow.synthetic.integers import (
     amounts_for,
     index_limit,
@@ -50,7 +51,8 @@ def synthetic_feeds(
     """`count` feeds for these inputs, drawn one after the other from one seed.
 
     Unknown leading sizes become 1, unknown picture sizes `DEFAULT_SIZE`. Floats are uniform in [-1, 1], which
-    suits models whose pixels were scaled to that range; integers are small, or what the table holds that they
+    suits models whose pixels were scaled to that range, or in the range that a quantized model states of its
+    input; integers are small, or what the table holds that they
     are looked up in, or such rates, sizes and counts as the ops take that read them. A training switch gets
     the value for inference: 1 for a keep probability, False for is_training.
 
@@ -105,7 +107,26 @@ def synthetic_array(value: Value, rng: np.random.Generator, spec: TensorSpec | N
         return amounts.astype(spec.dtype.numpy())
     if spec.dtype.is_integer:
         return _integers(value, spec.dtype, shape, rng)
+    ends = stated_range(value) if spec.dtype.is_floating else None
+    if ends is not None:
+        return rng.uniform(*ends, shape).astype(spec.dtype.numpy())
     return _numbers(spec.dtype, shape, rng)
+
+
+def stated_range(value: Value) -> tuple[float, float] | None:
+    """The least and the largest number that a quantized model takes for an input; None if it says none.
+
+    Of pictures of 0 to 255 numbers from -1 to 1 are two codes, and all that a model answers then is noise.
+    """
+    for node in value.readers:
+        if not has(node.op, Trait.FAKE_QUANT):
+            continue
+        known = [v.node.tensor for v in node.inputs[1:]]
+        ends = [float(t.numpy()) for t in known if t is not None and not t.shape]
+        low, high = ends if len(ends) == 2 else (node.get("min", -6.0), node.get("max", 6.0))
+        if len(known) == len(ends) and math.isfinite(high - low) and low < high:
+            return low, high
+    return None
 
 
 def why_not_made_up(value: Value) -> str:

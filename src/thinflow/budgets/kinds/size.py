@@ -16,23 +16,6 @@ def size(model: Subject, limit: float) -> BudgetItem:
     """Bytes of the file, with those of files of weights beside it; of a folder, of all files in it."""
     if not model.path or not os.path.exists(model.path):
         return not_meant("a graph in memory has no file")
-    found = model.summary.file_bytes + sum(map(os.path.getsize, _beside(model)))
+    found = model.summary.file_bytes
     told = f"{bytes_text(found)} of {bytes_text(limit)}"
     return at_most(found, limit, told, unit="bytes", mend="thinflow quantize MODEL OUT")
-
-
-def _beside(model: Subject) -> list[str]:
-    """Files of weights that an .onnx file names."""
-    if model.kind != "onnx":
-        return []
-    from pathlib import Path
-
-    from thinflow.formats.files import map_file
-    from thinflow.formats.onnx_model import parse_model
-
-    path = Path(model.path)
-    # Only what is beside the elements is parsed: they are left where they are.
-    message = parse_model(map_file(path), path).message
-    named = [e.value for i in message.graph.initializer for e in i.external_data if e.key == "location"]
-    # The reader has refused places outside of the model's folder.
-    return [str(path.parent / name) for name in dict.fromkeys(named)]
