@@ -73,6 +73,26 @@ def test_contents() -> None:
     assert said(exam(*features)) == []
 
 
+@pytest.mark.parametrize("channels_first", [False, True])
+def test_embedded_tokens_are_no_noise(channels_first: bool) -> None:
+    # Words come as often as in a text: the second half as often as the first.
+    often = 1 / np.arange(1, 2001)
+    words = RNG.choice(2000, (20, 32), p=often / often.sum())
+    drawn, alike = RNG.normal(size=(2000, 48)), RNG.normal(size=(2000, 12)) @ RNG.normal(size=(12, 48))
+    # In the second table each word comes once: what tells is that channels depend on each other.
+    once = RNG.permutation(2000)[:640].reshape(20, 32)
+    for tokens in (drawn[words], alike[once]):
+        assert said(exam(*(tokens.swapaxes(1, 2) if channels_first else tokens))) == []
+    assert said(exam(*RNG.normal(size=(20, 48, 32) if channels_first else (20, 32, 48)))) == ["noise"]
+
+
+def test_numbers_of_tokens_are_no_noise() -> None:
+    assert said(exam(*RNG.integers(0, 30000, (20, 1024)))) == []
+    assert said(exam(*RNG.integers(0, 30000, (20, 128)))) == []
+    # Those of a sound have both signs.
+    assert said(exam(*RNG.integers(-9000, 9000, (20, 5000)))) == ["noise"]
+
+
 def test_sounds() -> None:
     waves = [np.sin(np.arange(16000) * f) * 0.7 for f in RNG.uniform(0.01, 0.05, 10)]
     waves = [wave * np.hanning(16000) for wave in waves]
