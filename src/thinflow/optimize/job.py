@@ -19,6 +19,7 @@ from thinflow.optimize.advice import graph_next_steps, next_steps, settled_notes
 from thinflow.optimize.engine_names import LITERT, ONNX, OPENVINO, PREFIXES
 from thinflow.optimize.engine_race import race
 from thinflow.optimize.examination import attach, examine
+from thinflow.optimize.float_islands import quicker
 from thinflow.optimize.grounds import litert_ground, onnx_ground, openvino_ground, running_model
 from thinflow.optimize.job_inputs import (
     JobInputs,
@@ -173,7 +174,7 @@ def _pair(ground: Ground[M, Q]) -> ModelPair[M, Q]:
         except LadderInterrupted as stopped:
             save_unfinished(ground.job.folder, ground.original.path, options.budget, stopped)
             raise
-    return maker.pair(
+    pair = maker.pair(
         ground.model,
         ground.original,
         ground.calibration,
@@ -182,6 +183,7 @@ def _pair(ground: Ground[M, Q]) -> ModelPair[M, Q]:
         progress=options.progress,
         end_to_end=ground.end_to_end,
     )
+    return quicker(ground, pair)
 
 
 def _onnx(optimized: OptimizedGraph) -> tuple[OnnxPair | None, str]:

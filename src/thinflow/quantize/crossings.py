@@ -57,6 +57,28 @@ def cheaper_in_float(
     return {o: _reason(slow.get(o), kernels) for o in moved if islands.find(o) in worth}
 
 
+def faster_in_float(
+    block: Block[Any, Any],
+    placement: Mapping[Any, str],
+    kernels: Kernels,
+    borders: Collection[Any],
+    times: Mapping[Any, Cost],
+    margin: float,
+) -> list[Any]:
+    """The operators placed among the integers that are faster in float, by times that were measured.
+
+    Layers with weights are among them.
+
+    Args:
+        borders: as for `cheaper_in_float`.
+        times: of whole operators, in the unit of `Cost`; others take none.
+        margin: how many times what they are taken to cost crossings count.
+    """
+    network = _Network(block, placement, kernels, borders, times, margin)
+    cut = sink_side(network.edges(), INTEGERS, FLOATS)
+    return [o for o in placement if o in network.free and o in cut]
+
+
 def _reason(times: float | None, kernels: Kernels) -> str:
     if times is None:
         return AMONG_FLOATS
@@ -72,13 +94,19 @@ class _Network:
         placement: Mapping[Any, str],
         kernels: Kernels,
         borders: Collection[Any],
+        times: Mapping[Any, Cost] | None = None,
+        margin: float = MARGIN,
     ) -> None:
         self.block, self.placement, self.kernels, self.borders = block, placement, kernels, borders
-        # Layers with weights stay: their integers are a quarter of the file, and faster.
+        self.times, self.margin = times, margin
+        # Layers with weights stay: their integers are a quarter of the file, and faster, as far as anybody
+        # knows who has not measured.
         self.free = {
             o
             for o, why in placement.items()
-            if not why and kernels.weights(o) is None and not kernels.table[o.code].has_matrices
+            if not why
+            and not kernels.table[o.code].has_matrices
+            and (times is not None or kernels.weights(o) is None)
         }
         self.makers: dict[Any, Any] = {t: o for o in block.operators for t in o.outputs}
         self.readers: dict[Any, list[Any]] = {}
@@ -90,9 +118,9 @@ class _Network:
         """From, to, and the cost of having the first in integers and the second in floats."""
         for operator in self.placement:
             if operator in self.free:
-                cost, work = self.cost(operator), self.kernels.work(operator)
-                yield INTEGERS, operator, round(cost.floats * work)
-                yield operator, FLOATS, round(cost.integers * work)
+                cost = self.whole_cost(operator)
+                yield INTEGERS, operator, round(cost.floats)
+                yield operator, FLOATS, round(cost.integers)
         ends = {
             t: INTEGERS if t in self.borders else FLOATS for t in (*self.block.inputs, *self.block.outputs)
         }
@@ -103,7 +131,15 @@ class _Network:
                 readers = [self._placed(o) for o in self.readers.get(tensor, ())]
                 readers += [fetched[tensor]] if tensor in fetched else []
                 made = ends[tensor] if maker is None else self._placed(maker)
-                yield from _crossings(tensor, made, readers, self.kernels.call)
+                crossing = self.kernels.call + round(self.margin * elements(tensor))
+                yield from _crossings(tensor, made, readers, crossing)
+
+    def whole_cost(self, operator: Operator) -> Cost:
+        """Of all elements of an operator that is still open."""
+        if self.times is not None:
+            return self.times.get(operator, Cost(0, 0))
+        cost, work = self.cost(operator), self.kernels.work(operator)
+        return Cost(cost.floats * work, cost.integers * work)
 
     def cost(self, operator: Operator) -> Cost:
         """Of an operator that is still open, per element."""
@@ -128,9 +164,8 @@ class _Network:
         return INTEGERS if self.placement.get(operator) == "" else FLOATS
 
 
-def _crossings(tensor: Any, maker: Any, readers: list[Any], call: int) -> Iterator[tuple[Any, Any, int]]:
+def _crossings(tensor: Any, maker: Any, readers: list[Any], cost: int) -> Iterator[tuple[Any, Any, int]]:
     """A tensor is converted once, for all its readers in the other form."""
-    cost = call + round(MARGIN * elements(tensor))
     others = dict.fromkeys(r for r in readers if r != maker)
     if others:
         yield maker, (tensor, FLOATS), cost

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -382,3 +383,20 @@ def test_an_interrupted_run_leaves_the_report_of_a_finished_one(
     optimized(job, out, scheme="auto")
     assert not (out / "report_interrupted.html").exists()
     assert data_of((out / "report.html").read_bytes())["unfinished"] == ""
+
+
+def test_what_is_slower_than_float_is_also_tried_with_layers_in_float(
+    job: dict[str, Any], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_a_float_layer(ground: Any, pair: Any) -> Any:
+        recipe = replace(pair.quantized.way.recipe, skip_nodes=("conv3/Conv2D",))
+        return pair.maker.pair(ground.model, ground.original, ground.calibration, ground.evaluation, recipe)
+
+    monkeypatch.setattr(climber, "is_slower", lambda latency: True)
+    monkeypatch.setattr(climber, "quicker", with_a_float_layer)
+    report = optimized(job, out, max_drop=100, scheme="int8")
+    assert report.ladder is not None
+    assert [m.name for m in report.ladder.measured] == ["float32", "int8", "int8 (slow layers in float)"]
+    last = report.ladder.measured[-1]
+    assert last.recipe.skip_nodes == ("conv3/Conv2D",)
+    assert last.size_bytes > report.ladder.measured[1].size_bytes

@@ -19,10 +19,12 @@ class Candidate:
     Attributes:
         recipe: what an effort climbs from.
         effort: how much is tried beyond it, see `climb.EFFORTS`.
+        more: what else it has, in words; "" for nothing.
     """
 
     recipe: Recipe
     effort: str
+    more: str = ""
 
     @property
     def scheme(self) -> str:
@@ -32,14 +34,15 @@ class Candidate:
     def name(self) -> str:
         """In words, and unique: `int8 (fast)`."""
         pruned = f"pruned {self.recipe.prune:g} dB" if self.recipe.prune else ""
-        how = ", ".join(filter(None, ["" if self.effort == "none" else self.effort, pruned]))
+        how = ", ".join(filter(None, ["" if self.effort == "none" else self.effort, pruned, self.more]))
         return f"{self.scheme} ({how})" if how else self.scheme
 
     @property
     def stem(self) -> str:
         """The stem of its files' names."""
         pruned = f"_pruned_{self.recipe.prune:g}" if self.recipe.prune else ""
-        return f"{self.scheme}_{self.effort}{pruned}"
+        more = f"_{self.more.replace(' ', '_')}" if self.more else ""
+        return f"{self.scheme}_{self.effort}{pruned}{more}"
 
     @property
     def cost(self) -> float:

@@ -14,6 +14,7 @@ from thinflow.device.base import DeviceLost
 from thinflow.errors import ThinflowError
 from thinflow.ir.digest import graph_digest
 from thinflow.optimize.climb import spread
+from thinflow.optimize.float_islands import is_slower, quicker
 from thinflow.optimize.job_inputs import make_folder
 from thinflow.optimize.judging import KeptAnswers
 from thinflow.optimize.ladder.budget import Budget
@@ -100,7 +101,7 @@ class _Climber(Generic[M, Q]):
                 self._ahead = made_elsewhere(self._ground, left, self._ground.job.options.progress)
                 for number, candidate in enumerate(tried):
                     self._found[candidate.name] = kept[candidate.name] or self._new(tried, number)
-                return self._chosen({c.name: c for c in tried})
+                return self._chosen({c.name: c for c in (*tried, *self._quicker(tried))})
         except DeviceLost as error:
             raise DeviceLost(
                 error.problem, error.where, f"{error.hint}; {self._kept_so_far(tried)}"
@@ -248,6 +249,21 @@ class _Climber(Generic[M, Q]):
         """The figures of the very same file, made before."""
         twin = next((m for m in self._found.values() if m.digest == digest and m.is_own), None)
         return twin and replace(twin, name=candidate.name, effort=candidate.effort, same_as=twin.name)
+
+    def _quicker(self, tried: Sequence[Candidate]) -> Iterator[Candidate]:
+        """The last candidate in int8 that is slower than float, with layers in float; none if that helps
+        nothing.
+        """
+        whole = [c for c in tried if c.scheme == "int8" and not c.recipe.prune]
+        slow = [c for c in whole if (m := self._found[c.name]).is_own and is_slower(m.latency)]
+        for candidate in slow[-1:]:
+            before = self._pairs.get(candidate.name) or self._made_again(candidate)
+            pair = quicker(self._ground, before)
+            if pair is not before:
+                found = Candidate(pair.quantized.way.recipe, "none", "slow layers in float")
+                self._found[found.name] = self._figures(found, pair)
+                self._keep(self._found[found.name], found)
+                yield found
 
     # --- the best -----------------------------------------------------------------------------------------
 

@@ -109,13 +109,19 @@ add to the file is more than users give for a decibel."""
 
 def in_float(best: Best, what: str, layers: Sequence[Operator[Any]]) -> Iterator[Candidate]:
     """The best with more layers in float, and with weights of eight bits where they are large."""
+    recipe = with_floats(best.recipe, best.fit.program, layers)
+    if recipe is not None:
+        yield Candidate(what, recipe)
+
+
+def with_floats(recipe: Recipe, program: Any, layers: Sequence[Operator[Any]]) -> Recipe | None:
+    """A recipe with more layers of a float program in float; None if there is none."""
     names = [*filter(None, map(pattern_of, layers))]
-    if not best.recipe.needs_samples or not names:
-        return
-    every = sum(t.array().nbytes for t in main_block(best.fit.program).constants()) or 1
+    if not recipe.needs_samples or not names:
+        return None
+    every = sum(t.array().nbytes for t in main_block(program).constants()) or 1
     size = sum(t.array().nbytes for layer in layers for t in layer.reads() if t.is_constant)
     field = "skip_nodes" if size <= _LARGEST_FLOATS * every else "weights_only"
-    before = getattr(best.recipe, field)
-    kept = (*before, *(n for n in names if n not in before))
-    changed: dict[str, Any] = {field: kept}
-    yield Candidate(what, replace(best.recipe, **changed))
+    before = getattr(recipe, field)
+    changed: dict[str, Any] = {field: (*before, *(n for n in names if n not in before))}
+    return replace(recipe, **changed)

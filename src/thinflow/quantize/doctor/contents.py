@@ -23,9 +23,9 @@ _FEWEST = 500
 _LONG, _SOUND, _ROW, _ROWS_SEEN = 8, 1000, 64, 256
 """Numbers along an axis that is a space or a time; of a sound; of a row of features, and how many of them
 are looked at."""
-# Tokens come again and again, and channels of an embedding say the same: squares of correlations are 2 to 180
-# times what they are of independent numbers. Of drawn ones they are 0.9 to 1.1 times that, and up to 1.5 where
-# there are few.
+# Tokens come again and again, and channels of an embedding say the same: squares of correlations are 2 to
+# 180 times what they are of independent numbers. Of drawn ones they are 0.9 to 1.1 times that, and up to 1.5
+# where there are few.
 _CHANNELS, _DEPENDS = 16, 1.5
 """Channels of the smallest embedding; how many times as much they depend on each other as drawn ones do."""
 _TWINS = 0.02

@@ -153,6 +153,7 @@ class Kernels:
         slower: what is said of an op whose integer kernel is slow; has a place for how many times slower than
             float. "" if costs were not measured.
         call: what an operator takes whatever its size, as elements in the unit of `Cost`.
+        unit_ns: that unit in nanoseconds, on the processor that costs were measured on.
     """
 
     arithmetic: Arithmetic
@@ -170,6 +171,7 @@ class Kernels:
     slower: str = ""
     # 0.09 us of 0.055 ns each in LiteRT (`python -m benchmarks int8_kernels`, its smallest shape).
     call: int = 1600
+    unit_ns: float = 0.055
 
     # ------------------------------------------------------------------------ what differs by runtime
 

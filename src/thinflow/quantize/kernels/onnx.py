@@ -129,4 +129,5 @@ INT8_KERNELS = OnnxKernels(
     slower="ONNX Runtime's int8 kernel for it is {} times slower than float",
     # Some 1 us.
     call=8000,
+    unit_ns=0.115,
 )
