@@ -23,6 +23,7 @@ from thinflow.optimize.float_islands import _Times, quicker
 from thinflow.optimize.job_inputs import JobOptions
 from thinflow.optimize.ladder.ground import Ground
 from thinflow.optimize.litert import LiteRTMaker
+from thinflow.optimize.rungs import with_floats
 from thinflow.optimize.samples import rebind, samples_for
 from thinflow.quantize.recipe import Recipe
 from thinflow.zoo import digits
@@ -61,6 +62,24 @@ def test_layers_that_are_slower_are_found(
     )
     found = _Times(program, made, before, after).faster(1.5)
     assert [o.code for o in found if o in layers] == expected
+
+
+def test_layers_with_ranges_of_each_run_are_found() -> None:
+    b = Builder()
+    x = b.conv(b.depthwise(b.input(1, 16, 16, 16)), 96, 1)
+    program = b.program(b.conv(x, 96, 1))
+    deep, *layers = program.subgraphs[0].operators
+    recipe = {"dynamic_nodes": ("node1", "node2"), "skip_nodes": ("node0",)}
+    made = quantize(program, **recipe)
+    floats = profile({o.outputs[0].name: 50 for o in (deep, *layers)})
+    integers = profile({o.outputs[0].name: micros for o, micros in zip(layers, (60, 20), strict=True)})
+    times = _Times(program, made, floats, integers)
+    # What is float already is none of them.
+    assert times.faster(1.5) == [layers[0]]
+    changed = with_floats(Recipe(**recipe), program, [layers[0]])
+    assert changed is not None
+    assert changed.dynamic_nodes == ("node2",)
+    assert "node1" in (*changed.skip_nodes, *changed.weights_only)
 
 
 def test_a_clamp_goes_with_its_layer() -> None:

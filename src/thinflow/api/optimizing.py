@@ -315,7 +315,8 @@ def quantize(
         scaling: (pixel - mean) / std of pictures among the samples, for float inputs; default: as the model's
             file says, else 0 to 255.
         activations: for ONNX, "uint8" (default) or "int8".
-        reduce_range: for ONNX, weights in seven bits, for processors without VNNI; default False.
+        reduce_range: for ONNX, weights in seven bits; False: all of eight, which overflow on x86 without
+            VNNI. Default: eight, with scales such that nothing overflows.
         opset: for ONNX, version of its op set, 17 (default) to 21.
         inputs, outputs: names of values; default: what the model declares, else the best guess.
         shapes: input name -> shape, where the graph leaves sizes open.

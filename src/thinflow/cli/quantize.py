@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import shlex
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, Namespace
 from typing import Any
 
 from thinflow.cli._making import add_c, add_onnx, add_samples, add_scheme, c_options
@@ -115,9 +115,8 @@ def _add_onnx(p: ArgumentParser) -> None:
     )
     p.add_argument(
         "--reduce-range",
-        action="store_true",
-        default=None,
-        help="for .onnx: weights of 7 bits, for x86 processors without VNNI, where 8 bits overflow",
+        action=BooleanOptionalAction,
+        help="for .onnx: weights of 7 bits; --no-reduce-range: all of 8, which overflow on x86 without VNNI",
     )
 
 

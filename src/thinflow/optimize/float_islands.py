@@ -41,8 +41,9 @@ SLOWER, FASTER = 1.05, 1.05
 before that it has to be with layers in float: surely, by the nearer end of the interval."""
 _MARGINS = (MARGIN, 4 * MARGIN)
 """How many times what they are taken to cost crossings count: boldly, and cautiously."""
-_LOST_DB = 0.5
-"""Noise that layers in float may add: they have less of their own, and weights were rounded for others."""
+_LOST_DB = 2.0
+"""Noise that layers in float may add, as for what is tried in a climb: they have less of their own, but what
+follows them is rounded elsewhere."""
 # A quarter of the time for measuring tells whether there is anything to look for.
 _GLANCE = 0.25
 _CONVERSIONS = frozenset(("QUANTIZE", "DEQUANTIZE", "QuantizeLinear", "DequantizeLinear"))
@@ -198,12 +199,16 @@ class _Times:
 
     def __init__(self, program: Any, quantized: Quantized[Any], plain: Profile, smaller: Profile) -> None:
         self._block, self._kernels = main_block(program), kernels_of(program)
-        floats = {operator for operator, _ in quantized.float_operators}
+        # What stays float keeps its names.
+        floats = {t.name for operator, _ in quantized.float_operators for t in operator.outputs}
+        placed = [o for o in self._block.operators if o.code in self._kernels.table]
         self._placement = {
-            o: "float" if o in floats or quantized.made.get(o) in floats else ""
-            for o in self._block.operators
-            if o.code in self._kernels.table and any(map(is_float, (*o.inputs, *o.outputs)))
+            o: "float" if any(t.name in floats for t in o.outputs) else ""
+            for o in placed
+            if any(map(is_float, (*o.inputs, *o.outputs)))
         }
+        # Between floats, with integers of a range that each run finds.
+        self._dynamic = [o for o in self._placement if self._placement[o] and o in quantized.made]
         before, after = _least_micros(plain), _least_micros(smaller)
         unit = 1e-3 * self._unit_ns(quantized, after)
         self._costs = {
@@ -233,14 +238,15 @@ class _Times:
     def is_slower(self, operator: Operator[Any]) -> bool:
         """True if it takes longer in integers."""
         cost = self._costs[operator]
-        return cost.integers > cost.floats
+        return cost.integers > FASTER * cost.floats
 
     def faster(self, margin: float) -> list[Operator[Any]]:
         """Operators that had better be float, crossings counted so many times what they cost."""
         found = faster_in_float(self._block, self._placement, self._kernels, (), self._costs, margin)
         chosen = set(found)
         chosen |= {clamp for clamp, maker in self._clamps.items() if maker in chosen}
-        return [o for o in self._placement if o in chosen and not self._placement[o]]
+        dynamic = [o for o in self._dynamic if self.is_slower(o)]
+        return [*(o for o in self._placement if o in chosen and not self._placement[o]), *dynamic]
 
 
 def _least_micros(found: Profile) -> dict[str, int]:

@@ -113,7 +113,7 @@ class QuantizeOptions(SampleOptions):
                 hint="write a .tflite with it first; layers that lose much there do so here, too",
             )
         # None means "not said", so that an option for another runtime can be told from a default.
-        options = QdqOptions(self.activations or "uint8", bool(self.reduce_range))
+        options = QdqOptions(self.activations or "uint8", self.reduce_range)
         check_recipe(self.chosen())
         # Fixed here: only float models take a newer opset by themselves.
         opset = least_opset(self.chosen()) if self.opset is None else self.opset

@@ -18,6 +18,7 @@ from thinflow.ir.types import FLOAT, INT8, INT32, UINT8, DType, dtype
 from thinflow.onnx.program import Operator, Program, Tensor, unique_names
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.onnx import INT8_KERNELS as KERNELS
+from thinflow.quantize.narrow_sums import narrowed, pair_scales
 from thinflow.quantize.onnx_unpacking import unpacking
 from thinflow.quantize.placement import KEPT, Neighbours, Placement, gives_floats, place
 from thinflow.quantize.ranges import (
@@ -252,7 +253,7 @@ class _Rewriter:
         # 0 for the output's scale: how small a factor may be is a limit of LiteRT's kernels, not of ONNX
         # Runtime's.
         keep = self.recipe.keep_weights
-        is_shifted = False
+        is_shifted, is_narrow = False, not keep and self.options.reduce_range is None
         if keep:
             found, axis = np.asarray(KERNELS.weights(operator).array()), KERNELS.weight_axis(operator)
             is_shifted = not has_symmetric_grid(found, axis)
@@ -260,21 +261,23 @@ class _Rewriter:
                 is_shifted, weight_max = False, ALL_OF_INT8
         scales = layer_scales(
             operator, KERNELS, s_x, 0.0, per_channel=per_channel, weight_max=weight_max, keep=keep,
-            shifted=is_shifted,
+            shifted=is_shifted, least=pair_scales if is_narrow else None,
         )  # fmt: skip
         w, grid = KERNELS.weights(operator), Grid.of(scales, weight_max)
-        new = {numbers.weights: self._weight(w, grid)}
+        new = {numbers.weights: self._weight(w, grid, operator if is_narrow else None)}
         if numbers.bias is not None and scales.bias is not None and scales.bias_row is not None:
             row = self.rounding.bias(w.array(), grid, scales.bias_row)
             new[numbers.bias] = self._bias(KERNELS.bias(operator), row, scales.bias)
         return new
 
-    def _weight(self, w: Tensor, grid: Grid) -> Tensor:
+    def _weight(self, w: Tensor, grid: Grid, narrow: Operator | None) -> Tensor:
+        """Weights as integers of a grid; those of an operator whose sums are narrow if one is given."""
         data, axis, scales = w.array(), grid.axis, grid.scales
         # Steps of an unrolled network share their weights: several tensors, one memory.
         key = (*memory_key(data), axis, scales.tobytes(), grid.zero_point)
         if key not in self._constants:
             codes, kind = self.rounding.codes(data, grid), INT8
+            codes = codes if narrow is None else narrowed(narrow, codes)
             if grid.zero_point:
                 codes, kind = (codes.astype(np.int16) + 128).astype(np.uint8), UINT8
             stored = self.constant(f"{w.name}/codes", codes, kind)

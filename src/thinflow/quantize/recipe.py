@@ -352,11 +352,12 @@ class QdqOptions:
     Attributes:
         activations: their type, "uint8" or "int8". The numbers are the same, 128 apart.
         reduce_range: weights of 7 bits. x86 processors without VNNI add two products in 16 bits and saturate;
-            with 7 bits they cannot. It costs accuracy and is of no use anywhere else.
+            with 7 bits they cannot. None: scales are as coarse as pairs of weights need for that, see
+            `narrow_sums`. False: of 8 bits all the same, for other processors alone.
     """
 
     activations: str = "uint8"
-    reduce_range: bool = False
+    reduce_range: bool | None = None
 
     def __post_init__(self) -> None:
         if self.activations not in ACTIVATIONS:

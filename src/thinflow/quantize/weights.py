@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +53,7 @@ def layer_scales(
     weight_max: int = WEIGHT_MAX,
     keep: bool = False,
     shifted: bool = False,
+    least: Callable[[Operator, Array, int | None], Array] | None = None,
 ) -> LayerScales:
     """The scales of an operator's constant weights and bias.
 
@@ -60,6 +62,7 @@ def layer_scales(
         weight_max: the largest quantized weight.
         keep: whether weights on a grid stay on it; see `Recipe.keep_weights`.
         shifted: whether that may be one of 256 steps with a zero point, for all of the tensor.
+        least: gives the finest scales that a kernel's sums hold, of weights along an axis.
     """
     weights, bias = kernels.weights(operator), kernels.bias(operator)
     axis = kernels.weight_axis(operator) if per_channel else None
@@ -68,6 +71,8 @@ def layer_scales(
     # One scale for all where the file had one: it takes less room than the same for each.
     axis = None if keep and _has_grid(w, weight_max) else axis
     raw = grid_scales(w, axis, weight_max) if keep else weight_scales(w, axis) * (WEIGHT_MAX / weight_max)
+    if least is not None:
+        raw = np.maximum(raw, least(operator, w, axis))
     found = shifted_grid(w) if shifted else None
     if found is not None:
         axis, raw = None, np.array([found[0]])

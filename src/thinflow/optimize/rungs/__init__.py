@@ -124,4 +124,6 @@ def with_floats(recipe: Recipe, program: Any, layers: Sequence[Operator[Any]]) -
     field = "skip_nodes" if size <= _LARGEST_FLOATS * every else "weights_only"
     before = getattr(recipe, field)
     changed: dict[str, Any] = {field: (*before, *(n for n in names if n not in before))}
+    # Of those that find ranges in each run the integers are given up, too.
+    changed["dynamic_nodes"] = tuple(n for n in recipe.dynamic_nodes if n not in names)
     return replace(recipe, **changed)
