@@ -165,8 +165,8 @@ class _Islands(Generic[M, Q]):
         return (
             f"on {where} int8 took {ratio(self._before).interval} times as long as float; with {chosen.kinds}"
             f"{beside} in float, which take longer in int8 there, it takes"
-            f" {ratio(chosen.path).interval} times as long, and has {sizes[1]} instead of {sizes[0]}. Another"
-            " processor may do without: --no-benchmark goes by no times"
+            f" {ratio(chosen.path).interval} times as long, and has {sizes[1]} instead of {sizes[0]}. Phones"
+            " and NPUs may be faster without: --device times it there, --no-benchmark goes by no times"
         )
 
     # --- files and times ----------------------------------------------------------------------------------
