@@ -309,11 +309,12 @@ def convert_verified(
         kind = _converter(graph, maker)
         # A Graph may have been changed on purpose by whoever gives it.
         is_as_opened = not isinstance(source, Graph)
-        # The proof's matrix products are small: a second thread spins between them longer than it works.
-        with blas().limited(1):
-            return kind(maker, graph, target, seconds, strict, verify, is_as_opened, progress).convert()
+        return kind(maker, graph, target, seconds, strict, verify, is_as_opened, progress).convert()
 
-    made, graph, settings = _kept_else_frozen(source, shapes, names, write)
+    # Matrix products of folding and of the proof are small: a second thread spins between them longer than
+    # it works.
+    with blas().limited(1):
+        made, graph, settings = _kept_else_frozen(source, shapes, names, write)
     made.notes += [*source_notes(graph), *switch_notes(settings), *opening_notes(graph)]
     return made
 
