@@ -50,6 +50,10 @@ class Model(Protocol):
         """A file beside the weights, such as a vocabulary."""
 
     @property
+    def version(self) -> tuple[int, int]:
+        """The first two numbers of that of Keras which wrote the model."""
+
+    @property
     def has_flipped_kernels(self) -> bool:
         """True if kernels of convolutions are stored turned around, as Theano wanted them."""
 

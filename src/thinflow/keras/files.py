@@ -65,6 +65,12 @@ class KerasFile:
         number = re.match(r"\d+", self.version)
         return min(max(int(number.group()), 1), 3) if number else 2
 
+    @property
+    def release(self) -> tuple[int, int]:
+        """The first two numbers of the version."""
+        first, second = re.match(r"(\d*)\.?(\d*)", self.version).groups()  # type: ignore[union-attr]
+        return int(first or self.generation), int(second or 0)
+
 
 def archive_members(path: Path) -> dict[str, zipfile.ZipInfo]:
     """The members of an archive by their names, relative to the folder that config.json is in.

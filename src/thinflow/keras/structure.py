@@ -67,6 +67,11 @@ class Builder:
         return self._weights.asset(name)
 
     @property
+    def version(self) -> tuple[int, int]:
+        """The first two numbers of that of Keras which wrote the model."""
+        return self._weights.version
+
+    @property
     def has_flipped_kernels(self) -> bool:
         """True if kernels of convolutions are stored turned around, as Theano wanted them."""
         return self._weights.is_flipped

@@ -53,6 +53,11 @@ class Weights:
         return self._file.asset(name)
 
     @property
+    def version(self) -> tuple[int, int]:
+        """The first two numbers of that of Keras."""
+        return self._file.release
+
+    @property
     def is_flipped(self) -> bool:
         """True if kernels of convolutions are stored turned around, as Theano wanted them."""
         return self._file.backend == "theano"

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+import numpy as np
+
 from thinflow.ir.graph import Value
+from thinflow.ir.types import BOOL, INT32
 from thinflow.keras.call import Call
 from thinflow.keras.registry import Result, layer
+
+_ANY_MASK = (3, 4)
+"""From this version of Keras on, a step is masked where all inputs mask it; before, where any does."""
 
 
 def _joined(c: Call, op: str) -> Value:
@@ -15,9 +21,38 @@ def _joined(c: Call, op: str) -> Value:
     if not c.xs:
         raise c.refuse("it has no inputs")
     if any(m is not None for m in c.masks):
-        c.mask_out = _all_masks(c)
+        c.mask_out = _common_mask(c)
     values = _same_rank(c, c.agreed(c.xs))
     return reduce(lambda x, y: c.emit(op, x, y), values)
+
+
+def _hides_steps(c: Call) -> bool:
+    """Whether masks bear on what is computed: since they are joined by "or", masked steps of one input do
+    not count beside those of another. Inputs that are reshaped first lose theirs.
+    """
+    has_mask = any(m is not None for m in c.masks)
+    return has_mask and c.builder.version >= _ANY_MASK and len({c.rank(x) for x in c.xs}) == 1
+
+
+def _hidden(c: Call, mask: Value, x: Value, other: Value | float) -> Value:
+    """x where a mask is set, else another.   mask [batch, steps], x [batch, steps, features]"""
+    value = other if isinstance(other, Value) else c.const(other, "masked", x)
+    return c.emit("SelectV2", c.expand(mask, -1), x, value, T=c.type_of(x))
+
+
+def _extreme(c: Call, op: str) -> Value:
+    """`Maximum` or `Minimum`, in which masked steps of an input are as those of what came before."""
+    if not _hides_steps(c):
+        return _joined(c, op)
+    (y, *others), (hidden, *masks) = c.agreed(c.xs), c.masks
+    for x, mask in zip(others, masks, strict=True):
+        x = x if mask is None else _hidden(c, mask, x, y)
+        y = y if hidden is None else _hidden(c, hidden, y, x)
+        if hidden is not None:
+            hidden = None if mask is None else c.emit("LogicalOr", hidden, mask, T=None)
+        y = c.emit(op, y, x)
+    c.mask_out = hidden
+    return y
 
 
 def _same_rank(c: Call, values: Sequence[Value]) -> list[Value]:
@@ -31,12 +66,20 @@ def _same_rank(c: Call, values: Sequence[Value]) -> list[Value]:
     return wide
 
 
-def _all_masks(c: Call) -> Value | None:
-    """A step is masked where any input masks it; without a mask for each input nothing is, as in Keras."""
+def _common_mask(c: Call) -> Value | None:
+    """The mask of a result that each input bears on."""
     masks = [m for m in c.masks if m is not None]
+    if c.builder.version < _ANY_MASK:
+        return reduce(lambda x, y: c.emit("LogicalAnd", x, y, T=None), masks)
     if len(masks) < len(c.masks):
-        return None
-    return reduce(lambda x, y: c.emit("LogicalAnd", x, y, T=None), masks)
+        return None  # an input without a mask has every step
+    return reduce(lambda x, y: c.emit("LogicalOr", x, y, T=None), masks)
+
+
+def _all_steps(c: Call, x: Value) -> Value:
+    """A mask that hides nothing.   x [batch, steps, features] -> [batch, steps]"""
+    shape = c.sizes_vector([c.dim(x, 0), c.dim(x, 1)])
+    return c.emit("Fill", shape, c.writer.constant(np.asarray(True), "all"), T=BOOL, index_type=INT32)
 
 
 @layer("Add", masks="own")
@@ -46,17 +89,23 @@ def add(c: Call) -> Result:
 
 @layer("Multiply", masks="own")
 def multiply(c: Call) -> Result:
-    return _joined(c, "Mul")
+    if not _hides_steps(c):
+        return _joined(c, "Mul")
+    c.mask_out = _common_mask(c)
+    values = zip(c.agreed(c.xs), c.masks, strict=True)
+    ones = [x if mask is None else _hidden(c, mask, x, 1.0) for x, mask in values]
+    y = reduce(lambda x, y: c.emit("Mul", x, y), ones)
+    return y if c.mask_out is None else _hidden(c, c.mask_out, y, 0.0)
 
 
 @layer("Maximum", masks="own")
 def maximum(c: Call) -> Result:
-    return _joined(c, "Maximum")
+    return _extreme(c, "Maximum")
 
 
 @layer("Minimum", masks="own")
 def minimum(c: Call) -> Result:
-    return _joined(c, "Minimum")
+    return _extreme(c, "Minimum")
 
 
 @layer("Subtract", masks="own")
@@ -74,10 +123,11 @@ def average(c: Call) -> Result:
 @layer("Concatenate", masks="own", ignores=("mask",))
 def concatenate(c: Call) -> Result:
     axis = c.axis(c.integer("axis", -1), c.rank(c[0]))
-    masks = [m for m in c.masks if m is not None]
-    # Along other axes than the steps' the masks of the inputs are one: that of all.
-    if masks and len(masks) == len(c.masks):
-        c.mask_out = c.concat(masks, 1, "mask") if axis == 1 else _all_masks(c)
+    if any(m is not None for m in c.masks) and axis == 1:
+        steps = [_all_steps(c, x) if m is None else m for x, m in zip(c.xs, c.masks, strict=True)]
+        c.mask_out = c.concat(steps, 1, "mask")
+    elif any(m is not None for m in c.masks):
+        c.mask_out = _common_mask(c)
     return c.concat(c.agreed(c.xs), axis)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.graph import Value
+from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import BOOL, FLOAT, INT32, DType, dtype
 from thinflow.keras import activations
 from thinflow.keras.call import Call
@@ -320,7 +321,7 @@ def take(c: Call) -> Result:
     table = c.literal(c.argument("params", 0, c.argument("x", 0)))
     given = c.argument("indices", 1)
     axis = c.argument("axis", 2, c.get("axis"))
-    places = c.literal(given) if isinstance(given, Value) else c.const(given, "indices")
+    places = c.literal(given) if isinstance(given, Value | Literal) else c.const(given, "indices")
     if axis is None:
         # TensorFlow's default is the first axis, Keras's that of all elements in a row.
         axis, table = 0, c.reshape(table, (None,)) if c.generation >= 3 else table
@@ -328,7 +329,22 @@ def take(c: Call) -> Result:
         raise c.refuse(f"its axis is {axis}")
     if not c.type_of(places).is_integer:
         places = c.cast(places, INT32)
-    return gathered(c, table, places, c.axis(axis, c.rank(table)))
+    axis = c.axis(axis, c.rank(table))
+    if c.generation >= 3:
+        places = from_front(c, places, c.dim(table, axis))
+    return gathered(c, table, places, axis)
+
+
+def from_front(c: Call, places: Value, size: Value | int) -> Value:
+    """Places, of which those below 0 count from the end."""
+    if c.type_of(places).kind == "u":
+        return places
+    content = places.node.get("value")
+    if isinstance(content, Tensor) and isinstance(size, int):
+        known = content.numpy()
+        return c.const(np.where(known < 0, known + size, known), "indices") if (known < 0).any() else places
+    length = c.cast(size, c.type_of(places)) if isinstance(size, Value) else c.const(size, like=places)
+    return activations.where(c, c.emit("Less", places, 0), c.emit("AddV2", places, length), places)
 
 
 @operation("OneHot", "one_hot")

@@ -11,7 +11,7 @@ from thinflow.keras import activations
 from thinflow.keras.call import Call
 from thinflow.keras.config import Literal
 from thinflow.keras.nodes import common
-from thinflow.keras.operations.arrays import number, numbers
+from thinflow.keras.operations.arrays import from_front, number, numbers
 from thinflow.keras.operations.elementwise import first, tensor
 from thinflow.keras.registry import Result, Rule, operation
 
@@ -79,11 +79,7 @@ def take_along_axis(c: Call) -> Result:
     sizes = [(n, m) for k, (n, m) in enumerate(zip(c.shape(x), c.shape(places), strict=True)) if k != axis]
     if any(n != m for n, m in sizes):
         raise c.refuse(f"the shapes {c.shape(x)} and {c.shape(places)} are not alike but for its axis")
-    places = c.cast(places, INT32)
-    below = c.emit("Less", places, 0)
-    counted = activations.where(
-        c, below, c.emit("AddV2", places, c.const(c.size(x, axis), like=places)), places
-    )
+    counted = from_front(c, c.cast(places, INT32), c.size(x, axis))
     order = list(range(c.rank(x)))
     order[axis], order[-1] = order[-1], order[axis]
     last = c.const(len(order) - 1, "axis")
