@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.keras.written import functional, layer, node, source, write_h5
+from tests.keras.written import functional, layer, node, sequential, source, write_h5
 
 X, Y = (np.array([[[n] for n in row]], np.float32) for row in ([2, 0, 3, 0], [5, 7, 0, 0]))
 
@@ -56,3 +56,16 @@ def test_the_mask_behind(tmp_path: Path) -> None:
     assert answer(tmp_path, "3.4.0", "Add", "x", mean=True) == [17 / 4]
     assert answer(tmp_path, "2.15.0", "Add", mean=True) == [7]
     assert answer(tmp_path, "2.15.0", "Add", "x", mean=True) == [5]
+
+
+@pytest.mark.parametrize(("unroll", "expected"), [(False, [0, 2, 3]), (True, [0, 2, 0])])
+def test_zeros_for_masked_steps_read_backwards(unroll: bool, expected: list[float], tmp_path: Path) -> None:
+    """Unrolled, Keras takes the mask in the order of the steps for results in the order of reading."""
+    options = {"units": 1, "activation": "linear", "use_bias": False, "go_backwards": True, "unroll": unroll}
+    options |= {"return_sequences": True, "zero_output_for_mask": True}
+    config = sequential(source(3, 1), layer("Masking", mask_value=0.0), layer("SimpleRNN", "sums", **options))
+    one = np.ones((1, 1), np.float32)
+    graph = thinflow.load(write_h5(tmp_path / "net.h5", config, {"sums": [one, one]}))
+    x = np.array([[[1], [2], [0]]], np.float32)
+    (y,) = thinflow.Session(graph, engine="reference").run(None, {"x": x})
+    assert y.ravel().tolist() == expected

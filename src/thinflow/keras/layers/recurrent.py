@@ -32,7 +32,7 @@ def run(c: Call, cell: Cell) -> Result:
     mask = c.mask()
     if mask is not None and not is_time_major:
         mask = _turned(c, mask)
-    c.read.add("zero_output_for_mask")
+    in_order, is_zero = mask, c.flag("zero_output_for_mask")
     if c.flag("go_backwards"):
         x = _backwards(c, x)
         mask = _backwards(c, mask) if mask is not None else None
@@ -46,7 +46,11 @@ def run(c: Call, cell: Cell) -> Result:
         rows, last = looped(c, [x], states, lambda steps, now: cell.step(steps[0], now), row)
         y = last[cell.output] if rows is None else rows
     else:
-        y, last = _masked(c, x, mask, states, cell, returns_all)
+        # Unrolled backwards, Keras hides results by the mask as it came, not as the steps were read.
+        is_crossed = is_zero and returns_all and c.flag("go_backwards") and c.flag("unroll")
+        y, last = _masked(c, x, mask, states, cell, returns_all, is_zero and not is_crossed)
+        if is_crossed and in_order is not None:
+            y = _chosen(c, in_order, y, c.emit("ZerosLike", y))
     if returns_all:
         y = y if is_time_major else _turned(c, y)
         c.mask_out = c.mask()
@@ -67,13 +71,12 @@ def _kept(c: Call, first: Sequence[Value]) -> list[Kept]:
 
 
 def _masked(
-    c: Call, x: Value, mask: Value, states: Sequence[Value], cell: Cell, returns_all: bool
+    c: Call, x: Value, mask: Value, states: Sequence[Value], cell: Cell, returns_all: bool, is_zero: bool
 ) -> tuple[Value, list[Value]]:
     """Steps that are masked keep the states, and give the output before again, or zeros if that is asked for.
 
     The output before is one more state.
     """
-    is_zero = c.flag("zero_output_for_mask")
     before = _zeros(c, x, cell.sizes[cell.output])
 
     def step(steps: Sequence[Value], now: Sequence[Value]) -> tuple[Value, list[Value]]:
