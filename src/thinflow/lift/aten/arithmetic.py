@@ -313,16 +313,20 @@ def _lerp(a: Arguments) -> Value:
 
 @aten("addcmul")
 def _addcmul(a: Arguments) -> Value:
-    product = a.term("tensor1") * a.term("tensor2")
-    factor = a.number("value", 1)
-    return (a.term() + (product if factor == 1 else product * factor)).value
+    return _added(a, lambda x, y: x * y)
 
 
 @aten("addcdiv")
 def _addcdiv(a: Arguments) -> Value:
-    quotient = a.term("tensor1") / a.term("tensor2")
+    return _added(a, lambda x, y: x / y)
+
+
+def _added(a: Arguments, joined: Callable[[Term, Term], Term]) -> Value:
+    """self + value * (tensor1 joined to tensor2), in the type that holds all of them."""
+    x, y, z = (operand(a, name, a.dtype) for name in ("self", "tensor1", "tensor2"))
     factor = a.number("value", 1)
-    return (a.term() + (quotient if factor == 1 else quotient * factor)).value
+    joint = joined(y, z)
+    return (x + (joint if factor == 1 else joint * factor)).value
 
 
 # --- numbers that stand for sizes ---------------------------------------------------------------------------

@@ -344,4 +344,6 @@ def _one_hot(a: Arguments) -> Value:
 
 @aten("outer", "ger")
 def _outer(a: Arguments) -> Value:
-    return (a.term().expand_dims(1) * operand(a, "vec2", a.dtype).expand_dims(0)).value
+    # Each may be of another type, as steps and frequencies of rotary embeddings are.
+    first, second = (operand(a, name, a.dtype) for name in ("self", "vec2"))
+    return (first.expand_dims(1) * second.expand_dims(0)).value
