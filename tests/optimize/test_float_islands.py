@@ -186,7 +186,10 @@ def test_nothing_changes_for_a_gain_within_the_noise(
     assert len(clock.raced) == races
 
 
-@pytest.mark.parametrize("change", [{"measure": False}, {"effort": "fast"}, {"seconds": 0}])
+@pytest.mark.parametrize(
+    "change",
+    [{"measure": False}, {"effort": "fast"}, {"seconds": 0}, {"target": "cortex-m4", "calibration": ()}],
+)
 def test_nothing_is_timed_where_times_are_not_wanted(
     ground: Ground[Any, Any], pair: Any, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]
 ) -> None:

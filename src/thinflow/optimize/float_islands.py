@@ -74,6 +74,9 @@ def is_slower(latency: Latency | None) -> bool:
 
 def _is_asked(ground: Ground[Any, Any], recipe: Recipe) -> bool:
     """True if times are measured and may decide: a recipe of a file is repeated as it is."""
+    # A clock here tells nothing of C on another processor.
+    if ground.target:
+        return False
     levels = list(EFFORTS)
     is_tried = levels.index(ground.job.options.opened.effort) >= levels.index("default")
     has_profiles = ground.make("none").suffix in (".tflite", ".onnx")
