@@ -167,7 +167,7 @@ def skeleton(text: str) -> list[str]:
 
 _LUCK = re.compile(
     r"^note: |^measured: |^peak: |^device: |^device     |"
-    r"^\s*\S+ is eight-bit and slower|^\*Times, speeds|^warning    while |"
+    r"^\s*\S+ is eight-bit and slower|^\*Times, speeds|^warning    while |^warning    on this machine |"
     # A processor's name decides where such a line is broken.
     r"within +stored: |thinflow-baseline/\w+-"
 )

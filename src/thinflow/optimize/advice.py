@@ -12,6 +12,7 @@ from thinflow.ir.interface import without_states
 from thinflow.ops.traits import Trait, has
 from thinflow.optimize.core import Core
 from thinflow.optimize.float_graph import reopened
+from thinflow.optimize.float_islands import SLOWER
 from thinflow.optimize.job_inputs import stem_of
 from thinflow.optimize.onnx import fits_onnx
 from thinflow.optimize.samples import Samples
@@ -21,7 +22,8 @@ from thinflow.transforms.fold.batch_norms import FoldBatchNorms, FoldOldBatchNor
 from thinflow.transforms.recurrence.reroll_recurrence import RerollRecurrence
 
 if TYPE_CHECKING:
-    from thinflow.optimize.job_inputs import JobInputs
+    from thinflow.bench.report import BenchmarkReport
+    from thinflow.optimize.job_inputs import JobInputs, JobOptions
     from thinflow.optimize.litert import FloatModel
     from thinflow.optimize.optimized_graph import OptimizedGraph
     from thinflow.optimize.quantized import QuantizedModel
@@ -50,6 +52,20 @@ def warnings_for(optimized: OptimizedGraph, quantized: QuantizedModel) -> list[s
         warnings.append(optimized.restored.note)
     # Two models of one graph may warn of the same thing: each text once, in the order of the first.
     return list(dict.fromkeys(warnings))
+
+
+def slower_note(latency: BenchmarkReport | None, options: JobOptions) -> list[str]:
+    """What mends a smaller model that took longer than the float one, where nobody asked for that yet."""
+    if latency is None or options.device is not None or options.max_latency is not None:
+        return []
+    for smaller, plain in latency.slower_eight_bits():
+        ratio = latency.ratio(smaller, plain).interval
+        if ratio.low > SLOWER:
+            return [
+                f"on this machine {smaller.subject} took {ratio} times as long as {plain.subject}; if this is"
+                " where it is to run, --device local puts the layers in float that integers slow down here"
+            ]
+    return []
 
 
 def unrolled_layers(graph: Graph) -> int:

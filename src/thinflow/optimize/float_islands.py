@@ -74,11 +74,13 @@ def is_slower(latency: Latency | None) -> bool:
 
 def _is_asked(ground: Ground[Any, Any], recipe: Recipe) -> bool:
     """True if times are measured and may decide: a recipe of a file is repeated as it is."""
-    # A clock here tells nothing of C on another processor.
-    if ground.target:
+    options = ground.job.options
+    # Where it is made need not be where it will run, and a clock tells nothing of C on another processor: one
+    # command makes one model on every machine, unless somebody says that this is the one that counts.
+    if ground.target or (options.device is None and options.max_latency is None):
         return False
     levels = list(EFFORTS)
-    is_tried = levels.index(ground.job.options.opened.effort) >= levels.index("default")
+    is_tried = levels.index(options.opened.effort) >= levels.index("default")
     has_profiles = ground.make("none").suffix in (".tflite", ".onnx")
     return ground.is_timed and is_tried and has_profiles and recipe.scheme == "int8" and recipe.leaves("slow")
 
@@ -168,8 +170,8 @@ class _Islands(Generic[M, Q]):
         return (
             f"on {where} int8 took {ratio(self._before).interval} times as long as float; with {chosen.kinds}"
             f"{beside} in float, which take longer in int8 there, it takes"
-            f" {ratio(chosen.path).interval} times as long, and has {sizes[1]} instead of {sizes[0]}. Phones"
-            " and NPUs may be faster without: --device times it there, --no-benchmark goes by no times"
+            f" {ratio(chosen.path).interval} times as long, and has {sizes[1]} instead of {sizes[0]}. Other"
+            " processors may be faster without"
         )
 
     # --- files and times ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from thinflow.formats.files import write_file
 from thinflow.ir.graph import Graph
 from thinflow.ir.interface import without_states
 from thinflow.load.frozen import AUTO, FREEZE, source_notes
-from thinflow.optimize.advice import graph_next_steps, next_steps, settled_notes, warnings_for
+from thinflow.optimize.advice import graph_next_steps, next_steps, settled_notes, slower_note, warnings_for
 from thinflow.optimize.engine_names import LITERT, ONNX, OPENVINO, PREFIXES
 from thinflow.optimize.engine_race import race
 from thinflow.optimize.examination import attach, examine
@@ -281,6 +281,7 @@ def _report_on_models(
             *failures,
             *doubts,
             *warnings_for(optimized, litert.quantized),
+            *slower_note(latency, job.options),
         ],
         model_inputs=described(core.fed),
         model_outputs=described(core.given),
