@@ -28,7 +28,11 @@ BLOCK = re.compile(
     re.DOTALL,
 )
 VARYING = "*Times, speeds and memory are those of one machine; yours will differ.*"
-_VARIES = re.compile(r"±|x faster|SLOWER|times (faster|slower)|\bms\b|GFLOP/s|timings in us")
+# A latency floor is counted, and no time of a machine.
+_VARIES = re.compile(
+    r"^(?!latency floor: ).*(±|x faster|SLOWER|times (faster|slower)|\bms\b|GFLOP/s|timings in us)",
+    re.MULTILINE,
+)
 _MAKES_OWN = {
     "MAKEFLAGS",
     "MAKELEVEL",
