@@ -131,7 +131,7 @@ def saved(body: str, path: Path) -> Path:
     """A net of opset 13 that rounds its input x [1,4,8,4] to `d`."""
     numbers = {
         "scale": np.float32(0.02), "small": np.float32(0.013), "large": np.float32(0.05),
-        "fine": np.float32(0.0007), "zero": np.uint8(128), "none": np.uint8(0), "odd": np.uint8(131),
+        "fine": np.float32(0.0007), "zero": np.uint8(128), "none": np.uint8(0), "odd": np.uint8(120),
         "three": np.float32(3), "low": np.float32(-0.7),
         "limits": np.float32([-9, 0.013, -1.111, 0.7]).reshape(4, 1, 1),
         "rows": np.int64([1, 4, 32]), "heads": np.int64([1, 32, 2, 2, 1]), "first": np.int64([0]),

@@ -12,6 +12,7 @@ from thinflow.analysis.size_names import is_settled, size_names
 from thinflow.analysis.summary import Summary, summarize
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.formats.onnx_model import external_bytes
+from thinflow.formats.packed_bytes import packed_kind
 from thinflow.formats.tfjs import shard_bytes
 from thinflow.interpreter.turns import turns_of
 from thinflow.ir.attrs import ShapeAttr
@@ -216,7 +217,8 @@ def summary_of(graph: Graph, shapes: Mapping[str, Sequence[int | None]] | None =
     """
     found = _summary_in_own_ops(graph, shapes or {}) if graph.vocabulary else None
     summary = summarize(graph, shapes, turns_of) if found is None else found
-    if os.path.isfile(graph.path):
+    # What is packed holds all of its weights.
+    if os.path.isfile(graph.path) and not packed_kind(graph.path):
         beside = external_bytes if graph.vocabulary == ONNX.name else shard_bytes
         is_split = graph.vocabulary == ONNX.name or graph.path.endswith(".json")
         summary.file_bytes += beside(graph.path) if is_split else 0

@@ -229,7 +229,9 @@ def test_eight_bit_onnx_weights_and_tensors_have_codes(source: Path, tmp_path: P
     pytest.importorskip("onnxruntime")
     samples = tmp_path / "samples.npz"
     np.savez(samples, image=RNG.uniform(-1, 1, (8, 6, 6, 2)).astype(np.float32))
-    assert main(["quantize", str(source), str(tmp_path / "b.onnx"), "--calibration", str(samples)]) == 0
+    # All eight bits: where sums are kept within 16, a few codes are smaller than the nearest.
+    options = ["--calibration", str(samples), "--no-reduce-range"]
+    assert main(["quantize", str(source), str(tmp_path / "b.onnx"), *options]) == 0
     found = thinflow.diff(source, tmp_path / "b.onnx", tolerance=0.2)
     assert isinstance(found, ConversionDiff)
     layer = next(x for x in found.layers if x.name == "active")
