@@ -14,6 +14,7 @@ from tests.page_scripts import BUILT, without_scripts
 from tests.transforms.golden import parse_graph
 from thinflow import zoo
 from thinflow.cli import main
+from thinflow.cli.quantize import _beside
 from thinflow.pages.shell import data_of
 
 
@@ -37,6 +38,14 @@ def test_a_tiny_network_gets_larger(
     thinflow.save(parse_graph(f"{declared}\n{text}\ninputs: x\noutputs: y"), "m.pb")
     assert main(["quantize", "m.pb", "q.tflite"]) == 0
     assert "x LARGER than float" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [(9, "11.1x smaller than"), (98, "as large as"), (102, "as large as"), (1100, "11.0x LARGER than")],
+)
+def test_the_size_beside_float(size: int, told: str) -> None:
+    assert _beside(100, size) == told
 
 
 def test_json_says_that_inputs_were_made_up(model: str, capsys: pytest.CaptureFixture[str]) -> None:

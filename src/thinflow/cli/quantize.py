@@ -167,16 +167,21 @@ def run(args: Namespace) -> int:
     return 0
 
 
+def _beside(float_bytes: int, size: int) -> str:
+    """How large a smaller model is beside float. Scales and headers outweigh what a tiny network saves."""
+    larger, factor = size > float_bytes, max(size, float_bytes) / max(min(size, float_bytes), 1)
+    shown = f"{factor:.1f}"
+    return "as large as" if shown == "1.0" else f"{shown}x {'LARGER' if larger else 'smaller'} than"
+
+
 def _lines(args: Namespace, report: dict[str, Any]) -> list[str]:
     """What is printed: size and quality first, the next command last."""
     from thinflow.api import trial_lines
     from thinflow.cli._console import human_bytes
 
-    smaller = report["float_bytes"] / max(report["size_bytes"], 1)
-    # Scales and headers outweigh what a tiny network saves.
-    times = f"{smaller:.1f}x smaller than" if smaller >= 1 else f"{1 / smaller:.1f}x LARGER than"
-    times = "as large as" if "1.0x" in times else times
-    sizes = f"{human_bytes(report['size_bytes'])}, {times} float"
+    sizes = (
+        f"{human_bytes(report['size_bytes'])}, {_beside(report['float_bytes'], report['size_bytes'])} float"
+    )
     if args.output.endswith(".c"):
         # Text, which says nothing about what it will take on a device.
         sizes = f"{human_bytes(report['size_bytes'])} of C"
