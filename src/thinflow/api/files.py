@@ -205,8 +205,8 @@ def summarize(
     Raises:
         FormatError: not a model.
     """
-    from thinflow.load.fitting_sizes import summary_of
     from thinflow.load.sources import open_model
+    from thinflow.load.summaries import summary_of
 
     with paused_gc():
         # A copy, since assuming sizes leaves its mark on the values.

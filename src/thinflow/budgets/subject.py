@@ -65,8 +65,8 @@ class Subject:
         Raises:
             FormatError: it is no model.
         """
-        from thinflow.load.fitting_sizes import summary_of
         from thinflow.load.sources import open_model, options_for
+        from thinflow.load.summaries import summary_of
 
         if isinstance(self.source, Graph):
             return summary_of(self.source.clone(), self.shapes)

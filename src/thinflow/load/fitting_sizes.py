@@ -3,22 +3,15 @@ those of its inner values, as they follow from its inputs."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from thinflow import formats
 from thinflow.analysis.shapes import declared_spec, infer_shapes
 from thinflow.analysis.size_names import is_settled, size_names
-from thinflow.analysis.summary import Summary, summarize
 from thinflow.errors import ThinflowError, UnsupportedOp
-from thinflow.formats.onnx_model import external_bytes
-from thinflow.formats.packed_bytes import packed_kind
-from thinflow.formats.tfjs import shard_bytes
-from thinflow.interpreter.turns import turns_of
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import RESOURCE, Shape, TensorSpec
-from thinflow.ir.vocabulary import ONNX
 from thinflow.load.lifted import give_sizes, in_tensorflow
 from thinflow.synthetic.sizes import TRIED, fitting_specs, picture_sides
 
@@ -201,77 +194,3 @@ def _joined(found: Shape, stated: Shape) -> Shape:
     if found is None or stated is None or len(found) != len(stated):
         return stated if found is None else found
     return tuple(b if a is None else a for a, b in zip(found, stated, strict=True))
-
-
-def summary_of(graph: Graph, shapes: Mapping[str, Sequence[int | None]] | None = None) -> Summary:
-    """What a model is, as its file has it; of one in its file's own ops with the sizes that follow, and how
-    large it is with the files of weights beside it.
-
-    Args:
-        graph: as it was read; edited.
-        shapes: as for `load`.
-
-    Raises:
-        GraphError: a shape for something that is no input.
-        FeedError: one of another rank.
-    """
-    found = _summary_in_own_ops(graph, shapes or {}) if graph.vocabulary else None
-    summary = summarize(graph, shapes, turns_of) if found is None else found
-    # What is packed holds all of its weights.
-    if os.path.isfile(graph.path) and not packed_kind(graph.path):
-        beside = external_bytes if graph.vocabulary == ONNX.name else shard_bytes
-        is_split = graph.vocabulary == ONNX.name or graph.path.endswith(".json")
-        summary.file_bytes += beside(graph.path) if is_split else 0
-    return summary
-
-
-def _summary_in_own_ops(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Summary | None:
-    """The summary of a graph of which the file may state the ends alone, as exporters of ONNX do: what lies
-    between follows from TensorFlow's ops. None where nothing has to.
-    """
-    infer_shapes(graph)
-    if not shapes and not leaves_sizes_open(graph):
-        return None
-    of_one = graph.clone() if not shapes else None
-    failures = settle_sizes(graph, shapes)
-    summary = summarize(graph, shapes, turns_of)
-    # Without shapes to contradict it is an op that cannot be lifted, which is no fault of sizes.
-    summary.shape_failures |= failures if shapes else {}
-    batch = batch_of_one(of_one) if of_one is not None and summary.cost.unsized else {}
-    if of_one is not None and batch:
-        # Sizes that are computed from an open batch stay unknown, and costs are for one sample.
-        settle_sizes(of_one, batch)
-        counted = summarize(of_one, None, turns_of)
-        summary.cost, summary.peak = counted.cost, counted.peak
-    return summary
-
-
-def batch_of_one(graph: Graph) -> Shapes:
-    """Sizes of one for what a graph leaves open, where that is the batch alone; else none.
-
-    Args:
-        graph: shapes inferred.
-    """
-    named = {n: places for n, places in size_names(graph.inputs).items() if not is_settled(places)}
-    batches = {n for n, places in named.items() if any(axis == 0 for _, axis in places)}
-    # A state may count its layers first: what is called as the batch of another input is one there, too.
-    places = {place for n in batches for place in named[n]}
-    found: Shapes = dict.fromkeys(batches, (1,))
-    for value in graph.inputs:
-        shape = declared_spec(value).shape or ()
-        open_at = [axis for axis, size in enumerate(shape) if size is None and (value, axis) not in places]
-        if open_at == [0]:
-            found[value.name] = (1, *shape[1:])
-        elif open_at:
-            return {}
-    return found
-
-
-def leaves_sizes_open(graph: Graph) -> bool:
-    """True if the type or a size of an inner value is not known, beside a batch. O(nodes).
-
-    Args:
-        graph: shapes inferred.
-    """
-    made = (v for node in graph if node.tensor is None for v in node.outputs if node.inputs)
-    return any(v.dtype is None or v.shape is None or None in v.shape[1:] for v in made)
