@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinflow.api.files import require_writable, runtime_format, save
-from thinflow.errors import ParameterError, PartialModel, ThinflowError, UnsupportedOp
+from thinflow.errors import ParameterError, PartialModel, UnsupportedOp
 from thinflow.ir.graph import Graph
 from thinflow.load.graphs import (
     Source,
@@ -423,18 +423,12 @@ def _kept_else_frozen(
     Raises:
         StateNotKept: the file cannot, and that was asked for.
     """
-    from thinflow.load.frozen import AUTO, FREEZE, tell_unkept
+    from thinflow.load.frozen import kept_else_frozen
 
-    graph, settings = load_for_inference(source, shapes=shapes, **names)
-    require_outputs(graph)
-    try:
-        return write(graph), graph, settings
-    except ThinflowError as error:
-        # A Graph was opened by the caller, who chose what becomes of state.
-        if not graph.states or names["state"] != AUTO or isinstance(source, Graph):
-            raise
-        why = error.problem
-    # Opened anew: keeping state has changed the graph.
-    graph, settings = load_for_inference(source, shapes=shapes, **names | {"state": FREEZE})
-    tell_unkept(graph, why)
-    return write(graph), graph, settings
+    def opened(state: str) -> tuple[Graph, list[str]]:
+        graph, settings = load_for_inference(source, shapes=shapes, **names | {"state": state})
+        require_outputs(graph)
+        return graph, settings
+
+    graph, settings, made = kept_else_frozen(source, names["state"], opened, lambda it, _: write(it))
+    return made, graph, settings

@@ -7,10 +7,11 @@ A variable that runs change becomes an input, and what a run leaves in it an out
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from thinflow.errors import GraphError, ParameterError, UnsupportedOp
+from thinflow.errors import GraphError, ParameterError, ThinflowError, UnsupportedOp
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
@@ -21,6 +22,9 @@ from thinflow.ir.types import DType, TensorSpec
 from thinflow.load.checkpoint_keys import Key
 from thinflow.load.read_ops import ORIGIN
 from thinflow.ops.traits import Trait, has
+
+Beside = TypeVar("Beside")
+Made = TypeVar("Made")
 
 
 class Kept:
@@ -180,6 +184,38 @@ def tell_unkept(graph: Graph, why: str) -> None:
     """Note why state that the model keeps between runs is frozen in a graph."""
     if STATE in graph.facts:
         graph.facts[STATE] += f" (it cannot be kept: {why})"
+
+
+def kept_else_frozen(
+    source: object,
+    state: str,
+    opened: Callable[[str], tuple[Graph, Beside]],
+    make: Callable[[Graph, Beside], Made],
+    unkept: type[ThinflowError] = ThinflowError,
+) -> tuple[Graph, Beside, Made]:
+    """What is made of a model with its state; where that fails and nobody chose, with its state frozen.
+
+    Args:
+        source: the model. A Graph was opened by the caller, who chose what becomes of state.
+        state: what was asked for.
+        opened: opens the model, with the state as it is told; gives the graph, and what else there is to it.
+        make: makes it of both.
+        unkept: the error of what cannot keep state.
+
+    Returns:
+        What was opened in the end, and what was made.
+    """
+    graph, beside = opened(state)
+    try:
+        return graph, beside, make(graph, beside)
+    except unkept as error:
+        if not graph.states or state != AUTO or isinstance(source, Graph):
+            raise
+        why = error.problem
+    # Opened anew: keeping state has changed the graph.
+    graph, beside = opened(FREEZE)
+    tell_unkept(graph, why)
+    return graph, beside, make(graph, beside)
 
 
 def require_frozen(graph: Graph) -> None:

@@ -25,10 +25,10 @@ from thinflow.load.frozen import (
     AUTO,
     FREEZE,
     INPUTS,
+    kept_else_frozen,
     opening_notes,
     require_frozen,
     source_notes,
-    tell_unkept,
 )
 from thinflow.load.graphs import Source, load, require_outputs
 from thinflow.load.lifted import default_signature, give_sizes
@@ -176,19 +176,15 @@ def _source(
             # With its integers said as floats it would be another model, and not exact.
             if any(t.quantization is not None for t in program.subgraphs[0].outputs):
                 raise
-    names = {"state": AUTO, **names}
-    loaded, settings, told = loaded_for_device(source, shapes, names, sample_rate)
-    try:
-        return _by_graph(loaded, shapes, [*told, *switch_notes(settings)], path, sample_rate, make, verify)
-    except UnsupportedOp as error:
-        # A Graph was opened by the caller, who chose what becomes of state.
-        if not loaded.states or names["state"] != AUTO or isinstance(source, Graph):
-            raise
-        why = error.problem
-    # Opened anew: keeping state has changed the graph.
-    loaded, settings, told = loaded_for_device(source, shapes, names | {"state": FREEZE}, sample_rate)
-    tell_unkept(loaded, why)
-    return _by_graph(loaded, shapes, [*told, *switch_notes(settings)], path, sample_rate, make, verify)
+
+    def opened(state: str) -> tuple[Graph, list[str]]:
+        loaded, settings, told = loaded_for_device(source, shapes, names | {"state": state}, sample_rate)
+        return loaded, [*told, *switch_notes(settings)]
+
+    def made(loaded: Graph, told: list[str]) -> tuple[CSource, T]:
+        return _by_graph(loaded, shapes, told, path, sample_rate, make, verify)
+
+    return kept_else_frozen(source, names.get("state", AUTO), opened, made, UnsupportedOp)[-1]
 
 
 def _by_graph(

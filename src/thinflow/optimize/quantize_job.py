@@ -12,7 +12,7 @@ from thinflow.analysis.training_mode import switch_notes
 from thinflow.errors import ParameterError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
-from thinflow.load.frozen import AUTO, FREEZE, opening_notes, source_notes, tell_unkept
+from thinflow.load.frozen import AUTO, FREEZE, kept_else_frozen, opening_notes, source_notes
 from thinflow.load.graphs import load_for_inference
 from thinflow.lower.c.settle import require_sizes
 from thinflow.optimize.c_conversion import CFiles
@@ -316,15 +316,15 @@ def _quantize_to_file(
     # As `convert` and `optimize` do, where the format has variables.
     chosen = options.names.get("state", AUTO)
     state = chosen if chosen != AUTO or path.endswith(KEEPING) else FREEZE
-    try:
+
+    def opened(state: str) -> tuple[Graph, _Inputs]:
         inputs = _opened(source, maker.order, options, state)
-        model, made = _quantized(maker, inputs, model_options, is_c=is_c)
-    except StateNotKept as error:
-        if state != AUTO or isinstance(source, Graph):
-            raise
-        inputs = _opened(source, maker.order, options, FREEZE)
-        tell_unkept(inputs.original, error.problem)
-        model, made = _quantized(maker, inputs, model_options, is_c=is_c)
+        return inputs.original, inputs
+
+    def quantized(_: Graph, inputs: _Inputs) -> tuple[M, Q]:
+        return _quantized(maker, inputs, model_options, is_c=is_c)
+
+    _, inputs, (model, made) = kept_else_frozen(source, state, opened, quantized, StateNotKept)
     contents, progress = {"smaller": made.comparable}, options.progress
     quality = compare_models(
         model, contents, inputs.original, inputs.judges, progress=progress, smaller={"smaller": made}
