@@ -1,3 +1,5 @@
+#include "normal_root.c"
+
 typedef struct {
     int32_t window;        /* samples of a frame */
     int32_t half, log2;    /* of the transform: half its length, a power of two, and its logarithm */
@@ -17,7 +19,7 @@ static uint32_t fixed_size(int32_t x)
     return x < 0 ? 0u - (uint32_t)x : (uint32_t)x;
 }
 
-/* The upper half of the bits one by one, the lower half by a division; off by one at most. */
+/* Off by one at most. */
 static uint32_t fixed_root(uint64_t x)
 {
     if (x == 0) {
@@ -27,17 +29,7 @@ static uint32_t fixed_root(uint64_t x)
     for (; x < (uint64_t)1 << 62; x <<= 2) {
         shift++;
     }
-    uint32_t rest = (uint32_t)(x >> 32), root = 0;
-    for (uint32_t bit = 1u << 30; bit != 0; bit >>= 2) {
-        const uint32_t with = root + bit;
-        root >>= 1;
-        if (rest >= with) {
-            rest -= with;
-            root += bit;
-        }
-    }
-    const uint32_t more = ((rest << 15) | (uint32_t)((x >> 17) & 0x7fff)) / root;
-    return ((root << 16) + (more > 0xffff ? 0xffff : more)) >> shift;
+    return normal_root(x) >> shift;
 }
 
 /* Numbers brought below 2^29, so that a turn and a sum stay within 32 bits; by how many bits they shrank. */
