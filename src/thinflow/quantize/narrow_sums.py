@@ -4,7 +4,7 @@ Without VNNI, x86 processors multiply unsigned by signed bytes two at a time and
 cut off what lies beyond (VPMADDUBSW): 255 * 127 fits, twice that does not. ONNX Runtime does so unless an
 application asks it not to (session.x64quantprecision). Seven bits for all weights would avoid it. But few
 pairs of weights are large and of one sign: so a scale is made coarser only as far as the largest pair of its
-channel needs, which costs networks 0.3 to 2 dB where seven bits cost 1 to 3.
+channel needs, which costs networks 0.2 to 2 dB where seven bits cost 0.2 to 3.
 """
 
 from __future__ import annotations
