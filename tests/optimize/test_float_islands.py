@@ -207,6 +207,9 @@ def test_a_model_that_is_slower_here_is_told_of_and_kept() -> None:
     assert slower_note(report, JobOptions(max_latency="9ms", calibration=())) == []
     quick = rows.report(rows.row("net_fp32", 1.0), rows.row("net_int8", 1.02, eight_bit=True))
     assert slower_note(quick, JobOptions()) == slower_note(None, JobOptions()) == []
+    onnx = {"engine": "onnxruntime"}
+    others = rows.report(rows.row("net_fp32", 1.0, **onnx), rows.row("net_int8", 1.5, eight_bit=True, **onnx))
+    assert slower_note(others, JobOptions()) == []
 
 
 def test_a_recipe_may_do_without(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def warnings_for(optimized: OptimizedGraph, quantized: QuantizedModel) -> list[str]:
     """Warnings of what may mislead whoever reads only the figures."""
     warnings = _about_samples(optimized.job, quantized)
-    unrolled = unrolled_layers(optimized.job.graph)
+    unrolled = optimized.unrolled_layers
     if unrolled:
         layers = "a recurrent layer is" if unrolled == 1 else f"{unrolled} recurrent layers are"
         warnings.append(
@@ -60,19 +60,13 @@ def slower_note(latency: BenchmarkReport | None, options: JobOptions) -> list[st
         return []
     for smaller, plain in latency.slower_eight_bits():
         ratio = latency.ratio(smaller, plain).interval
-        if ratio.low > SLOWER:
+        # Devices, this machine as one of them, run LiteRT alone.
+        if ratio.low > SLOWER and smaller.engine == "litert":
             return [
                 f"on this machine {smaller.subject} took {ratio} times as long as {plain.subject}; if this is"
                 " where it is to run, --device local puts the layers in float that integers slow down here"
             ]
     return []
-
-
-def unrolled_layers(graph: Graph) -> int:
-    """How many recurrent layers could be loops again. It is tried; the graph stays as it is."""
-    trace = Trace()
-    RerollRecurrence().apply(graph.clone(), trace)
-    return len(trace.changes)
 
 
 def _about_samples(job: JobInputs, quantized: QuantizedModel) -> list[str]:
@@ -152,7 +146,7 @@ def next_steps(results: PairResults, optimized: OptimizedGraph) -> list[str]:
         # Those that were given: what the file itself states is no news to it.
         shapes = _known_shapes(graph, one_sample=False) if job.options.shapes else ""
         steps.append(f"thinflow optimize {model}{_layouts(job)} {shlex.quote(str(folder))} {data}{shapes}")
-    if unrolled_layers(graph):
+    if optimized.unrolled_layers:
         loops = shlex.quote(str(folder / f"{stem_of(graph)}_loops.pb"))
         steps.append(f"thinflow transform {model} {loops} -t {RerollRecurrence.name}")
     if results.summary.training_norms:

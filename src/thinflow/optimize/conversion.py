@@ -314,10 +314,10 @@ def _core_notes(core: Core) -> list[str]:
         reasons = core.outside.items()
         own = (pair for pair in reasons if not pair[1].startswith(BESIDE))
         node, why = next(own, next(iter(reasons)))
-        whose = "" if coverage_of(core).is_part else " and run in the app"
-        count = "1 node is" if len(core.outside) == 1 else f"{len(core.outside)} nodes are"
-        runs = whose.replace(" run ", " runs ") if len(core.outside) == 1 else whose
-        notes.append(f"{count} not in it{runs}, first {node.where}: {why}")
+        is_one = len(core.outside) == 1
+        count = "1 node is" if is_one else f"{len(core.outside)} nodes are"
+        whose = "" if coverage_of(core).is_part else f" and run{'s' * is_one} in the app"
+        notes.append(f"{count} not in it{whose}, first {node.where}: {why}")
         advice = shape_advice(core.graph.inputs)
         notes += [text for text in (advice, narrow_advice(core.outside)) if text]
     return notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 
 from thinflow.analysis.summary import Summary
@@ -18,7 +19,9 @@ from thinflow.optimize.float_graph import float_graph, is_ready_for_litert, rest
 from thinflow.optimize.job_inputs import JobInputs
 from thinflow.optimize.samples import Samples, doubts_of, rebind
 from thinflow.optimize.trial_runs import unknown_op, unproven
+from thinflow.rewrite.rule import Trace
 from thinflow.rewrite.runner import Result
+from thinflow.transforms.recurrence.reroll_recurrence import RerollRecurrence
 
 
 @brief_repr
@@ -44,6 +47,13 @@ class OptimizedGraph:
     evaluation: Samples
     unknown: UnsupportedOp | None
     types: Sequence[str] = ()
+
+    @cached_property
+    def unrolled_layers(self) -> int:
+        """How many recurrent layers could be loops again. It is tried; the graph stays as it is."""
+        trace = Trace()
+        RerollRecurrence().apply(self.job.graph.clone(), trace)
+        return len(trace.changes)
 
     @property
     def notes(self) -> list[str]:
