@@ -103,9 +103,9 @@ def _verify_each(args: Namespace, places: Sequence[Any]) -> int:
     agree = [name for name, one in found.items() if one.ok]
     is_ok = len(agree) == len(places)
     if args.json:
-        told = {"ok": is_ok, "devices": {n: _data(one) for n, one in found.items()}, "lost": lost}
         import json
 
+        told = {"ok": is_ok, "devices": {n: _data(one) for n, one in found.items()}, "lost": lost}
         print(json.dumps(told, indent=2))
         return 0 if is_ok else 1
     worst = max(one.worst for one in found.values())

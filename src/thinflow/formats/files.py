@@ -17,9 +17,9 @@ from thinflow.errors import FormatError, WriteError
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_UNPACKED_BYTES = 8 << 30
+"""A gzip file that claims to hold more than this is refused: a few kilobytes can unpack to terabytes."""
 _MODELS = {".pb", ".pbtxt", ".gz", ".tflite", ".onnx", ".keras", ".h5", ".hdf5", ".pt2"}
 """What the files are called that are named where one is missing."""
-"""A gzip file that claims to hold more than this is refused: a few kilobytes can unpack to terabytes."""
 
 
 def map_file(path: str | os.PathLike[str], *, unpack: bool = True) -> memoryview:
