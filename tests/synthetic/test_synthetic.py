@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.library import function, graph_of, node
+from tests.library import constant, function, graph_of, node
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.errors import FeedError, ParameterError
 from thinflow.interpreter import run_graph
-from thinflow.ir.types import FLOAT, STRING, TensorSpec
+from thinflow.ir.types import FLOAT, INT32, STRING, TensorSpec
 from thinflow.synthetic import concrete_shape, override_shapes, synthetic_feeds, synthetic_png, synthetic_wav
 
 
@@ -376,6 +376,54 @@ def test_places_that_are_written_once_are_named_once() -> None:
 def test_sizes_of_random_numbers_are_small_and_above_zero(op: str) -> None:
     found = feed("dtype=int32, shape=shape[40]", more=f"y = {op}(x) {{T=int32, dtype=float}}")
     assert (found.min(), found.max()) == (1, 3)
+
+
+SIDES = (
+    "n = Cast(%s) {SrcT=float, DstT=int32}\nsides = Pack(n, n) {N=2, T=int32}\nr = ResizeBilinear(p, sides)"
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "ends"),
+    [
+        ("s = RealDiv(c, x)", (16, 32)),
+        ("d = RealDiv(c, x)\ns = RealDiv(c, d)", (0.5, 0.8)),
+        ("e = Enter(x) {T=float}\ns = Mul(c, e)", (0.5, 0.8)),
+        ("s = Identity(c)", (-1, 0.3)),
+    ],
+)
+def test_sizes_that_are_computed_of_floats_stay_small(made: str, ends: tuple[float, float]) -> None:
+    more = f"c = Const() {{dtype=float, value=float[]{{12}}}}\n{made}\n{SIDES % 's'}"
+    found = feed("dtype=float, shape=shape[]", more=f"p = Placeholder() {{dtype=float}}\n{more}")
+    assert ends[0] <= found <= ends[1]
+
+
+def test_a_pyramid_of_pictures_ends_and_fits_into_memory() -> None:
+    """Each round makes sizes smaller by a factor, from one that the smallest face divides."""
+    body = function(
+        "round",
+        {"scale": FLOAT, "factor": FLOAT},
+        [
+            node("n", "Cast", "scale", SrcT=FLOAT, DstT=INT32),
+            node("sides", "Pack", "n:y:0", "n:y:0", N=2, T=INT32),
+            node("p", "Placeholder", dtype=FLOAT),
+            node("r", "ResizeBilinear", "p:output:0", "sides:output:0", T=FLOAT),
+            node("next", "Mul", "scale", "factor", T=FLOAT),
+        ],
+        {"scale": "next:z:0", "factor": "factor"},
+    )
+    nodes = [
+        node("face", "Placeholder", dtype=FLOAT, shape="shape { }"),
+        node("factor", "Placeholder", dtype=FLOAT, shape="shape { }"),
+        node("first", "RealDiv", "c", "face", T=FLOAT),
+        constant("c", 12.0),
+        node("loop", "While", "first", "factor", body="@round", cond="@round"),
+    ]
+    graph = graph_of(nodes, [body])
+    inputs = [graph.value("face"), graph.value("factor")]
+    for fed in synthetic_feeds(inputs, 8):
+        assert 16 <= fed[inputs[0]] <= 32
+        assert 0.5 <= fed[inputs[1]] <= 0.8
 
 
 # ---- Made-up sizes that do not fit: the error names the input and the flag.

@@ -35,6 +35,7 @@ from thinflow.synthetic.integers import (
     name_places_once,
     row_ends,
 )
+from thinflow.synthetic.scales import scales_for
 from thinflow.synthetic.sizes import concrete_shape, fitting_specs, in_rows, likely_shape, rows_of, splits
 from thinflow.synthetic.strings import known_maker, maker_for
 from thinflow.typing import Array
@@ -52,9 +53,9 @@ def synthetic_feeds(
 
     Unknown leading sizes become 1, unknown picture sizes `DEFAULT_SIZE`. Floats are uniform in [-1, 1], which
     suits models whose pixels were scaled to that range, or in the range that a quantized model states of its
-    input; integers are small, or what the table holds that they
-    are looked up in, or such rates, sizes and counts as the ops take that read them. A training switch gets
-    the value for inference: 1 for a keep probability, False for is_training.
+    input; those of which sizes are made are such that pictures stay about as large. Integers are small, or
+    what the table holds that they are looked up in, or such rates, sizes and counts as the ops take that read
+    them. A training switch gets the value for inference: 1 for a keep probability, False for is_training.
 
     Args:
         inputs: of a graph.
@@ -110,6 +111,9 @@ def synthetic_array(value: Value, rng: np.random.Generator, spec: TensorSpec | N
     ends = stated_range(value) if spec.dtype.is_floating else None
     if ends is not None:
         return rng.uniform(*ends, shape).astype(spec.dtype.numpy())
+    scales = scales_for(value, shape, rng) if spec.dtype.is_floating else None
+    if scales is not None:
+        return scales.astype(spec.dtype.numpy())
     return _numbers(spec.dtype, shape, rng)
 
 

@@ -63,7 +63,7 @@ def is_splits(value: Value) -> bool:
     """True if the numbers say where rows of another input begin, and where the last one ends."""
     sides: dict[Node, set[int]] = {}
     for use in uses_of(value):
-        if _role(use) is Role.SPLITS:
+        if role_of(use) is Role.SPLITS:
             return True
         # How long rows are: each number without the one before it.
         if use.node.op == "Sub":
@@ -145,7 +145,7 @@ _MOST = 3
 def amounts_for(value: Value, shape: tuple[int, ...], rng: np.random.Generator) -> Array | None:
     """Numbers for an input that says how much there is of something; None if it does not."""
     for use in uses_of(value):
-        match _role(use):
+        match role_of(use):
             case Role.RATE:
                 return np.full(shape, RATE)
             case Role.SIDES:
@@ -158,7 +158,7 @@ def amounts_for(value: Value, shape: tuple[int, ...], rng: np.random.Generator) 
     return None
 
 
-def _role(use: Use) -> Role | None:
+def role_of(use: Use) -> Role | None:
     """The meaning of the numbers of an input; None if any will do."""
     op = use.node.op.removeprefix(_CUSTOM)
     definition = registry.find(op)
@@ -170,4 +170,4 @@ def sound_shape(value: Value, shape: Shape) -> Shape:
     """The shape with an open length settled where a value is a sound [samples, channels]: one of a second."""
     if shape is None or len(shape) != 2 or shape[0] is not None:
         return shape
-    return (RATE, shape[1]) if any(_role(use) is Role.SOUND for use in uses_of(value)) else shape
+    return (RATE, shape[1]) if any(role_of(use) is Role.SOUND for use in uses_of(value)) else shape
