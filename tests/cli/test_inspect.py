@@ -11,7 +11,7 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
-from thinflow.cli.inspect import _time, next_command
+from thinflow.cli.inspect import next_command
 
 
 def test_verdict_first_next_command_last(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,21 +31,6 @@ def test_next_command_keeps_shapes(model: str, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.endswith("'my digits_out' --shape image=2,8,8,1\n")
     assert main(["inspect", model, "--shape", "image=?,8,8,1"]) == 0
     assert capsys.readouterr().out.endswith("--shape 'image=?,8,8,1'\n")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 µs"),
-        (3.2e-05, "32 µs"),
-        (9.9996e-4, "1 ms"),
-        (0.399, "399 ms"),
-        (0.9999, "1 s"),
-        (1.2, "1.2 s"),
-    ],
-)
-def test_times_have_units_that_people_use(seconds: float, text: str) -> None:
-    assert _time(seconds) == text
 
 
 def test_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -210,4 +210,4 @@ def test_engines_are_not_compared_without_measuring(tmp_path: Path) -> None:
         thinflow.optimize(digits.build(0), tmp_path, engines="litert", measure=False)
     device: Any = object()
     with pytest.raises(ParameterError, match="a device runs LiteRT"):
-        JobOptions(engines="litert", device=device)
+        JobOptions(engines="litert", devices=(device,))

@@ -111,7 +111,7 @@ class Clock:
     ms: dict[str, float]
     raced: list[list[str]]
 
-    def race(self, device: Any, paths: list[Path], **options: Any) -> BenchmarkReport:
+    def race(self, devices: Any, paths: list[Path], **options: Any) -> BenchmarkReport:
         assert options["threads"] == (1,)
         self.raced.append([p.stem for p in paths])
         timed = [rows.row(p.stem, self.ms[p.stem.rstrip("01")]) for p in paths]
@@ -132,7 +132,7 @@ def ground() -> Ground[Any, Any]:
     samples = samples_for(graph, zoo.calibration("digits", 16, 0))
     made = float_graph(graph, samples=samples, runtime="litert").graph
     board: Any = SimpleNamespace(name="board")
-    options = JobOptions(threads=(1,), effort="default", device=board)
+    options = JobOptions(threads=(1,), effort="default", devices=(board,))
     job: Any = SimpleNamespace(options=options, graph=graph, data=samples)
     bound = rebind(samples, graph, made)
     return Ground(LiteRTMaker, LiteRTMaker().lower(made, bound), job, bound, bound, end_to_end=True)
@@ -188,7 +188,7 @@ def test_nothing_changes_for_a_gain_within_the_noise(
 
 @pytest.mark.parametrize(
     "change",
-    [{"device": None}, {"effort": "fast"}, {"target": "cortex-m4", "calibration": ()}],
+    [{"devices": ()}, {"effort": "fast"}, {"target": "cortex-m4", "calibration": ()}],
 )
 def test_nothing_is_timed_where_times_are_not_wanted(
     ground: Ground[Any, Any], pair: Any, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.bench import rows as bench_rows
 from tests.device.models import dense
 from tests.device.odd_devices import OddDevice
 from thinflow import zoo
 from thinflow.cli import main
 from thinflow.device.base import DeviceLost
 from thinflow.errors import EngineUnavailable, ParameterError
+from thinflow.optimize.on_device import worse_elsewhere
 
 pytest.importorskip("ai_edge_litert")
 
@@ -64,6 +67,38 @@ def test_a_device_that_answers_otherwise_is_told_of(tmp_path: Path) -> None:
     assert sum("answers otherwise on board than here, by 0.1" in w for w in report.warnings) == 2
     assert report.latency is not None
     assert {row.device for row in report.latency.rows} == {"board"}
+
+
+def test_all_devices_are_in_one_table_and_the_first_decides(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"effort": "none", "seconds": 0.1, "threads": [1]}
+    places: list[Any] = ["local", OddDevice(lambda y: y * np.float32(1.1))]
+    report = thinflow.optimize(dense(), tmp_path / "out", calibration=SAMPLES, device=places, **options)
+    assert isinstance(report, thinflow.OptimizeReport)
+    assert report.latency is not None
+    assert {row.device for row in report.latency.rows} == {"local", "board"}
+    page = (tmp_path / "out" / "report.md").read_text("utf-8")
+    assert re.search(r"quality +\| local, 1 thread +\| board, 1 thread ", page)
+    assert report.alike.startswith("on local the files answer as here")
+    assert sum("answers otherwise on board than here" in w for w in report.warnings) == 2
+
+
+def test_a_choice_that_is_wrong_for_another_device_is_told_of() -> None:
+    rows = [
+        replace(bench_rows.row(name, ms), device=place)
+        for place, float_ms, int8_ms in (("new", 2.0, 1.0), ("old", 20.0, 30.0))
+        for name, ms in (("fp32", float_ms), ("int8", int8_ms))
+    ]
+    latency = bench_rows.report(*rows)
+    others: Any = [OddDevice()]
+    others[0].name = "old"
+    plain, smaller = Path("fp32"), Path("int8")
+    slower, late = worse_elsewhere(latency, plain, smaller, others, 25.0)
+    assert re.search(r"on old int8 is slower than fp32, 30\S* ms beside 20\S* ms a run", slower)
+    assert re.search(r"on old a run of int8 takes 30\S* ms, over the bound of 25 ms", late)
+    assert worse_elsewhere(latency, plain, plain, others, 25.0) == []
+    assert worse_elsewhere(latency, plain, smaller, [], 0.1) == []
+    others[0].name = "lost"
+    assert worse_elsewhere(latency, plain, smaller, others, 0.1) == []
 
 
 class Vanishing(OddDevice):

@@ -150,7 +150,8 @@ def optimize(
         seconds: time for each pair of measurements.
         device: where the LiteRT models are timed, and what `max_latency` is about:
             "ssh:[user@]host[:port]", "adb[:serial]", a name from thinflow.toml, or what `open_device` gives.
-            It is reached before any work begins. What is written is run there once and compared.
+            It is reached before any work begins. What is written is run there once and compared. Of several,
+            what is decided by time is decided on the first; the files are timed and compared on all.
         verify: whether to run the graph before and after every transform and undo one that changed numbers.
         scheme: a key of `thinflow.quantize.recipe.SCHEMES`: int8 (default), int16x8, dynamic, float16,
             int8_weights or int4_weights; "auto": the best within a budget, which a scheme confines to itself.
@@ -197,11 +198,11 @@ def optimize(
     from thinflow.optimize.job_inputs import JobOptions, checked_folder, sole_writer
     from thinflow.optimize.on_device import reached
 
-    place = None if device is None else reached(device, progress)
-    threads = threads if place is None else place.threads or threads
+    places = () if device is None else reached(device, progress)
+    threads = places[0].threads or threads if places else threads
     with workers_of(cluster, store) as workers, sole_writer(checked_folder(out_dir)):
         options = JobOptions(
-            device=place,
+            devices=places,
             inputs=inputs,
             outputs=outputs,
             shapes=shapes,

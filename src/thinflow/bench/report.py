@@ -117,11 +117,16 @@ class BenchmarkReport(Paged):
         )
 
     def timing(
-        self, subject: str | os.PathLike[str], engine: str | None = None, threads: int | None = None
+        self,
+        subject: str | os.PathLike[str],
+        engine: str | None = None,
+        threads: int | None = None,
+        *,
+        device: str | None = None,
     ) -> Row | None:
         """As `row`, but None if there is none."""
         try:
-            return self.row(subject, engine, threads)
+            return self.row(subject, engine, threads, device=device)
         except ParameterError:
             return None
 

@@ -32,6 +32,7 @@ from thinflow.pages.report import (
     notes,
     section,
 )
+from thinflow.program.amounts import ms_text
 
 _DOTS = 160
 """Of the runs of a row that are drawn; more would be one on the other."""
@@ -127,7 +128,7 @@ def _facts(report: Benchmarked) -> Iterator[Fact]:
     """The first rows and ratios as figures."""
     for row in report.rows[:4]:
         share = f", {_percent(row.percent_of_peak)} % of the peak" if row.percent_of_peak is not None else ""
-        yield Fact(row.subject, time_text(row), f"median on {row.setting}{share}")
+        yield Fact(row.subject, ms_text(row.median_ms), f"median on {row.setting}{share}")
     for ratio in report.ratios()[:1]:
         if ratio.outcome in ("faster", "slower"):
             shown = ratio.interval if ratio.outcome == "faster" else ratio.interval.inverse()
@@ -137,11 +138,6 @@ def _facts(report: Benchmarked) -> Iterator[Fact]:
 def _percent(share: float) -> str:
     """Two digits, and none behind the point from ten on."""
     return f"{share:.0f}" if share >= 10 else f"{share:.2g}"
-
-
-def time_text(row: Row) -> str:
-    """`12.3 ms`, in microseconds below a tenth of one."""
-    return f"{row.median_ms * 1000:.3g} µs" if row.median_ms < 0.1 else f"{row.median_ms:.3g} ms"
 
 
 def how(report: Benchmarked) -> str:

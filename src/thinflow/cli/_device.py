@@ -14,19 +14,18 @@ _TEXTS = ("binary", "delegate", "cpus")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-def add_device(p: ArgumentParser, more: str = "", *, several: bool = False) -> None:
+def add_device(p: ArgumentParser, more: str = "") -> None:
     """`--device` and what belongs to it.
 
     Args:
         p: the parser.
         more: what is special to the command.
-        several: whether more than one device makes sense.
     """
     p.add_argument(
         "--device",
         action="append",
         default=[],
-        metavar="DEVICE[,DEVICE...]" if several else "DEVICE",
+        metavar="DEVICE[,DEVICE...]",
         help="where models run: ssh:[user@]host[:port], adb[:serial], local, or the name of a [device.NAME] "
         f"in thinflow.toml{f'; {more}' if more else ''}",
     )
@@ -57,18 +56,6 @@ def devices(args: Namespace) -> list[Any] | None:
     # Commands that wait for nothing else have no such flag.
     timeout = getattr(args, "timeout", None)
     return open_devices(listed, keep=args.keep, patience=timeout, **given)
-
-
-def device(args: Namespace) -> Any:
-    """The one device that was asked for; None for this machine.
-
-    Raises:
-        ParameterError: as for `devices`, or there are several.
-    """
-    found = devices(args)
-    if found is not None and len(found) > 1:
-        raise ParameterError(f"--device: {len(found)} are given, and one is used", hint="give one of them")
-    return None if found is None else found[0]
 
 
 def device_flags(args: Namespace) -> str:

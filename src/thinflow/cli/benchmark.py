@@ -73,7 +73,7 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument(
         "--no-peak", dest="peaks", action="store_false", help="do not measure what the machine can do at most"
     )
-    add_device(p, several=True)
+    add_device(p)
     p.add_argument(
         "--soak",
         metavar="TIME",

@@ -83,7 +83,7 @@ def _add_work(p: ArgumentParser) -> None:
         help="fail at the first sample that cannot be read; else it is left out",
     )
     add_cluster(p, "run the models")
-    add_device(p, "all of them in one table", several=True)
+    add_device(p, "all of them in one table")
     p.add_argument(
         "--shard-samples",
         type=int,

@@ -32,6 +32,7 @@ from thinflow.cli._options import (
 )
 from thinflow.errors import ParameterError
 from thinflow.errors.plain_text import one_line
+from thinflow.program.amounts import ms_text
 
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
@@ -258,7 +259,9 @@ def _cost_lines(summary: Summary, args: Namespace) -> list[str]:
         )
     unknown = cost.unsized
     if cost.total.flops and not cost.unknown:
-        floors = ", ".join(f"{_time(cost.total.flops / rate)} on {name}" for name, rate in _DEVICES.items())
+        floors = ", ".join(
+            f"{ms_text(1000 * cost.total.flops / rate)} on {name}" for name, rate in _DEVICES.items()
+        )
         lines.append(f"latency floor: {floors} (its operations a second, all used)")
     others = [f"'{name}', {why}" for name, why in cost.others.items()]
     if unknown:
@@ -371,15 +374,6 @@ def _closer_look(model: str, args: Namespace) -> str:
         return f"thinflow inspect {model} --all{model_flags(args)}"
     stem = args.model.rstrip("/").rpartition("/")[2].partition(".")[0]
     return f"thinflow view {model} -o {shlex.quote(stem + '.html')}"
-
-
-def _time(seconds: float) -> str:
-    """Three digits in the unit that people say them in: 32 µs, not 3.2e-05 s."""
-    seconds = float(f"{seconds:.3g}")
-    for size, unit in ((1, "s"), (1e-3, "ms")):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} µs"
 
 
 def _wanted_shapes(summary: Summary) -> Iterator[tuple[str, str]]:

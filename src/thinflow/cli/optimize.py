@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from thinflow.cli._console import print_lines
-from thinflow.cli._device import add_device, device
+from thinflow.cli._device import add_device, devices
 from thinflow.cli._hints import in_flags
 from thinflow.cli._making import add_samples, add_scheme, add_verify
 from thinflow.cli._options import (
@@ -53,7 +53,7 @@ def add_arguments(p: ArgumentParser) -> None:
         metavar="S",
         help="seconds to measure for, all together (default 4)",
     )
-    add_device(p, "the LiteRT models, to be timed and compared")
+    add_device(p, "the LiteRT models, to be timed and compared on each; the first decides")
     _add_budget(p)
     add_verify(p)
     p.add_argument("--onnx", action="store_true", help="also write both models as .onnx, for ONNX Runtime")
@@ -120,7 +120,7 @@ def run(args: Namespace) -> int:
         scaling=picture_scaling(**scaling_options(args)),
         threads=threads,
         seconds=args.seconds,
-        device=device(args),
+        device=devices(args),
         max_drop=args.max_drop,
         max_size=args.max_size,
         max_latency=args.max_latency,

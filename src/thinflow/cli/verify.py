@@ -44,7 +44,7 @@ def add_arguments(p: ArgumentParser) -> None:
     add_interface(p)
     add_feed(p, "by name in the first model")
     add_engine(p, "reference")
-    add_device(p, "the model to check does, on each of them; the other one runs here", several=True)
+    add_device(p, "the model to check does, on each of them; the other one runs here")
     add_tolerance(p)
     add_seed(p, several=True)
     p.add_argument("--runs", type=int, default=2, metavar="N", help="made-up inputs per seed (default 2)")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from thinflow.analysis.precision import RUNTIMES_TOLERANCE
 from thinflow.errors import ThinflowError
 from thinflow.ir.brief import brief_repr
+from thinflow.program.amounts import ms_text
 
 if TYPE_CHECKING:
     from thinflow.typing import Array
@@ -85,7 +86,7 @@ class EngineChoice:
         if best is None or best.median_ms is None:
             parts.append(f"{self.engine} was chosen")
         else:
-            parts.append(f"{self.engine} takes {_time(best.median_ms)}")
+            parts.append(f"{self.engine} takes {ms_text(best.median_ms)}")
         parts += [f"{t.engine} {t.left_out}" for t in self.trials if t.engine != self.engine]
         return "; ".join([*parts, self.note] if self.note else parts)
 
@@ -221,13 +222,9 @@ def _timed(candidates: Sequence[_Candidate[Any]], best: _Candidate[Any]) -> list
     for one in sorted(candidates, key=lambda c: median(c.seconds)):
         times = describe(one.seconds).scaled(1e3)
         ratio = times.median / (fastest * 1e3)
-        why = "" if one is best else f"takes {_time(times.median)}, {ratio:.2f} times as long"
+        why = "" if one is best else f"takes {ms_text(times.median)}, {ratio:.2f} times as long"
         found.append(EngineTrial(one.name, times.median, times.low, times.high, one.difference, why))
     return found
-
-
-def _time(ms: float) -> str:
-    return f"{ms:.3g} ms" if ms >= 1 else f"{ms * 1e3:.3g} µs"
 
 
 def apart(wanted: Sequence[Array], found: Sequence[Array]) -> float:

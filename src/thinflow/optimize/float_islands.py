@@ -187,7 +187,7 @@ class _Islands(Generic[M, Q]):
     def _race(self, paths: Sequence[Path], seconds: float) -> BenchmarkReport:
         options = self._ground.job.options
         found = race(
-            options.device,
+            options.devices[:1],
             list(paths),
             threads=options.threads[:1],
             seconds=seconds,

@@ -41,7 +41,7 @@ from thinflow.optimize.ladder.result import Ladder
 from thinflow.optimize.litert import FloatModel, LiteRTMaker
 from thinflow.optimize.maker import M, ModelPair, Q
 from thinflow.optimize.numeric_check import StateNotKept, check_calls, check_model, require_states
-from thinflow.optimize.on_device import answers_there
+from thinflow.optimize.on_device import answers_there, worse_elsewhere
 from thinflow.optimize.onnx import OnnxModel, require_onnx
 from thinflow.optimize.openvino import require_openvino
 from thinflow.optimize.optimized_graph import OptimizedGraph, optimized_graph
@@ -253,6 +253,7 @@ def _report_on_models(
     feeds = _fed(job, files, litert, others)
     latency, unmeasured = timed(job, list(_timed_files(job, files).values()), feeds)
     alike, doubts = _answers_there(job, files, feeds) if latency is not None else ("", [])
+    doubts += _elsewhere(job, files, latency, litert.ladder)
     settled = settled_notes(job.graph.inputs, core, job.data)
     failures = [why for why in (*missing.values(), unmeasured, left_out_page()) if why]
     standings = None
@@ -395,11 +396,27 @@ def _timed_files(job: JobInputs, files: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def _answers_there(job: JobInputs, files: Mapping[str, Path], feeds: FirstSample) -> tuple[str, list[str]]:
-    """Whether the files answer on the device as they do here; nothing without a device."""
-    device = job.options.device
-    if device is None:
-        return "", []
-    return answers_there(device, _timed_files(job, files), feeds, job.options.progress)
+    """Whether the files answer on the devices as they do here; nothing without a device."""
+    agreeing: list[str] = []
+    doubts: list[str] = []
+    for device in job.options.devices:
+        alike, odd = answers_there(device, _timed_files(job, files), feeds, job.options.progress)
+        agreeing += [alike] if alike else []
+        doubts += odd
+    return "; ".join(agreeing), doubts
+
+
+def _elsewhere(
+    job: JobInputs, files: Mapping[str, Path], latency: BenchmarkReport | None, ladder: Ladder | None
+) -> list[str]:
+    """What is to know of the devices by which nothing was decided."""
+    others, budget = job.options.devices[1:], job.options.budget
+    if latency is None or not others:
+        return []
+    is_float = ladder is not None and ladder.choice.best.is_float
+    chosen = files["fp32" if is_float else "int8"]
+    bound = None if budget is None else budget.latency_ms
+    return worse_elsewhere(latency, files["fp32"], chosen, others, bound)
 
 
 def _fed(

@@ -50,7 +50,7 @@ class JobOptions(SampleOptions):
         opening: options of `load`, besides the inputs, outputs and shapes.
         budget: what the smaller model has to keep, which is looked for then; None if nobody asked for that.
         allowed_drop: points that it may lose before float is advised.
-        device: where models are timed; None for this machine.
+        devices: where models are timed, the first of which decides; none for this machine.
     """
 
     inputs: Sequence[str] | None = None
@@ -73,7 +73,7 @@ class JobOptions(SampleOptions):
     strict: bool = False
     state: str = AUTO
     progress: Progress | None = None
-    device: ReachedDevice | None = None
+    devices: Sequence[ReachedDevice] = ()
     opening: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -139,6 +139,11 @@ class JobOptions(SampleOptions):
                 "a bound on latency needs measuring, which is switched off",
                 hint="leave out one of them",
             )
+
+    @property
+    def device(self) -> ReachedDevice | None:
+        """The device that what is decided by time is decided on; None for this machine."""
+        return self.devices[0] if self.devices else None
 
     @cached_property
     def raced(self) -> tuple[str, ...]:

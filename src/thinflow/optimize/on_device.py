@@ -1,4 +1,4 @@
-"""The main job's models on a device: how fast they are there, and whether they answer as they do here."""
+"""The main job's models on devices: how fast they are there, and whether they answer as they do here."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from thinflow.compare.inner_values import real_numbers
 from thinflow.device.base import Connection, Device, DeviceLost, Devices, Settings
 from thinflow.device.benchmark import benchmark_on
 from thinflow.device.engine import engine_on
-from thinflow.device.finding import find_one
+from thinflow.device.finding import find_devices
 from thinflow.device.shipping import shipped
 from thinflow.engines.session import Session
 from thinflow.errors import EngineUnavailable, ThinflowError
+from thinflow.program.amounts import ms_text
 from thinflow.typing import Progress
 
 _ALIKE = 1e-3
@@ -71,29 +72,64 @@ class ReachedDevice:
             yield connection
 
 
-def reached(devices: Devices, progress: Progress | None = None) -> ReachedDevice:
-    """The one device of these addresses, before any work is done for it.
+def reached(devices: Devices, progress: Progress | None = None) -> tuple[ReachedDevice, ...]:
+    """The devices of these addresses, before any work is done for them.
 
     Raises:
-        EngineUnavailable: nobody is there, or it cannot run models.
-        ParameterError: there are several.
+        EngineUnavailable: nobody is there, or one cannot run models.
     """
-    device = find_one(devices)
-    with device.connect(progress) as connection:
-        return ReachedDevice(device, connection.facts)
+    found = []
+    for device in find_devices(devices):
+        with device.connect(progress) as connection:
+            found.append(ReachedDevice(device, connection.facts))
+    return tuple(found)
 
 
-def race(device: ReachedDevice | None, models: Any, **options: Any) -> BenchmarkReport:
-    """Latency of models in turns, on a device or here; options as for `benchmark`.
+def race(devices: Sequence[ReachedDevice], models: Any, **options: Any) -> BenchmarkReport:
+    """Latency of models in turns, on devices or, without any, here; options as for `benchmark`.
 
     Raises:
-        DeviceLost: it is not there any more.
+        DeviceLost: the only one is not there any more.
         ThinflowError: no model could be run.
     """
-    if device is None:
+    if not devices:
         # peaks: the machine's limits are no part of these reports.
         return benchmark(models, peaks=False, **options)
-    return benchmark_on([device], models, **options)
+    return benchmark_on(devices, models, **options)
+
+
+def worse_elsewhere(
+    latency: BenchmarkReport,
+    plain: Path,
+    chosen: Path,
+    others: Sequence[ReachedDevice],
+    most_ms: float | None,
+) -> list[str]:
+    """Where a file that was chosen on one device is not the right one for another, in sentences.
+
+    Args:
+        latency: of both files on all devices.
+        plain: the float file.
+        chosen: the one to ship; may be the same.
+        others: the devices that it was not chosen on.
+        most_ms: the bound on the time of a run; None if there is none.
+    """
+    found = []
+    for device in others:
+        before, after = (latency.timing(path, device=device.name) for path in (plain, chosen))
+        if before is None or after is None:
+            continue  # it was lost, which the report says
+        if before is not after and latency.ratio(before, after).outcome == "slower":
+            found.append(
+                f"on {device.name} {chosen.name} is slower than {plain.name}, {ms_text(after.median_ms)} "
+                f"beside {ms_text(before.median_ms)} a run: a job with this device first decides for it"
+            )
+        if most_ms is not None and after.median_ms > most_ms:
+            found.append(
+                f"on {device.name} a run of {chosen.name} takes {ms_text(after.median_ms)}, over the bound "
+                f"of {ms_text(most_ms)}: a job with this device first looks for a model that keeps it"
+            )
+    return found
 
 
 def answers_there(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from thinflow.bench.report_page import how, latency_blocks, profile_blocks, time_text
+from thinflow.bench.report_page import how, latency_blocks, profile_blocks
 from thinflow.ir.ledger import Entry, reasons
 from thinflow.optimize.coverage import Coverage
 from thinflow.optimize.ladder.plot import ladder_blocks
@@ -47,6 +47,7 @@ from thinflow.pages.report import (
     section,
     title_of,
 )
+from thinflow.program.amounts import ms_text
 from thinflow.rewrite.runner import Result
 
 _SHOWN = 8
@@ -129,7 +130,7 @@ def _facts(results: PairResults) -> Iterator[Fact]:
         tone = "" if is_short(ratio) else tones.get(ratio.outcome, "")
         told = ratio.interval.inverse() if ratio.outcome == "slower" else ratio.interval
         span = f" ({span_text(told)})" if told.known else ""
-        yield Fact("time of a run", time_text(ratio.b), f"{beside}{span}, {ratio.b.setting}", tone)
+        yield Fact("time of a run", ms_text(ratio.b.median_ms), f"{beside}{span}, {ratio.b.setting}", tone)
     yield from quality_facts(results.int8_quality)
     yield from integer_facts(results.int8)
 

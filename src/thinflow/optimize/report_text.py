@@ -150,19 +150,28 @@ def _table(results: PairResults) -> list[list[str]]:
 
 
 def _latency_headers(results: PairResults) -> list[str]:
-    if results.latency is None:
-        return []
-    return [f"{n} thread{'s' if n > 1 else ''}" for n in results.latency.thread_counts]
+    settings = _timed_settings(results)
+    is_one_device = len({device for device, _ in settings}) < 2
+    threads = (f"{n} thread{'s' if n > 1 else ''}" for _, n in settings)
+    return [
+        words if is_one_device else f"{device}, {words}"
+        for (device, _), words in zip(settings, threads, strict=True)
+    ]
 
 
 def _latency_cells(results: PairResults, key: str) -> list[str]:
-    if results.latency is None:
-        return []
     cells = []
-    for threads in results.latency.thread_counts:
-        timing = results.latency.timing(results.files[key], threads=threads)
+    for device, threads in _timed_settings(results):
+        assert results.latency is not None
+        timing = results.latency.timing(results.files[key], threads=threads, device=device)
         cells.append("-" if timing is None else duration(timing))
     return cells
+
+
+def _timed_settings(results: PairResults) -> list[tuple[str, int]]:
+    """Device ("" for this machine) and number of threads, a column each."""
+    rows = () if results.latency is None else results.latency.rows
+    return list(dict.fromkeys((row.device, row.threads) for row in rows if row.threads is not None))
 
 
 def duration(row: Row) -> str:

@@ -213,9 +213,11 @@ def timed(job: JobInputs, models: Any, feeds: FirstSample, **more: Any) -> tuple
     options = job.options
     if not (options.measure and options.seconds):
         return None, ""
-    more |= {"threads": options.threads, "seconds": options.seconds, "progress": options.progress}
+    # As long on each of several devices as on one.
+    seconds = options.seconds * max(1, len(options.devices))
+    more |= {"threads": options.threads, "seconds": seconds, "progress": options.progress}
     try:
-        found = race(options.device, models, feeds=feeds, **more)
+        found = race(options.devices, models, feeds=feeds, **more)
     except ThinflowError as error:
         return None, f"nothing was timed: {error.message}"
     return found, found.disturbance

@@ -53,6 +53,8 @@ def ms_text(ms: float) -> str:
     """`12.3 ms`; in microseconds below one millisecond, in seconds from ten on."""
     if ms >= 10_000:
         return f"{ms / 1000:.3g} s"
-    if ms >= 1000:
+    # To three digits first: 0.9999 ms are 1 ms, and not 1e+03 µs.
+    rounded = float(f"{ms:.3g}")
+    if rounded >= 1000:
         return f"{ms:,.0f} ms"
-    return f"{1000 * ms:.3g} us" if ms < 1 else f"{ms:.3g} ms"
+    return f"{1000 * rounded:.3g} µs" if rounded < 1 else f"{rounded:.3g} ms"

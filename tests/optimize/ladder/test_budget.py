@@ -113,8 +113,8 @@ def test_budgets_and_amounts_in_words() -> None:
         "2.00 GB",
     ]
     assert [ms_text(t) for t in (0.00386, 0.155, 12.34, 1234)] == [
-        "3.86 us",
-        "155 us",
+        "3.86 µs",
+        "155 µs",
         "12.3 ms",
         "1,234 ms",
     ]

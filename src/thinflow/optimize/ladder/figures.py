@@ -69,7 +69,7 @@ def latency_of(
     core = ground.model.core
     try:
         found = race(
-            options.device,
+            options.devices[:1],
             [path, float_path],
             threads=options.threads[:1],
             seconds=options.seconds,
