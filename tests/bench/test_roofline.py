@@ -12,8 +12,7 @@ from thinflow.bench.roofline import EIGHT_BIT, FLOAT, Peak, peak
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SECONDS", 0.0)
     monkeypatch.setattr(module, "_rates", {})
-    monkeypatch.setattr(module, "SIZE", 64)
-    monkeypatch.setattr(module, "OPERATIONS", 2 * 64**3)
+    monkeypatch.setattr(module, "SIZES", (32, 64))
 
 
 @pytest.mark.parametrize("engine", ["litert", "onnxruntime"])
@@ -52,11 +51,30 @@ def test_it_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_missing_engine_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(kind: str, threads: int) -> object:
+    def missing(kind: str, threads: int, size: int) -> object:
         raise ImportError(kind)
 
     monkeypatch.setitem(module._PRODUCTS, "litert", missing)
     assert peak(EIGHT_BIT, 1, ["litert"]) is None
+
+
+def test_the_fastest_of_some_sizes_is_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product of 1024 rows takes longer than a busy machine leaves a core alone, and tells half of it."""
+    monkeypatch.setattr(module, "SIZES", (256, 1024))
+    sizes: list[int] = []
+
+    def product(kind: str, threads: int, size: int) -> object:
+        sizes.append(size)
+        return lambda: None
+
+    monkeypatch.setitem(module._PRODUCTS, "litert", product)
+    monkeypatch.setattr(
+        module, "_shortest", lambda run: 2 * sizes[-1] ** 3 / {256: 80e9, 1024: 42e9}[sizes[-1]]
+    )
+    found = peak(EIGHT_BIT, 1, ["litert"])
+    assert found is not None
+    assert found.rate == 80e9
+    assert sizes == [256, 1024]
 
 
 def test_in_words() -> None:

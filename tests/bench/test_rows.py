@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.bench.rows import WHERE, full, report, row
@@ -104,3 +106,12 @@ def test_eight_bit_work_beside_a_peak_in_float_is_told() -> None:
     assert "compared with the peak in float" in found.caveats()[0]
     assert found.sentences()[0].startswith("m takes 10.0")
     assert found.sentences()[0].endswith("GFLOP/s, 50 % of this machine's measured peak)")
+
+
+def test_no_row_is_told_to_be_above_the_peak() -> None:
+    fast = replace(full("m"), peak=Peak("float32", 1, 6e10, "numpy"))
+    assert full("m").rate > 6e10
+    assert fast.percent_of_peak is None
+    assert any("m, litert" in n and "no share of the peak" in n for n in report(fast).caveats())
+    assert full("m").percent_of_peak == pytest.approx(50, rel=0.05)
+    assert not any("no share" in n for n in report(full("m")).caveats())

@@ -295,6 +295,11 @@ class BenchmarkReport(Paged):
             yield f"{who}: no GFLOP/s: the work of {count} nodes is not known, first '{first}'"
         if row.peak is not None and row.work is not None and row.work.is_eight_bit and row.peak.kind == FLOAT:
             yield f"{who}: compared with the peak in float; no eight-bit product could be measured here"
+        if row.is_above_peak:
+            yield (
+                f"{who}: no share of the peak: the model was faster than the matrix products measured as it,"
+                " be it that other programs slowed them down or that its kernels skip operations"
+            )
         if row.note:
             yield f"{who}: {row.note}"
 

@@ -1,4 +1,4 @@
-"""The peak of this machine, measured: the rate of operations in a large matrix product.
+"""The peak of this machine, measured: the rate of operations in matrix products.
 
 A product of two square matrices has so much work for its bytes that memory does not matter, and every engine
 has its best kernel for it. What a model reaches of that rate says how much there is left to gain.
@@ -15,11 +15,10 @@ import numpy as np
 
 from thinflow.errors import ThinflowError
 
-SIZE = 1024
-"""Rows and columns; the three matrices take 12 MB as float32."""
-# A multiplication and an addition for each row, column and place within them.
-OPERATIONS = 2 * SIZE**3
-_SECONDS = 0.12
+SIZES = (256, 512, 1024)
+"""Rows and columns. The small ones stay in a core's own cache, and end before another program gets the core:
+on busy machines they reach twice the rate of the large one, which many threads need to have enough to do."""
+_SECONDS = 0.06
 _FEWEST = 3
 _TRIES = 3
 FLOAT, EIGHT_BIT = "float32", "int8"
@@ -90,10 +89,15 @@ def _rate(kind: str, threads: int, by: str) -> float:
 def _measured(kind: str, threads: int, by: str) -> float:
     try:
         if by == "numpy":
-            return _numpy_rate(threads)
-        return OPERATIONS / _shortest(_PRODUCTS[by](kind, threads))
+            return max(_numpy_rate(threads, size) for size in SIZES)
+        return max(_operations(size) / _shortest(_PRODUCTS[by](kind, threads, size)) for size in SIZES)
     except (ThinflowError, ImportError):
         return 0.0
+
+
+def _operations(size: int) -> int:
+    """A multiplication and an addition for each row, column and place within them."""
+    return 2 * size**3
 
 
 def _shortest(run: Callable[[], object]) -> float:
@@ -109,24 +113,24 @@ def _shortest(run: Callable[[], object]) -> float:
     return min(times)
 
 
-def _matrix(kind: str) -> np.ndarray[Any, Any]:
+def _matrix(kind: str, size: int) -> np.ndarray[Any, Any]:
     rng = np.random.default_rng(0)
     if kind == FLOAT:
-        return rng.uniform(-1, 1, (SIZE, SIZE)).astype(np.float32)
-    return rng.integers(-127, 128, (SIZE, SIZE)).astype(np.int8)
+        return rng.uniform(-1, 1, (size, size)).astype(np.float32)
+    return rng.integers(-127, 128, (size, size)).astype(np.int8)
 
 
-def _numpy_rate(threads: int) -> float:
+def _numpy_rate(threads: int, size: int) -> float:
     from thinflow.engines._threads import blas
 
-    a, b = _matrix(FLOAT), _matrix(FLOAT).T.copy()
+    a, b = _matrix(FLOAT, size), _matrix(FLOAT, size).T.copy()
     # Made before, so that no run pays for fresh memory.
     out = np.empty_like(a)
     with blas().limited(threads):
-        return OPERATIONS / _shortest(lambda: np.matmul(a, b, out=out))
+        return _operations(size) / _shortest(lambda: np.matmul(a, b, out=out))
 
 
-def _litert_product(kind: str, threads: int) -> Callable[[], object]:
+def _litert_product(kind: str, threads: int, size: int) -> Callable[[], object]:
     """A fully connected layer without its copies."""
     from thinflow.engines.litert import Model
     from thinflow.ir.types import FLOAT as FLOAT32
@@ -138,19 +142,19 @@ def _litert_product(kind: str, threads: int) -> Callable[[], object]:
         grid = (
             Quantization(np.array([scale], np.float32), np.zeros(1, np.int64)) if kind == EIGHT_BIT else None
         )
-        return Tensor(name, (SIZE, SIZE), FLOAT32 if kind == FLOAT else INT8, data, grid)
+        return Tensor(name, (size, size), FLOAT32 if kind == FLOAT else INT8, data, grid)
 
     # Scales that the kernel accepts; what the numbers mean does not matter here. The weights are [outputs,
     # inputs].
-    x, w, y = tensor("x", 1 / 128), tensor("w", 1 / 128, _matrix(kind)), tensor("y", SIZE / 1024)
+    x, w, y = tensor("x", 1 / 128), tensor("w", 1 / 128, _matrix(kind, size)), tensor("y", size / 1024)
     layer = Operator("FULLY_CONNECTED", [x, w, None], [y], {"keep_num_dims": False})
     model = Model(to_bytes(Program([Subgraph([x], [y], [layer])])), threads=threads)
-    model.run([_matrix(kind)])
+    model.run([_matrix(kind, size)])
     invoke: Callable[[], object] = model.interpreter.invoke
     return invoke
 
 
-def _onnxruntime_product(kind: str, threads: int) -> Callable[[], object]:
+def _onnxruntime_product(kind: str, threads: int, size: int) -> Callable[[], object]:
     """A product with constant weights; unsigned by signed, as eight-bit convolutions are."""
     from thinflow.engines.onnxruntime import Model
     from thinflow.ir.types import FLOAT as FLOAT32
@@ -158,17 +162,17 @@ def _onnxruntime_product(kind: str, threads: int) -> Callable[[], object]:
     from thinflow.onnx.program import Operator, Program, Tensor
     from thinflow.onnx.writer import to_bytes
 
-    floats, shape = kind == FLOAT, (SIZE, SIZE)
+    floats, shape = kind == FLOAT, (size, size)
     x = Tensor("x", shape, FLOAT32 if floats else UINT8)
-    w = Tensor("w", shape, FLOAT32 if floats else INT8, _matrix(kind))
+    w = Tensor("w", shape, FLOAT32 if floats else INT8, _matrix(kind, size))
     y = Tensor("y", shape, FLOAT32 if floats else INT32)
     step = Operator("MatMul" if floats else "MatMulInteger", [x, w], [y])
     model = Model(to_bytes(Program([x], [y], [step])), threads=threads)
-    fed = _matrix(kind) if floats else _matrix(kind).view(np.uint8)
+    fed = _matrix(kind, size) if floats else _matrix(kind, size).view(np.uint8)
     return lambda: model.run([fed])
 
 
-_PRODUCTS: dict[str, Callable[[str, int], Callable[[], object]]] = {
+_PRODUCTS: dict[str, Callable[[str, int, int], Callable[[], object]]] = {
     "litert": _litert_product,
     "onnxruntime": _onnxruntime_product,
 }

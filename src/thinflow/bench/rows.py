@@ -62,8 +62,15 @@ class Row:
 
     @property
     def percent_of_peak(self) -> float | None:
-        """Its rate in percent of the machine's measured peak."""
-        return None if self.rate is None or self.peak is None else 100 * self.rate / self.peak.rate
+        """Its rate in percent of the machine's measured peak; None also where it was faster than that."""
+        if self.rate is None or self.peak is None or self.is_above_peak:
+            return None
+        return 100 * self.rate / self.peak.rate
+
+    @property
+    def is_above_peak(self) -> bool:
+        """True if what was measured as the peak is none: the model itself was faster."""
+        return self.rate is not None and self.peak is not None and self.rate > self.peak.rate
 
     @property
     def setting(self) -> str:
