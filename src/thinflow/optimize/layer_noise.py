@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -17,7 +18,7 @@ from thinflow.optimize.quantized import with_float_borders
 from thinflow.program.model import Operator
 from thinflow.quantize.kernels import Kernels, is_float
 from thinflow.quantize.macs import kernels_of, main_block, multiplications
-from thinflow.quantize.recipe import Quantized, names_of
+from thinflow.quantize.recipe import STATED, Quantized, names_of
 from thinflow.quantize.runners import Feed, real_numbers, runner_of
 from thinflow.tflite import model as tflite
 from thinflow.typing import Array
@@ -46,7 +47,8 @@ def _measured(before: Any, made: Quantized[Any], feeds: Iterable[Feed], threads:
     count = int(np.clip(_MULTIPLICATIONS / each, 1, _SAMPLES))
     after = made.program if isinstance(before, onnx.Program) else with_float_borders(made.program)
     pairs = dict(_pairs(before, after))
-    exact, rounded = runner_of(before, list(pairs), threads), runner_of(after, list(pairs.values()), threads)
+    clamped = _with_stated_ends(before, _stated_ends(made, pairs))
+    exact, rounded = runner_of(clamped, list(pairs), threads), runner_of(after, list(pairs.values()), threads)
     found = LayerErrors()
     scores = dict.fromkeys(pairs, Score())
     for number, feed in enumerate(islice(feeds, count)):
@@ -62,6 +64,51 @@ def _measured(before: Any, made: Quantized[Any], feeds: Iterable[Feed], threads:
     noise = {t: score.sqnr_db for t, score in scores.items() if score.signal}
     found.layers = list(_layers(before, noise, floats))
     return found
+
+
+def _stated_ends(made: Quantized[Any], pairs: Mapping[Any, Any]) -> dict[Any, tuple[float, float]]:
+    """Float tensors -> the ends of the ranges that the model itself states for them."""
+    stated = {d.tensor: d.range for d in made.decisions if d.observer in STATED}
+    # ONNX has codes beside what they stand for, LiteRT in its place.
+    names = {tensor: (twin.name, f"{tensor.name}/codes") for tensor, twin in pairs.items()}
+    return {t: stated[name] for t, both in names.items() for name in both if name in stated}
+
+
+def _with_stated_ends(program: Any, ends: Mapping[Any, tuple[float, float]]) -> Any:
+    """The program with what lies beyond the ends of stated ranges cut off.
+
+    Files of eight bits say a ReLU6 by the ends of a grid alone, which are gone with the grid. Without, their
+    float twin would drift away from the first layer on, and all of that would be told as noise. The tensors
+    keep their identity; what is not clamped yet has a new one.
+    """
+    is_onnx, operators = isinstance(program, onnx.Program), list[Any]()
+    kinds: tuple[Any, Any] = (onnx.Tensor, onnx.Operator) if is_onnx else (tflite.Tensor, tflite.Operator)
+    make, step = kinds
+
+    def number(tensor: Any, value: float, side: str) -> Any:
+        return make(f"{tensor.name}/{side}", (), tensor.dtype, np.array(value, tensor.dtype.numpy()))
+
+    for operator in main_block(program).operators:
+        outputs, behind = list(operator.outputs), list[Any]()
+        for place, tensor in enumerate(operator.outputs):
+            if tensor not in ends:
+                continue
+            low, high = (number(tensor, end, side) for end, side in zip(ends[tensor], _SIDES, strict=True))
+            outputs[place] = make(f"{tensor.name}/whole", tensor.shape, tensor.dtype)
+            if is_onnx:
+                behind.append(step("Clip", [outputs[place], low, high], [tensor]))
+                continue
+            part = make(f"{tensor.name}/part", tensor.shape, tensor.dtype)
+            behind.append(step("MAXIMUM", [outputs[place], low], [part]))
+            behind.append(step("MINIMUM", [part, high], [tensor]))
+        operators += [replace(operator, outputs=outputs) if behind else operator, *behind]
+    if is_onnx:
+        return replace(program, operators=operators)
+    main = replace(program.subgraphs[0], operators=operators)
+    return replace(program, subgraphs=[main, *program.subgraphs[1:]])
+
+
+_SIDES = ("low", "high")
 
 
 def _score(expected: Array, found: Array) -> Score:
