@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from thinflow.analysis.stats import Interval, describe, ratio_of_medians
 from thinflow.bench.rows import Ratio, Row
 from thinflow.optimize.quality import Quality, split_chance, tail_chance
 from thinflow.optimize.report_text import duration
-from thinflow.optimize.verdict import pair_verdict
+from thinflow.optimize.verdict import pair_verdict, shipped
 from thinflow.quantize.recipe import Decision, Quantized, Recipe
 
 ROLES = {"fp32": "m_fp32.tflite", "int8": "m_int8.tflite"}
@@ -61,13 +62,18 @@ def report(
         latency = SimpleNamespace(ratio=lambda a, b: measured)
     return SimpleNamespace(
         recipe=found.get("recipe", Recipe()),
-        files={role: SimpleNamespace(name=name) for role, name in ROLES.items()},
+        files={role: Path(name) for role, name in ROLES.items()},
         sizes=dict(zip(ROLES, sizes, strict=True)),
         int8_quality=found.get("quality", quality(100)),
         synthetic=synthetic,
         int8=SimpleNamespace(quantized=Quantized(None, found.get("decisions", []))),
         max_drop=1.5,
         latency=latency,
+        source="zoo/own.tflite",
+        quantized_source_bytes=found.get("own", 0),
+        race=None,
+        is_part=False,
+        ladder=None,
     )
 
 
@@ -150,6 +156,25 @@ def test_verdict(told: Any, beginning: str, end: str) -> None:
     assert sentence.startswith(beginning)
     assert sentence.endswith(end)
     assert "because" not in sentence, "nobody measured why"
+
+
+@pytest.mark.parametrize(
+    ("told", "end", "file"),
+    [
+        (
+            report(own=110, quality=quality(90)),
+            "own.tflite, which is quantized already and 3.6x smaller than float: int8",
+            "own",
+        ),
+        (report(own=110, synthetic=True), "than float, until real samples have been tried", "own"),
+        (report(own=110), "ship m_int8.tflite", "m_int8"),
+        (report(own=500, synthetic=True), "ship m_fp32.tflite until real samples have been tried", "m_fp32"),
+    ],
+)
+def test_float_never_takes_the_place_of_a_smaller_quantized_file(told: Any, end: str, file: str) -> None:
+    assert end in pair_verdict(told)
+    assert f" {shipped(told).name}" in pair_verdict(told)
+    assert shipped(told).name == f"{file}.tflite"
 
 
 def test_the_device_is_named() -> None:

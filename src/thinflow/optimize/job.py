@@ -362,6 +362,7 @@ def _common(optimized: OptimizedGraph, made: QuantizedModel | None = None) -> di
     job = optimized.job
     return {
         "source": job.graph.path,
+        "quantized_source_bytes": _quantized_bytes(job.graph),
         "origin": [*source_notes(job.graph), *([made.ranges_note] if made and made.ranges_note else [])],
         "summary": optimized.summary,
         "inputs": described(without_states(job.graph, job.graph.inputs)),
@@ -374,6 +375,19 @@ def _common(optimized: OptimizedGraph, made: QuantizedModel | None = None) -> di
         "samples": job.data.note if made is None else made.note_of(job.data),
         "synthetic": job.data.synthetic,
     }
+
+
+def _quantized_bytes(graph: Graph) -> int:
+    """Bytes of the quantized file that a graph was made of, if a runtime opens that as it is; else 0."""
+    source = graph.source
+    if source is None or not source.has_codes or not source.engine or not os.path.isfile(source.path):
+        return 0
+    if not source.path.endswith(".onnx"):
+        return os.path.getsize(source.path)
+    # Messages of ONNX: a .tflite file does without them.
+    from thinflow.formats.onnx_model import external_bytes
+
+    return os.path.getsize(source.path) + external_bytes(source.path)
 
 
 def _write_graph(optimized: OptimizedGraph) -> dict[str, Path]:

@@ -72,6 +72,8 @@ class OptimizeReport(PairResults, _Report):
         float_difference: LiteRT float beside the interpreter, relative to the largest value.
         float_quality, int8_quality: both models beside the original graph, end to end.
         int8: the quantized model, of whatever scheme; the key "int8" of `sizes` and `files` is its file.
+        quantized_source_bytes: of the quantized file that the model came from, if a runtime opens that as it
+            is; else 0.
         latency: interleaved timing of both, on the machine or the device that its `devices` names; None if
             skipped.
         alike: which files answer on the device as they do here, in a sentence; "" without a device.
@@ -111,6 +113,7 @@ class GraphReport(GraphResults, _Report):
         samples: where the samples came from; `synthetic` if they were made up.
         sizes: role of a file -> bytes.
         files: what was written.
+        quantized_source_bytes: as of the other report.
         latency: the graph before and after on our engines; None if skipped.
         warnings: what the reader must know.
         next_steps: commands to try.

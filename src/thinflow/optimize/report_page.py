@@ -235,7 +235,9 @@ def _not_fused(left: Mapping[str, Sequence[Entry]]) -> Iterator[Block]:
 def _ship(results: JobResults, file: Path | None) -> Iterator[Block]:
     """Commands, and what was written."""
     ways = [] if file is None else [_try_out(file)]
-    if file is not None and file.suffix == ".tflite" and isinstance(results, PairResults):
+    # The file that the model came from takes and gives codes.
+    is_made = file is not None and file in results.files.values()
+    if file is not None and is_made and file.suffix == ".tflite" and isinstance(results, PairResults):
         ways.append(in_a_program(file, results.model_inputs, results.model_outputs))
     names = model_names(results) if isinstance(results, PairResults) else {}
     yield Text("Paths are those of the folder in which the job was run.")

@@ -55,10 +55,10 @@ def verdict_of(results: JobResults) -> str:
         return _partial_pair_verdict(results)
     ladder = results.ladder
     sentence = pair_verdict(results) if ladder is None else _ladder_verdict(results, ladder)
-    if results.race is not None and (winner := results.race.winner) is not None and winner.file is not None:
+    if results.race is not None and (winner := _raced(results)) is not None:
         # The rest is about LiteRT's files, and what of them to ship is settled now.
         rest = sentence.rpartition(": ship ")[0] or sentence
-        sentence = f"{results.race.sentence}: ship {winner.file.name}; in LiteRT {rest}"
+        sentence = f"{results.race.sentence}: ship {winner.name}; in LiteRT {rest}"
     # Whoever reads the first line alone learns of every runtime that misses the budget.
     missed = [one for one in results.ladders if one is not ladder and not one.is_reached] if ladder else []
     sentence = "; ".join([sentence, *(f"{m.runtime}: {m.sentence} is {m.choice.best.name}" for m in missed)])
@@ -80,7 +80,7 @@ def _ladder_verdict(results: PairResults, ladder: Ladder) -> str:
         )
         if lost := smaller.too_wrong(ladder.budget.drop):
             why = f"nothing smaller fits ({lost})"
-        return f"{ladder.sentence}: float32, as {why}: ship {results.files['fp32'].name}"
+        return f"{ladder.sentence}: float32, as {why}: {_float_choice(results)}"
     figures = f"{_speed(results)} {_size(times_smaller(results))}; {results.int8_quality.sentence()}"
     return f"{ladder.sentence}: {best.name} {figures}: ship {results.files['int8'].name}"
 
@@ -109,7 +109,7 @@ def _float_verdict(results: GraphResults, coverage: Coverage) -> str:
     failed = f"no {results.scheme} model can be made, because {_sentence(results.obstacle)}"
     if coverage.is_part:
         return _partial_verdict(coverage, [results.files["fp32"]], results.files["fp32_pb"], failed)
-    return _with_notes(f"{failed}: ship {results.files['fp32'].name}", [coverage])
+    return _with_notes(f"{failed}: {_float_choice(results)}", [coverage])
 
 
 def _sentence(error: ThinflowError) -> str:
@@ -217,14 +217,43 @@ def _advice(results: PairResults) -> str:
         quality = "how good its answers are only real samples can tell"
         is_known = (ratio := ratio_of(results)) is not None and ratio.outcome != "unknown"
         if is_known and times_smaller(results) < WORTH_SMALLER and "faster" not in _speed(results):
-            return f"ship {results.files['fp32'].name}: {results.recipe.scheme} brings nothing here"
+            return f"{_float_choice(results)}: {results.recipe.scheme} brings nothing here"
         until = "it is calibrated" if results.int8.quantized.measured else "real samples have been tried"
-        return f"{quality}: ship {results.files['fp32'].name} until {until}"
+        choice = _float_choice(results)
+        return f"{quality}: {choice}{',' if ',' in choice else ''} until {until}"
     quality = results.int8_quality.sentence()
     against = _objection(results)
-    return f"{quality}: ship {results.files['fp32' if against else 'int8'].name}" + (
-        against and f": {against}"
-    )
+    if not against:
+        return f"{quality}: ship {results.files['int8'].name}"
+    return f"{quality}: {_float_choice(results)}: {against}"
+
+
+def _float_choice(results: JobResults) -> str:
+    """What to ship where it is not the smaller model: float, or the file that it came from."""
+    kept = kept_source(results)
+    if kept is None:
+        return f"ship {results.files['fp32'].name}"
+    times = results.sizes["fp32"] / results.quantized_source_bytes
+    return f"keep {kept.name}, which is quantized already and {times:.1f}x smaller than float"
+
+
+def kept_source(results: JobResults) -> Path | None:
+    """The quantized file that the model came from, where its float twin is larger: nobody ships that instead;
+    else None.
+    """
+    own = results.quantized_source_bytes
+    return Path(results.source) if own and results.sizes.get("fp32", 0) > own else None
+
+
+def _raced(results: PairResults) -> Path | None:
+    """The file of the engine that won the race; None if there was none, or if it is float and the model came
+    from a smaller file.
+    """
+    winner = None if results.race is None else results.race.winner
+    file = None if winner is None else winner.file
+    roles = {path: role for role, path in results.files.items()}
+    is_float = file is not None and "fp32" in roles.get(file, "")
+    return None if is_float and kept_source(results) is not None else file
 
 
 def times_smaller(results: PairResults) -> float:
@@ -232,16 +261,19 @@ def times_smaller(results: PairResults) -> float:
 
 
 def shipped(results: PairResults) -> Path:
-    """The file that the verdict says to ship; of models that are parts, the one that is whole."""
+    """The file that the verdict says to ship; of models that are parts, the one that is whole. It may be the
+    one that the model came from.
+    """
     if results.is_part:
         return _whole_file(results)
-    if results.race is not None and (winner := results.race.winner) is not None and winner.file is not None:
-        return winner.file
+    if (winner := _raced(results)) is not None:
+        return winner
     if results.ladder is not None:
         is_float = results.ladder.choice.best.is_float
     else:
         is_float = results.synthetic or bool(_objection(results))
-    return results.files["fp32" if is_float else "int8"]
+    kept = kept_source(results) if is_float else None
+    return kept or results.files["fp32" if is_float else "int8"]
 
 
 def _objection(results: PairResults) -> str:
@@ -299,6 +331,7 @@ class JobResults:
     sizes: dict[str, int]
     budget: Budget | None = None
     latency: BenchmarkReport | None = None
+    quantized_source_bytes: int = 0
     origin: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     next_steps: list[str] = field(default_factory=list)

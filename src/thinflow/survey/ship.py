@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import ThinflowError
-from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, shipped, verdict_of
+from thinflow.optimize.verdict import GraphResults, JobResults, PairResults, kept_source, shipped, verdict_of
 from thinflow.survey.units import Unit
 
 RUN = (".tflite", ".onnx")
@@ -72,6 +72,8 @@ def ship(unit: Unit, folder: Path, job: Job) -> Shipped:
         assert isinstance(results, GraphResults)
         return Shipped(unit.name, unit.size_bytes, verdict=verdict, reason=results.obstacle.problem)
     file = shipped(results)
+    if file == kept_source(results):
+        return Shipped(unit.name, unit.size_bytes, verdict=verdict, reason="it is quantized already")
     reason = "" if file.suffix in RUN else "LiteRT can hold only a part of it"
     return Shipped(
         unit.name, unit.size_bytes, file.stat().st_size, file.relative_to(folder).as_posix(), verdict, reason
