@@ -409,3 +409,41 @@ def test_layers_that_are_right_outweigh_answers_that_are_apart(
     else:
         with pytest.raises(VerificationError, match="the file gives 1 and the graph 2"):
             thinflow.convert(pooled(tmp_path), tmp_path / "m.onnx")
+
+
+def test_products_of_kept_codes_overflow_nowhere(tmp_path: Path) -> None:
+    """As an application opens the file, which sets no option: 2 * 127 * 255 is beyond 16 bits."""
+    runtime = pytest.importorskip("onnxruntime")
+
+    def grid(scale: float) -> Quantization:
+        return Quantization(np.float32([scale]), np.array([0]))
+
+    x = Tensor("x", (1, 2, 2, 16), INT8, quantization=grid(1 / 64))
+    w = Tensor("w", (8, 1, 1, 16), INT8, np.full((8, 1, 1, 16), 127, np.int8), grid(1 / 64))
+    b = Tensor("b", (8,), INT32, np.arange(8, dtype=np.int32), grid(2**-12))
+    y = Tensor("y", (1, 2, 2, 8), INT8, quantization=grid(1 / 2))
+    options = {"padding": "VALID", "stride_w": 1, "stride_h": 1, "fused_activation_function": "NONE"}
+    layer = Operator("CONV_2D", [x, w, b], [y], options)
+    source, target = tmp_path / "s.tflite", tmp_path / "m.onnx"
+    source.write_bytes(to_bytes(Program([Subgraph([x], [y], [layer])])))
+    thinflow.convert(source, target)
+    session = runtime.InferenceSession(target, providers=["CPUExecutionProvider"])
+    codes = np.random.default_rng(0).integers(60, 128, x.shape).astype(np.int8)
+    for fed in (codes, -codes, codes - np.int8(94)):
+        (found,) = session.run(None, {session.get_inputs()[0].name: fed})
+        (expected,) = thinflow.run(source, {"x": fed}).values()
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_the_proof_opens_files_as_applications_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def run_file(*given: object, careful: bool = True, **options: object) -> object:
+        asked.append(careful)
+        return engine_run_file(*given, careful=careful, **options)
+
+    engine_run_file = kept_grids.run_file
+    monkeypatch.setattr(kept_grids, "run_file", run_file)
+    thinflow.convert(pooled(tmp_path), tmp_path / "m.onnx")
+    assert asked
+    assert not any(asked)

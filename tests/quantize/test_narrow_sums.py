@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.quantize.onnx_programs import Net
-from thinflow.ir.types import INT8
+from thinflow.ir.types import INT8, UINT8, DType
 from thinflow.onnx.program import Operator, Program, Tensor
-from thinflow.quantize.narrow_sums import narrowed, pair_scales
+from thinflow.quantize.narrow_sums import narrowed, overflow, pair_scales
 from thinflow.quantize.recipe import QdqOptions
 from thinflow.quantize.weights import quantize_weights
 
@@ -58,6 +58,8 @@ def test_what_was_rounded_otherwise_is_taken_nearer_to_zero(kind: str) -> None:
     assert found.dtype == np.int8
     assert found.shape == shape
     assert sums(operator, codes).max() > 32767 >= sums(operator, found).max()
+    assert overflow(operator, codes)
+    assert not overflow(operator, found)
     assert (np.abs(found) <= np.abs(codes)).all()
     # Of each pair one stays as it is, and those that fit do.
     assert 0.5 <= (found == codes).mean() < 1
@@ -69,6 +71,7 @@ def test_depthwise_kernels_add_in_more_bits() -> None:
     w = np.ones((8, 1, 3, 3), np.float32)
     assert not pair_scales(operator, w, 0).any()
     assert narrowed(operator, codes := np.full(w.shape, 127, np.int8)) is codes
+    assert not overflow(operator, codes)
 
 
 def largest(options: QdqOptions) -> int:
@@ -86,3 +89,17 @@ def test_networks_fit_unless_somebody_asks_for_all_bits() -> None:
     assert largest(QdqOptions()) <= 32767
     assert largest(QdqOptions(reduce_range=True)) <= 32767
     assert largest(QdqOptions(reduce_range=False)) > 32767
+
+
+@pytest.mark.parametrize(("second", "kind"), [(1, INT8), (3, UINT8)])
+def test_codes_that_are_kept_are_unsigned_where_they_overflow(second: int, kind: DType) -> None:
+    """With a zero point they are the same numbers."""
+    net = Net(1, 4)
+    codes = np.array([[127, second, -64, 31]] * 3).T
+    w = (codes / 256).astype(np.float32)
+    made = net.quantize(net.op("MatMul", net.x, w, shape=(1, 3)), keep_weights=True).program
+    unpack = next(o for o in made.operators if o.code == "DequantizeLinear" and o.inputs[0].is_constant)
+    stored, _, zero = (np.asarray(t.array()).astype(int) for t in unpack.inputs)
+    assert unpack.inputs[0].dtype is unpack.inputs[2].dtype is kind
+    assert (zero == (128 if kind is UINT8 else 0)).all()
+    np.testing.assert_array_equal(stored - zero, codes)

@@ -53,6 +53,7 @@ def run_file(
     threads: int = 1,
     timeout_seconds: float = TIMEOUT_SECONDS,
     name: str = "",
+    careful: bool = True,
 ) -> list[list[Array]]:
     """All outputs of a .tflite or .onnx model for some inputs, computed by its engine in a child.
 
@@ -63,6 +64,8 @@ def run_file(
         threads: that the engine may use.
         timeout_seconds: for opening and all the runs.
         name: what to call the model in messages; default: the path.
+        careful: whether ONNX Runtime is asked for kernels that cannot overflow; False: as applications open
+            a file.
 
     Raises:
         EngineCrashed: the engine crashed or hung.
@@ -73,11 +76,14 @@ def run_file(
     if can_fork() and survives_fork(engine):
         _load_library(engine)
         return in_child(
-            lambda: _runs(content, engine, feeds, threads), engine, doing, timeout_seconds=timeout_seconds
+            lambda: _runs(content, engine, feeds, threads, careful),
+            engine,
+            doing,
+            timeout_seconds=timeout_seconds,
         )
     # Functions are pickled by name: the child, where this module is `__main__`, imports it by its own once
     # more.
-    request = pickle.dumps((_runs, (content, engine, [list(arrays) for arrays in feeds], threads)))
+    request = pickle.dumps((_runs, (content, engine, [list(arrays) for arrays in feeds], threads, careful)))
     answer = _spawned(request, engine, doing, timeout_seconds)
     result: list[list[Array]] = _opened(answer)
     return result
@@ -318,12 +324,12 @@ def _spawned(request: bytes, engine: str, doing: str, timeout_seconds: float) ->
 
 
 def _runs(
-    content: bytes | str, engine: str, feeds: Sequence[Sequence[Array]], threads: int
+    content: bytes | str, engine: str, feeds: Sequence[Sequence[Array]], threads: int, careful: bool
 ) -> list[list[Array]]:
     """Open a file and run it; what the child does."""
     from thinflow.engines._files import open_content
 
-    model = open_content(content, engine, threads)
+    model = open_content(content, engine, threads, careful=careful)
     return [model.run(arrays) for arrays in feeds]
 
 

@@ -362,14 +362,19 @@ def _module_for(path: str | os.PathLike[str], engine: str) -> Any:
         ) from error
 
 
-def open_content(content: bytes | str, engine: str, threads: int) -> Model:
+def open_content(content: bytes | str, engine: str, threads: int, *, careful: bool = True) -> Model:
     """A model that an engine has opened from a file's bytes, or from its path.
+
+    Args:
+        careful: see `_child.run_file`.
 
     Raises:
         EngineUnavailable: the engine is missing or refuses it.
     """
     module = _module_for(content if isinstance(content, str) else "", engine)
     # ONNX Runtime needs no sizes before it runs.
-    settled = {"settled": None} if engine == "litert" else {}
-    model: Model = module.Model(content, threads=threads, **settled)
+    options: dict[str, Any] = {"settled": None} if engine == "litert" else {}
+    if engine == "onnxruntime":
+        options["careful"] = careful
+    model: Model = module.Model(content, threads=threads, **options)
     return model

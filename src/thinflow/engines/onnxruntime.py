@@ -77,13 +77,19 @@ class Model:
         content: the file's bytes, or its path.
         threads: how many threads the kernels may use.
         complex_outputs: numbers of the outputs that hold complex numbers, with a last axis of two.
+        careful: see `session_options`.
 
     Raises:
         EngineUnavailable: ONNX Runtime is missing or refuses the model.
     """
 
     def __init__(
-        self, content: bytes | str, *, threads: int = 1, complex_outputs: Collection[int] = ()
+        self,
+        content: bytes | str,
+        *,
+        threads: int = 1,
+        complex_outputs: Collection[int] = (),
+        careful: bool = True,
     ) -> None:
         try:
             import onnxruntime
@@ -92,8 +98,8 @@ class Model:
                 "the package onnxruntime is missing", hint="pip install 'thinflow[onnx]'"
             ) from error
 
-        def options(careful: bool) -> Any:
-            made = session_options(threads, careful=careful)
+        def options(possible: bool) -> Any:
+            made = session_options(threads, careful=careful and possible)
             # Looked up here, since engines are made ready deep inside of what asks for nodes side by side.
             made.inter_op_num_threads = inter_op_threads()
             if made.inter_op_num_threads > 1:

@@ -18,7 +18,7 @@ from thinflow.ir.types import FLOAT, INT8, INT32, UINT8, DType, dtype
 from thinflow.onnx.program import Operator, Program, Tensor, unique_names
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.onnx import INT8_KERNELS as KERNELS
-from thinflow.quantize.narrow_sums import narrowed, pair_scales
+from thinflow.quantize.narrow_sums import narrowed, overflow, pair_scales
 from thinflow.quantize.onnx_unpacking import unpacking
 from thinflow.quantize.placement import KEPT, Neighbours, Placement, gives_floats, place
 from thinflow.quantize.ranges import (
@@ -264,26 +264,29 @@ class _Rewriter:
             shifted=is_shifted, least=pair_scales if is_narrow else None,
         )  # fmt: skip
         w, grid = KERNELS.weights(operator), Grid.of(scales, weight_max)
-        new = {numbers.weights: self._weight(w, grid, operator if is_narrow else None)}
+        new = {numbers.weights: self._weight(w, grid, operator, is_narrow)}
         if numbers.bias is not None and scales.bias is not None and scales.bias_row is not None:
             row = self.rounding.bias(w.array(), grid, scales.bias_row)
             new[numbers.bias] = self._bias(KERNELS.bias(operator), row, scales.bias)
         return new
 
-    def _weight(self, w: Tensor, grid: Grid, narrow: Operator | None) -> Tensor:
-        """Weights as integers of a grid; those of an operator whose sums are narrow if one is given."""
+    def _weight(self, w: Tensor, grid: Grid, operator: Operator, is_narrow: bool) -> Tensor:
+        """Weights of an operator as integers of a grid: such that sums of two products fit 16 bits if they
+        are to be narrow, else of the type whose sums hold them.
+        """
         data, axis, scales = w.array(), grid.axis, grid.scales
         # Steps of an unrolled network share their weights: several tensors, one memory.
         key = (*memory_key(data), axis, scales.tobytes(), grid.zero_point)
         if key not in self._constants:
             codes, kind = self.rounding.codes(data, grid), INT8
-            codes = codes if narrow is None else narrowed(narrow, codes)
-            if grid.zero_point:
+            codes = narrowed(operator, codes) if is_narrow else codes
+            is_wide = self.options.reduce_range is not False and overflow(operator, codes)
+            if grid.zero_point or is_wide:
                 codes, kind = (codes.astype(np.int16) + 128).astype(np.uint8), UINT8
             stored = self.constant(f"{w.name}/codes", codes, kind)
             how = "per tensor" if axis is None else f"per channel of axis {axis}"
             self.record(stored, scales, _weight_range(data), "weights", f"weights: symmetric, {how}")
-            zero = grid.zero_point + 128 if grid.zero_point else 0
+            zero = grid.zero_point + 128 if kind is UINT8 else 0
             self._constants[key] = self._dequantized(w.name, stored, scales, axis, zero)
         return self._constants[key]
 
