@@ -328,6 +328,15 @@ def test_numbers_among_the_outputs(tmp_path: Path) -> None:
     refused(archive(tmp_path / "a.pt2", written), "no tensor and no number", kind=UnsupportedOp)
 
 
+def test_an_output_that_is_given_again_has_a_place_of_its_own(tmp_path: Path) -> None:
+    """Programs return tuples, whose callers go by places: a hidden state that is the last one, too."""
+    added = node("add.Tensor", ["y"], self=tensor("x"), other=tensor("x"))
+    path = archive(tmp_path / "net.pt2", in_place(added, outputs=("y", "x", "y")))
+    x = np.ones((2, 3), np.float32)
+    results = thinflow.Session(path, engine="reference").run(None, {"x": x})
+    assert [y[0, 0] for y in results] == [2, 1, 2]
+
+
 def test_shapes_that_do_not_follow_are_refused(tmp_path: Path) -> None:
     values = {"x": meta("float32", [2, 3]), "y": meta("float32", [3, 2])}
     path = archive(

@@ -67,11 +67,22 @@ class ProgramReader(NodesReader):
                     "aten.buffer_write", [read, left], self._names.node_name(f"{full}/write", "write")
                 )
         self.graph.inputs = [v for v in inputs if v is not None]
-        self.graph.outputs = list(dict.fromkeys(v for v in outputs if v is not None))
+        self.graph.outputs = self._distinct([v for v in outputs if v is not None])
         if not self.graph.outputs:
             raise FormatError("it has no outputs")
         File(self.graph, self._names)
         return self.graph
+
+    def _distinct(self, outputs: list[Value]) -> list[Value]:
+        """The outputs; one that a program gives again is a copy, as callers go by their places."""
+        found: dict[Value, None] = {}
+        for value in outputs:
+            if value in found:
+                attrs = stated([value.spec]) | {"_arguments": (b"self",)}
+                name = self._names.node_name(f"{value.node.name}/again", "clone")
+                value = self.graph.add("aten.clone", [value], name, attrs=attrs).output()
+            found[value] = None
+        return list(found)
 
     def _listed(self, name: str) -> list[object]:
         return list(as_list(self._signature.get(name), name))

@@ -316,7 +316,9 @@ class Lifter:
             return
         # It has a node and a name already, as an operand handed on; or a node's first output has its name.
         if results[0].node in self._placed or results[0].port:
-            results[0] = self.graph.add("Identity", [results[0]], node.name).output()
+            handed = results[0]
+            results[0] = self.graph.add("Identity", [handed], node.name).output()
+            results[0].spec = handed.spec
         else:
             self.graph.rename(results[0].node, node.name)
         self.note(node, results)

@@ -23,6 +23,16 @@ HELD = {
 }
 AT_ONE = node("SequenceAt", ["s", "one"], ["a"])
 THREE = node("SequenceConstruct", ["x", "y", "z"], ["s"])
+JOINED = [
+    helper.make_graph(
+        [node("ConcatFromSequence", ["s"], ["joined"], axis=axis)],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("joined", FLOAT, None)],
+    )
+    for axis in (0, 1)
+]
+"""As TorchScript's exporter says `hstack`: vectors end to end, anything else side by side."""
 CASES: dict[str, tuple[list[Any], list[str]]] = {
     "at": ([THREE, node("SequenceAt", ["s", "last"], ["a"])], ["a"]),
     "insert": (
@@ -46,6 +56,11 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
     "empty": (
         [node("SequenceEmpty", [], ["e"]), node("SequenceInsert", ["e", "z"], ["s"]),
          node("SequenceLength", ["e"], ["n"]), node("SequenceAt", ["s", "zero"], ["a"])], ["a", "n"],
+    ),
+    "a rank of what is handed on, which chooses": (
+        [THREE, AT_ONE, node("Shape", ["a"], ["sizes"]), node("Size", ["sizes"], ["rank"]),
+         node("Equal", ["rank", "one"], ["flat"]),
+         node("If", ["flat"], ["b"], then_branch=JOINED[0], else_branch=JOINED[1])], ["b"],
     ),
     "slices": (
         [node("SplitToSequence", ["x"], ["s"], axis=1, keepdims=0), AT_ONE], ["a"],

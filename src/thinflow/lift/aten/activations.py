@@ -82,6 +82,15 @@ def _leaky_relu(a: Arguments) -> Value:
     return a.onnx("LeakyRelu", a.x, alpha=float(a.number("negative_slope", 0.01)))
 
 
+@aten("rrelu", "rrelu_with_noise", "rrelu_with_noise_functional", ignores=("noise", "generator"))
+def _rrelu(a: Arguments) -> list[Value]:
+    """A slope that training draws from a range; its middle else."""
+    if a.flag("training"):
+        raise UnsupportedOp("it draws random numbers", hint="export model.eval()")
+    slope = (a.number("lower", 1 / 8) + a.number("upper", 1 / 3)) / 2
+    return [a.onnx("LeakyRelu", a.x, alpha=slope)]
+
+
 @aten("prelu", "_prelu_kernel")
 def _prelu(a: Arguments) -> Value:
     """One slope, or one for each channel of axis 1; in core ATen shaped to be broadcast."""

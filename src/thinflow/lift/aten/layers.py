@@ -53,12 +53,31 @@ def _matmul(a: Arguments) -> Value:
 @aten("bilinear")
 def _bilinear(a: Arguments) -> Value:
     """x^T @ W @ y of vectors, for each matrix W."""
-    x, y, weight = a.term("input1"), a.term("input2"), a.term("weight")
+    y = _forms(a.term("input1"), a.term("input2"), a.term("weight"))
+    return _biased(a, y.value, a.maybe("bias"))
+
+
+def _forms(x: Term, y: Term, weight: Term) -> Term:
+    """x [..., width] and y [..., depth] with matrices [count, width, depth] -> [..., count]."""
     count, width, depth = (weight.static_size(n, "a size of its weights") for n in range(3))
     # All matrices side by side: [..., width] @ [width, count * depth].
     side = weight.transpose((1, 0, 2)).reshape([width, count * depth])
     rows = reshaped(x @ side, [*sizes_of(x)[:-1], count, depth])
-    return _biased(a, (rows * y.expand_dims(-2)).sum(-1).value, a.maybe("bias"))
+    return (rows * y.expand_dims(-2)).sum(-1)
+
+
+@aten("_trilinear", ignores=("unroll_dim",))
+def _trilinear(a: Arguments) -> Value:
+    """The sum over axes of the product of three tensors, each with further axes; `bilinear` in core ATen."""
+    terms = [a.term(f"i{n}") for n in (1, 2, 3)]
+    further = [a.ints(f"expand{n}") for n in (1, 2, 3)]
+    summed = a.ints("sumdim")
+    if (further, summed) == ([[1, 3], [0], [1, 2]], [2, 3]) and [len(t.shape) for t in terms] == [2, 3, 2]:
+        return _forms(terms[0], terms[2], terms[1]).value
+    for n, axes in enumerate(further):
+        for axis in sorted(axes):
+            terms[n] = terms[n].expand_dims(axis)
+    return (terms[0] * terms[1] * terms[2]).sum(*summed).value
 
 
 def _sum(a: Arguments, y: Value) -> Value:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from thinflow.decompose.terms import Term
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.types import FLOAT, INT32, DType, dtype
+from thinflow.ir.types import FLOAT, INT32, UINT8, DType, dtype
 from thinflow.lift.aten.arguments import Arguments, aten
 
 _OPS = "quantized_decomposed"
@@ -30,12 +31,24 @@ def _kind(a: Arguments, codes: DType | None) -> DType:
 def _parameters(a: Arguments, kind: DType) -> tuple[Value, Value, int]:
     """Scale and zero point as ONNX takes them, and the axis that they lie along."""
     if "per_channel" in a.call.node.op:
-        end = "s" if a.call.node.op.startswith(_OPS) else ""
+        end = "s" if a.call.node.op.startswith(f"aten.{_OPS}.") else ""
         return a.cast(a.tensor(f"scale{end}"), FLOAT), _zero(a, f"zero_point{end}", kind), a.axis("axis")
     if a.is_tensor("scale"):
-        return a.cast(a.tensor("scale"), FLOAT), _zero(a, "zero_point", kind), 0
+        scale = a.cast(_unwidened(a.tensor("scale")), FLOAT)
+        return _single(a, scale), _single(a, _zero(a, "zero_point", kind)), 0
     scale = a.call.constant(np.array(a.number("scale"), np.float32))
     return scale, a.call.constant(np.asarray(a.integer("zero_point"), kind.numpy())), 0
+
+
+def _single(a: Arguments, value: Value) -> Value:
+    """One element as a scalar: a vector would be a scale for each channel."""
+    return a.emit("Reshape", value, a.integers(())) if value.spec.rank else value
+
+
+def _unwidened(value: Value) -> Value:
+    """A scale as it was computed: PyTorch states it in float64, which phones do not compute in."""
+    node = value.node
+    return node.inputs[0] if node.op == "Cast" and node.inputs[0].dtype is FLOAT else value
 
 
 def _zero(a: Arguments, name: str, kind: DType) -> Value:
@@ -76,6 +89,23 @@ def _dequantize(a: Arguments) -> Value:
     return a.onnx("DequantizeLinear", a.x, scale, zero, axis=axis)
 
 
+def _chosen(a: Arguments) -> list[Value]:
+    """Scale and zero point of the range that holds x and 0, each [1]: of layers that quantize as they run."""
+    x, kind = a.body.term(a.cast(a.x, FLOAT)), _kind(a, None)
+    low, high = a.integer("quant_min"), a.integer("quant_max")
+    every = range(len(x.shape))
+    least, most = x.reduced("Min", *every).minimum(0.0), x.reduced("Max", *every).maximum(0.0)
+    span: Term = most - least
+    if is_symmetric := "symmetric" in a.call.node.op:
+        span = most.maximum(-least) * 2.0
+    scale = (span / float(high - low)).maximum(a.number("eps"))
+    # Around a middle, uint8 has it at 128, whatever the range.
+    zero = scale.of(128.0 if kind is UINT8 else 0.0)
+    if not is_symmetric:
+        zero = (low - (least / scale).apply("Round")).clip(float(low), float(high))
+    return [scale.reshape([1]).value, zero.reshape([1]).value]
+
+
 _CODES = ("uint8", "int8", "int16")
 
 
@@ -96,6 +126,7 @@ for _form in ("tensor_affine", "channel_affine"):
     aten(f"fake_quantize_per_{_form}", f"fake_quantize_per_{_form}_cachemask")(_rounded)
 aten("fake_quantize_per_tensor_affine.tensor_qparams")(_rounded)
 aten("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams")(_rounded)
+aten(f"{_OPS}.choose_qparams.tensor", f"{_OPS}.choose_qparams_symmetric.tensor")(_chosen)
 aten(*(f"{_OPS}.quantize_per_{form}" for form in ("tensor", "tensor.tensor", "tensor.tensor2", "channel")))(
     _quantize
 )
