@@ -98,6 +98,7 @@ def test_of_maps_each_place_counts() -> None:
     same = Score(1.0, 0.1, 995, 1000)
     assert not are_at_risk(program, [], [same])
     assert are_at_risk(program, [], [same, Score(1.0, 0.1, 950, 1000)])
+    assert are_at_risk(program, [], [same], share=0.002)
     # Of a few answers one that changes is no share of a hundredth.
     assert not are_at_risk(program, [], [Score(1.0, 0.1, 14, 15)])
 

@@ -122,13 +122,37 @@ def test_what_mends_is_tried_by_default_where_answers_are_at_risk(
 
     some = [
         Rung("first", 1, "fast", 0.3, 0.0, 2, judged),
-        Rung("mends", 2, "best", 0.3, 0.0, 2, candidates, mends=True),
+        Rung("mends", 2, "best", 0.3, 0.0, 2, candidates, mends=0.1),
     ]
     monkeypatch.setattr(climbing, "rungs", lambda: some)
-    monkeypatch.setattr(climbing, "are_at_risk", lambda *_: at_risk)
+    monkeypatch.setattr(climbing, "are_at_risk", lambda *_, share: at_risk and share == 0.1)
     program = unequal()
     way = climb(goal(program), samples(program), Recipe(), effort)
     assert ("mends" in [t.what for t in way.trials]) == is_tried
+
+
+@pytest.mark.parametrize(("effort", "tried"), [("default", 1), ("best", 2)])
+def test_no_more_is_mended_than_it_takes(effort: str, tried: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_risk = True
+
+    def candidates(best: Best) -> Iterator[Candidate]:
+        nonlocal at_risk
+        at_risk = False
+        for rescale in ("unequal", "all"):
+            yield Candidate(rescale, replace(best.recipe, rescale=rescale))
+
+    def judged(best: Best) -> Iterator[Candidate]:
+        yield Candidate("first", replace(best.recipe, observer="mse"))
+
+    some = [
+        Rung("first", 1, "fast", 0.3, 0.0, 2, judged),
+        Rung("mends", 2, "best", 0.3, 0.0, 2, candidates, mends=0.1),
+    ]
+    monkeypatch.setattr(climbing, "rungs", lambda: some)
+    monkeypatch.setattr(climbing, "are_at_risk", lambda *_, share: at_risk)
+    program = unequal()
+    way = climb(goal(program), samples(program), Recipe(), effort)
+    assert [t.what for t in way.trials] == ["as asked for", "first", "unequal", "all"][: 2 + tried]
 
 
 def test_a_candidate_that_the_runtime_refuses_is_left_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,12 @@ from tests.quantize import onnx_programs
 from tests.quantize.programs import Builder, samples
 from thinflow.optimize.climb import Goal, climb
 from thinflow.optimize.rungs import Best
-from thinflow.optimize.rungs.activations import _Network, drowned_activations, loud_activations
+from thinflow.optimize.rungs.activations import (
+    _Network,
+    drowned_activations,
+    loud_activations,
+    loud_activations_of_onnx,
+)
 from thinflow.quantize.activation_noise import SILENT_DB, activation_noise
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.fit import Fit
@@ -146,3 +151,15 @@ def test_of_the_others_the_worst_are_tried_one_by_one_while_they_are_cheap() -> 
     assert all(what.endswith("' in float") for what in tried)
     heavy = program.subgraphs[0].operators[1:3]
     assert not any(best.recipe.why_float(o) for o in heavy)
+
+
+def test_where_answers_are_near_onnx_has_floats_and_litert_ranges_of_each_run() -> None:
+    pytest.importorskip("onnxruntime")
+    net = onnx_programs.Net(1, 4, 8, 8)
+    net.program.outputs = [net.conv(net.conv(net.conv(net.x, 4), 64), 64)]
+    recipe, feeds = Recipe(few_samples=0), net.samples()
+    best = Best(recipe, recipe, Fit(net.program, feeds, feeds))
+    (first, *_) = [*loud_activations_of_onnx(best)]
+    assert first.what.endswith("' in float")
+    assert not [*loud_activations(best)]
+    assert not [*loud_activations_of_onnx(best_of(peaks(), Recipe()))]

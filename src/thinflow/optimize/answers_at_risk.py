@@ -22,7 +22,7 @@ from thinflow.quantize.runners import Feed
 from thinflow.tflite import model as tflite
 from thinflow.typing import Array
 
-_AT_RISK = 0.005
+AT_RISK = 0.005
 """Expected share of changed answers from which on more is tried, and from which on there is a word: half a
 percent is what eight bits cost trained networks at most where nothing is wrong."""
 _MANY = 400
@@ -44,9 +44,14 @@ def expected_changes(margins: Array, shift: float) -> float:
 
 
 def are_at_risk(
-    program: tflite.Program | onnx.Program, feeds: Sequence[Feed], scores: Iterable[Score], threads: int = 2
+    program: tflite.Program | onnx.Program,
+    feeds: Sequence[Feed],
+    scores: Iterable[Score],
+    threads: int = 2,
+    *,
+    share: float = AT_RISK,
 ) -> bool:
-    """True if noise is expected to change more top answers than a default may; of numbers that are no scores,
+    """True if noise is expected to change more than a share of top answers; of numbers that are no scores,
     too, since none but a softmax says which these are.
 
     Args:
@@ -54,9 +59,9 @@ def are_at_risk(
     """
     total = reduce(Score.plus, scores, Score())
     if len(main_block(program).outputs) == 1 and total.shift:
-        return _share(program, feeds, total, threads) > _AT_RISK
+        return _share(program, feeds, total, threads) > share
     # Of pictures each place has its own answer, and those of a few samples are many.
-    return total.tops >= _MANY and (total.agreement or 0.0) < 1 - _AT_RISK
+    return total.tops >= _MANY and (total.agreement or 0.0) < 1 - share
 
 
 def _share(
@@ -99,7 +104,7 @@ def changed_answers_advice(
     if not has_softmax(program):
         return []
     share = _share(program, feeds, reduce(Score.plus, scores, Score()), threads)
-    if share <= _AT_RISK:
+    if share <= AT_RISK:
         return []
     more = (
         "activations of sixteen bits (--scheme int16x8) or layers in float (--keep-float) leave less noise"

@@ -214,7 +214,7 @@ class _Climber(Generic[P]):
         for number, one in enumerate(tried):
             if self._progress is not None:
                 self._progress(number, len(tried) + 1, f"trying {one.name.replace('_', ' ')}")
-            if one.mends and not self._needs_mending():
+            if not self._is_needed(one):
                 continue
             for what, recipe in one.candidates(self._best):
                 # What there is to beat: it is judged once it is known that something is to be tried at all.
@@ -225,14 +225,16 @@ class _Climber(Generic[P]):
                 except EngineUnavailable as error:
                     # What a runtime refuses is worse than what there is already, which it runs.
                     self._refused.append(f"{what}: {error.message}")
+                if one.mends and self._trials[-1].kept and not self._is_needed(one):
+                    break
         return Climb(self._best.recipe, self._trials, "; ".join(self._refused), self._scores)
 
-    def _needs_mending(self) -> bool:
-        """True if the best changes more answers than a default may."""
-        if self._effort != "default":
+    def _is_needed(self, one: Rung) -> bool:
+        """False for what only mends, if the best changes few enough answers."""
+        if not one.mends or self._effort != "default":
             return True
         return bool(self._scores) and are_at_risk(
-            self._goal.program, self._feeds, self._scores, self._goal.threads
+            self._goal.program, self._feeds, self._scores, self._goal.threads, share=one.mends
         )
 
     def _try(self, what: str, recipe: Recipe, by: Rung | None = None) -> None:

@@ -54,8 +54,8 @@ class Rung:
     Attributes:
         order: the smaller goes first: what changes ranges goes before what rounds by them.
         effort: the smallest that tries it, see `climb.EFFORTS`.
-        mends: whether the default effort tries it, too, where what it has until then changes more answers
-            than a default may.
+        mends: share of answers that are expected to change, from which on the default effort tries it, too; 0
+            for never. Of its candidates no more are tried than it takes.
         worth_db: a smaller gain is not taken. More for what makes a model larger or slower.
         usual_db: what it gains on most networks, which counts as much as what some samples tell.
         fewest: samples without which nothing is tried.
@@ -69,7 +69,7 @@ class Rung:
     usual_db: float
     fewest: int
     candidates: Candidates
-    mends: bool = False
+    mends: float = 0.0
 
 
 _RUNGS: dict[str, Rung] = {}
@@ -82,7 +82,7 @@ def rung(
     worth_db: float = 0.1,
     usual_db: float = 0.0,
     fewest: int = 8,
-    mends: bool = False,
+    mends: float = 0.0,
 ) -> Callable[[Candidates], Candidates]:
     """Decorator that makes a function a rung under its own name; see `Rung`."""
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from thinflow.optimize.answers_at_risk import AT_RISK
 from thinflow.optimize.rungs import Best, Candidate, in_float, rung
 from thinflow.program.model import Operator
 from thinflow.quantize.kernels.litert import weights_of
@@ -26,7 +27,7 @@ long as in int8."""
 
 
 # Trained networks gain 7 to 25 dB by both together, and 0 to 7 dB where the rest stays in integers.
-@rung(order=65, effort="best", worth_db=0.5, usual_db=5.0, mends=True)
+@rung(order=65, effort="best", worth_db=0.5, usual_db=5.0, mends=AT_RISK)
 def ranges_of_each_run(best: Best) -> Iterator[Candidate]:
     """All layers with a kernel for it, and between them floats where that is cheap."""
     recipe, program = best.recipe, best.fit.program
