@@ -54,6 +54,7 @@ def test_the_report_names_the_device(
     assert (out / "digits_int8.onnx").exists()
     page = (out / "report.md").read_text("utf-8")
     assert "on local the files answer as here" in page
+    assert shown.endswith("--threads 1,2 --device local\n")
     assert "- local: " in page
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from thinflow.analysis.stats import Interval
 from thinflow.bench.machine import Machine
 from thinflow.ir.brief import brief_repr
+from thinflow.program.amounts import ms_text
 
 
 @brief_repr
@@ -92,7 +93,7 @@ class Soak:
 
     def __str__(self) -> str:
         parts = "minute" if round(self.part) == 60 else f"{self.part:.3g} s"
-        times = f"{self.first_ms:.3g} ms in the first {parts}, {self.last_ms:.3g} ms in the last"
+        times = f"{ms_text(self.first_ms)} in the first {parts}, {ms_text(self.last_ms)} in the last"
         if not self.ratio.known:
             return (
                 f"{self.subject}: too few runs to compare the end of {self.seconds:.0f} s with the beginning"

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from thinflow.bench.report import BenchmarkReport
     from thinflow.optimize.job_inputs import JobInputs, JobOptions
     from thinflow.optimize.litert import FloatModel
+    from thinflow.optimize.on_device import ReachedDevice
     from thinflow.optimize.optimized_graph import OptimizedGraph
     from thinflow.optimize.quantized import QuantizedModel
     from thinflow.rewrite.runner import Result
+
+_DEVICE_FLAGS = ("binary", "delegate", "cpus")
+"""Settings of a device that a command of its own has to name, too."""
 
 
 def warnings_for(optimized: OptimizedGraph, quantized: QuantizedModel) -> list[str]:
@@ -155,7 +159,16 @@ def next_steps(results: PairResults, optimized: OptimizedGraph) -> list[str]:
         data += _known_shapes(graph)
         steps.append(f"thinflow transform {model} {frozen} -t freeze_batch_norms {data}")
     files = " ".join(shlex.quote(str(results.files[key])) for key in ("fp32", "int8"))
-    return [*steps, f"thinflow benchmark {files} --threads 1,2"]
+    return [*steps, f"thinflow benchmark {files} --threads 1,2{_there(job.options.devices)}"]
+
+
+def _there(devices: Sequence[ReachedDevice]) -> str:
+    """The flags that measure on the same devices; "" without any."""
+    if not devices:
+        return ""
+    named = ",".join(device.name for device in devices)
+    used = {key: value for d in devices for key in _DEVICE_FLAGS if (value := getattr(d.settings, key))}
+    return "".join(f" --{key} {shlex.quote(value)}" for key, value in {"device": named, **used}.items())
 
 
 def graph_next_steps(files: Mapping[str, Path], model: FloatModel | None, *, runs: bool) -> list[str]:
