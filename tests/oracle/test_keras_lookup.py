@@ -42,6 +42,21 @@ LAYERS: dict[str, tuple[str, dict[str, Any], np.ndarray]] = {
         "TextVectorization",
         {"vocabulary": ["foo", "hello"], "idf_weights": [0.5, 0.25], "output_mode": "tf_idf"}, TEXTS,
     ),
+    "words by character": (
+        "TextVectorization", {"vocabulary": ["l", "o", " "], "split": "character"}, TEXTS,
+    ),
+    "pairs of characters, counted": (
+        "TextVectorization",
+        {"vocabulary": ["l o", "o o"], "split": "character", "ngrams": 2, "output_mode": "count"}, TEXTS,
+    ),
+    "whole texts": (
+        "TextVectorization", {"vocabulary": ["foo"], "split": None, "output_mode": "count"}, TEXTS,
+    ),
+    "texts, masked in counts": (
+        "StringLookup",
+        {"vocabulary": ["a", "b"], "mask_token": "", "output_mode": "multi_hot", "num_oov_indices": 2}, WORDS,
+    ),
+    "numbers, all known": ("IntegerLookup", {"vocabulary": [7, 0, 5, 9], "num_oov_indices": 0}, NUMBERS),
     "texts, weighed": (
         "StringLookup",
         {

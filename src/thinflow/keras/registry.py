@@ -35,10 +35,12 @@ class Slot:
     Attributes:
         path: its name, behind the layers inside that it belongs to: "kernel", "cell/kernel".
         trained: False for what training does not change, such as a moving mean.
+        in_archives: True for what Keras writes into `.keras` archives, and not into `.h5` files.
     """
 
     path: str
     trained: bool = True
+    in_archives: bool = False
 
 
 class Inside(Protocol):

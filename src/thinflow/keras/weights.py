@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from thinflow.errors import FormatError
 from thinflow.keras.config import LayerConfig
@@ -127,7 +128,11 @@ class Weights:
         assert model.model is not None
         named = {name: self._weight_names(name) for name in self._root.texts(_LISTS) or []}
         stored = [name for name, weights in named.items() if weights]
-        wanted = [(layer, slots) for layer, slots in self._entries.children(model) if slots]
+        listed = (
+            (layer, [slot for slot in slots if not slot.in_archives])
+            for layer, slots in self._entries.children(model)
+        )
+        wanted = [(layer, slots) for layer, slots in listed if slots]
         # By name where all are there; else one after the other, as Keras does it.
         by_name = all(layer.name in named for layer, _ in wanted)
         known = {layer.name for layer in model.model.layers}
@@ -201,8 +206,8 @@ class Entries:
         else:
             entry = None if layer.is_operation else self.of(layer)
             own = entry.slots(layer, self) if entry is not None else []
-            found = [Slot(f"{prefix}{slot.path}", slot.trained) for slot in own]
-        return found if layer.trainable else [Slot(slot.path, False) for slot in found]
+            found = [replace(slot, path=f"{prefix}{slot.path}") for slot in own]
+        return found if layer.trainable else [replace(slot, trained=False) for slot in found]
 
     def children(self, model: LayerConfig, path: str = "") -> list[tuple[LayerConfig, list[Slot]]]:
         """The layers of a model with their variables."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,8 @@ _INT64 = dtype("int64")
 _PUNCTUATION = r"""[!"#$%&()\*\+,-\./:;<=>?@\[\\\]^_`{|}~\']"""
 """What Keras strips from texts."""
 _UNKNOWN = "[UNK]"
+_UNKNOWN_NUMBER, _NONE = -1, -2
+"""What stands for a token that is not in the vocabulary, and for one that is to be in no category."""
 _LEARNING = ("max_tokens", "vocabulary_size", "has_input_vocabulary", "encoding", "vocabulary_dtype")
 
 
@@ -82,13 +85,33 @@ def _numbered(c: Call, x: Value, tokens: Sequence[object], element: DType, first
     places = np.arange(len(keys), dtype=np.int64) + first + unknown
     if unknown == 1:
         return _found(c, x, keys, places, first)
-    found = _found(c, x, keys, places, -1)
+    found = _found(c, x, keys, places, _UNKNOWN_NUMBER)
+    if unknown == 0:
+        return found
     if element is STRING:
         others = c.emit("StringToHashBucketFast", x, T=None, num_buckets=unknown)
     else:
         others = c.cast(c.emit("FloorMod", x, unknown), _INT64)
     others = c.emit("AddV2", others, first)
-    return c.emit("SelectV2", c.emit("Equal", found, -1), others, found, T=_INT64)
+    return c.emit("SelectV2", c.emit("Equal", found, _UNKNOWN_NUMBER), others, found, T=_INT64)
+
+
+def _hidden(c: Call, x: Value, numbers: Value, mask: Array, is_plain: bool) -> Value:
+    """The numbers of tokens, where that of one [1] is 0, or that of no category if they are not plain."""
+    is_hidden = c.emit("Equal", x, c.const(mask.reshape(()), "mask"))
+    nothing = c.emit("ZerosLike", numbers) if is_plain else c.const(np.array(_NONE, np.int64), "none")
+    return c.emit("SelectV2", is_hidden, nothing, numbers, T=_INT64)
+
+
+def _all_known(c: Call, numbers: Value) -> Value:
+    """The numbers, if no token is unknown: else Keras stops, and so does the interpreter."""
+    known = c.emit("NotEqual", numbers, _UNKNOWN_NUMBER)
+    every = c.reduce("All", known, list(range(c.rank(known))))
+    says = c.const(np.array(b"a token is not in the vocabulary (num_oov_indices=0)", object), "says")
+    check = c.node("Assert", every, says, T=(STRING,), summarize=1)
+    checked = c.node("Identity", numbers)
+    checked.set_control_inputs([check])
+    return checked.output()
 
 
 def _lookup(c: Call, element: DType, mask: object, other: object) -> Result:
@@ -105,18 +128,12 @@ def _lookup(c: Call, element: DType, mask: object, other: object) -> Result:
         texts = str(other).encode() if element is STRING else int(str(other))
         x = c.cast(c[0], _INT64)
         return _found(c, x, np.arange(len(values), dtype=np.int64), values, texts)
-    if unknown == 0:
-        raise c.refuse(
-            "it stops at tokens that it does not know (num_oov_indices=0)", "set num_oov_indices=1 in Keras"
-        )
-    if mask is not None and not is_plain:
-        raise c.refuse("it drops a token from its counts (mask_token)")
     x = c[0] if element is STRING else c.cast(c[0], element)
     numbers = _numbered(c, x, tokens, element, first, unknown)
     if mask is not None:
-        hidden = c.const(_keys([mask], element)[0:1].reshape(()), "mask")
-        is_hidden = c.emit("Equal", x, hidden)
-        numbers = c.emit("SelectV2", is_hidden, c.emit("ZerosLike", numbers), numbers, T=_INT64)
+        numbers = _hidden(c, x, numbers, _keys([mask], element), is_plain)
+    if unknown == 0:
+        numbers = _all_known(c, numbers)
     if _is_weighed(c.layer):
         return _weighed(c, numbers, unknown, unknown + len(tokens), "idf_weights")
     return _counted(c, numbers, first + unknown + len(tokens))
@@ -132,7 +149,7 @@ def _weight_slots(path: str) -> Slots:
 
     def slots(config: LayerConfig, inside: Inside) -> list[Slot]:
         is_learnt = _is_weighed(config) and config.options.get("idf_weights") is None
-        return [Slot(path, False)] if is_learnt else []
+        return [Slot(path, False, in_archives=True)] if is_learnt else []
 
     return slots
 
@@ -187,14 +204,20 @@ def text_vectorization(c: Call) -> Result:
     x = _standardized(c, c[0])
     if c.flag("ragged"):
         raise c.refuse("its output is ragged")
-    if c.get("split", "whitespace") != "whitespace":
-        raise c.refuse(f"it splits texts by {str(c.get('split'))[:40]!r}; only whitespace is known")
+    how = c.get("split", "whitespace")
+    if how not in (None, "whitespace", "character"):
+        raise c.refuse("it splits texts by a Python function (split)")
+    if how is None:
+        return _whole_texts(c, x)
     x = c.squeeze(x, -1) if c.rank(x) > 1 else x
-    split = c.node("StringSplitV2", x, c.const(np.array(b"", object), "sep"), T=None, maxsplit=-1)
-    places, words, size = (split.output(n) for n in range(3))
     starts = None
+    if how == "character":
+        words, starts = _characters(c, x)
+    else:
+        split = c.node("StringSplitV2", x, c.const(np.array(b"", object), "sep"), T=None, maxsplit=-1)
+        places, words, size = (split.output(n) for n in range(3))
     if c.get("ngrams") is not None:
-        words, starts = _runs(c, places, words, size)
+        words, starts = _runs(c, words, _starts(c, places, size) if starts is None else starts)
     mode = c.choice("output_mode", "int", "multi_hot", "count", "tf_idf", "tf-idf", "binary")
     is_plain = mode == "int"
     first = 1 if is_plain else 0
@@ -218,26 +241,73 @@ def text_vectorization(c: Call) -> Result:
     return _counted(c, numbers, first + 1 + len(tokens))
 
 
-def _runs(c: Call, places: Value, words: Value, size: Value) -> tuple[Value, Value]:
+def _whole_texts(c: Call, x: Value) -> Result:
+    """Each text by its place in the vocabulary, [..., n]."""
+    if c.get("ngrams") is not None:
+        raise c.refuse("it joins texts that it does not split (ngrams)")
+    is_plain = c.get("output_mode", "int") == "int"
+    if not is_plain and c.rank(x) != 2:
+        raise c.refuse("it counts the texts of the whole batch")
+    first = 1 if is_plain else 0
+    tokens = _tokens(c, [*([""] * first), _UNKNOWN])
+    numbers, length = _numbered(c, x, tokens, STRING, first, 1), c.get("output_sequence_length")
+    numbers = _hidden(c, x, numbers, _keys([""], STRING), is_plain)
+    if _is_weighed(c.layer):
+        return _weighed(c, numbers, 1, 1 + len(tokens), "lookup_layer/idf_weights")
+    if not is_plain or length is None:
+        return _counted(c, numbers, first + 1 + len(tokens))
+    c.read |= {"output_mode", "pad_to_max_tokens"}
+    last, count = c.rank(numbers) - 1, c.integer("output_sequence_length")
+    behind = max(0, count - c.size(numbers, last))
+    numbers = c.sliced(numbers, [0] * (last + 1), [*([None] * last), min(count, c.size(numbers, last))])
+    return c.pad(numbers, [*([(0, 0)] * last), (0, behind)])
+
+
+def _characters(c: Call, x: Value) -> tuple[Value, Value]:
+    """The characters of all texts, and where those of each begin, the end behind them."""
+    coded: dict[str, Any] = {"errors": b"replace", "replacement_char": 0xFFFD}
+    split = c.node("UnicodeDecode", x, T=None, input_encoding=b"UTF-8", Tsplits=_INT64, **coded)
+    starts, points = split.output(0), split.output(1)
+    alone = _counting(c, c.emit("Size", points, out_type=_INT64))
+    words = c.emit("UnicodeEncode", points, alone, T=None, output_encoding=b"UTF-8", Tsplits=_INT64, **coded)
+    words.spec = words.spec.with_shape((None,))
+    return words, starts
+
+
+def _counting(c: Call, count: Value) -> Value:
+    """0, 1, ... and the count itself."""
+    zero, one = (c.const(np.array(n, np.int64), name) for n, name in ((0, "zero"), (1, "one")))
+    numbers = c.emit("Range", zero, c.emit("AddV2", count, one), one, T=None, Tidx=_INT64)
+    numbers.spec = numbers.spec.with_shape((None,))
+    return numbers
+
+
+def _starts(c: Call, places: Value, size: Value) -> Value:
+    """Where the words of each text begin, the end behind them.
+
+    Args:
+        places: row and column of each word [m, 2].
+        size: rows, and the words of the longest.
+    """
+    rows = c.transpose(c.sliced(places, [0, 0], [None, 1]), (1, 0), "rows")
+    wanted = _counting(c, c.squeeze(c.sliced(size, [0], [1]), 0))
+    starts = c.emit("LowerBound", rows, c.expand(wanted, 0), Tvalues=None, out_type=_INT64)
+    return c.squeeze(starts, 0)
+
+
+def _runs(c: Call, words: Value, starts: Value) -> tuple[Value, Value]:
     """Runs of neighbouring words, joined by blanks, for each text those of each width in turn; and the place
     where those of each text begin, the end behind them.
 
     Args:
-        places: row and column of each word [m, 2].
         words: [m].
-        size: rows, and the words of the longest.
+        starts: where the words of each text begin, the end behind them.
     """
     given, widths = c.get("ngrams"), c.ints("ngrams")
     if not isinstance(given, list):
         widths = tuple(range(1, widths[0] + 1))
-    rows = c.transpose(c.sliced(places, [0, 0], [None, 1]), (1, 0), "rows")
-    count = c.squeeze(c.sliced(size, [0], [1]), 0)
-    zero, one = (c.const(np.array(n, np.int64), name) for n, name in ((0, "zero"), (1, "one")))
-    wanted = c.emit("Range", zero, c.emit("AddV2", count, one), one, T=None, Tidx=_INT64)
-    wanted.spec = wanted.spec.with_shape((None,))
-    starts = c.emit("LowerBound", rows, c.expand(wanted, 0), Tvalues=None, out_type=_INT64)
     made = c.node(
-        "StringNGrams", words, c.squeeze(starts, 0), T=None, Tsplits=_INT64, ngram_widths=widths,
+        "StringNGrams", words, starts, T=None, Tsplits=_INT64, ngram_widths=widths,
         separator=b" ", left_pad=b"", right_pad=b"", pad_width=0, preserve_short_sequences=False,
     )  # fmt: skip
     return made.output(0), made.output(1)

@@ -253,8 +253,12 @@ def pipeline(c: Call) -> Result:
     return result
 
 
-def encoded(c: Call, numbers: Value, depth: int) -> Value:
-    """Numbers of categories as `output_mode` wants them.   [..., n] -> [..., n], or [..., depth]"""
+def encoded(c: Call, numbers: Value, depth: int, weights: Value | None = None) -> Value:
+    """Numbers of categories as `output_mode` wants them.   [..., n] -> [..., n], or [..., depth]
+
+    Args:
+        weights: what each number counts for, if not 1.
+    """
     mode = c.choice("output_mode", "int", "one_hot", "multi_hot", "count", "binary")
     if c.flag("sparse"):
         raise c.refuse("its output is sparse")
@@ -264,15 +268,19 @@ def encoded(c: Call, numbers: Value, depth: int) -> Value:
     if mode == "one_hot":
         numbers = c.squeeze(numbers, -1) if c.shape(numbers)[-1] == 1 else numbers
         return _one_hot(c, numbers, depth)
-    return category_counts(c, numbers, depth, mode)
+    return category_counts(c, numbers, depth, mode, weights)
 
 
-def category_counts(c: Call, numbers: Value, depth: int, mode: str = "count") -> Value:
+def category_counts(
+    c: Call, numbers: Value, depth: int, mode: str = "count", weights: Value | None = None
+) -> Value:
     """How often each category is among numbers; whether at all unless the mode is "count"."""
     rank = c.rank(numbers)
     if rank > 2:
         raise c.refuse(f"its output_mode '{mode}' is known for rows of numbers only, not for {rank} axes")
     chosen = _one_hot(c, c.cast(numbers, INT32), depth)
+    if weights is not None:
+        chosen = c.emit("Mul", chosen, c.expand(floats(c, weights), rank))
     return c.reduce("Sum" if mode == "count" else "Max", chosen, [rank - 1])
 
 
@@ -285,9 +293,11 @@ def _one_hot(c: Call, numbers: Value, depth: int) -> Value:
 def category_encoding(c: Call) -> Result:
     if "output_mode" not in c.layer.options:
         raise c.refuse("it does not say how it encodes (output_mode)")
-    if c.argument("count_weights", 1) is not None:
-        raise c.refuse("it is called with count_weights")
-    return encoded(c, c[0], c.integer("num_tokens"))
+    weights = c.argument("count_weights", 1)
+    if weights is not None and c.get("output_mode") != "count":
+        raise c.refuse("it is called with count_weights, and does not count")
+    counted = None if weights is None else c.literal(weights)
+    return encoded(c, c[0], c.integer("num_tokens"), counted)
 
 
 @layer("Discretization", ignores=("epsilon", "num_bins"))
@@ -317,7 +327,8 @@ def hashing(c: Call) -> Result:
     # Bin 0 is kept for what is masked.
     numbers = _hashed(c, texts, bins - 1 if keeps_zero else bins)
     if keeps_zero:
-        is_hidden = c.emit("Equal", x, c.literal(hidden, x))
+        mask = c.const(np.array(hidden.encode(), object)) if isinstance(hidden, str) else c.literal(hidden, x)
+        is_hidden = c.emit("Equal", x, mask)
         numbers = c.emit("AddV2", numbers, 1)
         numbers = c.emit("SelectV2", is_hidden, c.emit("ZerosLike", numbers), numbers, T=dtype("int64"))
     return encoded(c, numbers, bins)
