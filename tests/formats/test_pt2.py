@@ -335,6 +335,9 @@ def test_an_output_that_is_given_again_has_a_place_of_its_own(tmp_path: Path) ->
     x = np.ones((2, 3), np.float32)
     results = thinflow.Session(path, engine="reference").run(None, {"x": x})
     assert [y[0, 0] for y in results] == [2, 1, 2]
+    thinflow.convert(path, tmp_path / "net.tflite")
+    results = thinflow.Session(tmp_path / "net.tflite", engine="litert").run(None, {"x": x})
+    assert [y[0, 0] for y in results] == [2, 1, 2]
 
 
 def test_shapes_that_do_not_follow_are_refused(tmp_path: Path) -> None:

@@ -74,10 +74,13 @@ class ProgramReader(NodesReader):
         return self.graph
 
     def _distinct(self, outputs: list[Value]) -> list[Value]:
-        """The outputs; one that a program gives again is a copy, as callers go by their places."""
+        """The outputs; one that a program gives again is a copy, as callers go by their places.
+
+        So is an input: few files give what they are fed.
+        """
         found: dict[Value, None] = {}
         for value in outputs:
-            if value in found:
+            if value in found or value in self.graph.inputs:
                 attrs = stated([value.spec]) | {"_arguments": (b"self",)}
                 name = self._names.node_name(f"{value.node.name}/again", "clone")
                 value = self.graph.add("aten.clone", [value], name, attrs=attrs).output()
