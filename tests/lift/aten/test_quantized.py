@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.formats.programs import archive, meta, node, program, tensor
+from tests.formats.programs import archive, meta, node, payload, program, tensor
 
 BYTES = {"as_scalar_type": 1}
 RANGE = {"quant_min": {"as_int": 0}, "quant_max": {"as_int": 255}, "dtype": BYTES}
@@ -38,6 +38,30 @@ def test_codes_by_channel(tmp_path: Path) -> None:
     path = archive(tmp_path / "net.pt2", program(nodes, values, ["y"], inputs=["x", "s", "z"]))
     y = answer(path, x=X, s=np.array([0.5, 2], np.float32), z=np.array([2, 3], np.int64))
     assert y.tolist() == [[-1, 0.5, 3], [0, 8, -6]]
+
+
+def test_weights_are_rounded_by_the_inverse_of_their_scale(tmp_path: Path) -> None:
+    """Where the quotient lies between two codes, the product may not."""
+    rng = np.random.default_rng(3)
+    w = rng.standard_normal((64, 1)).astype(np.float32)
+    scale = np.abs(w[:, 0]) / np.float32(127.5)
+    by_row = {"scales": tensor("p_s"), "zero_points": tensor("p_z"), "axis": {"as_int": 0}}
+    kinds: list[tuple[str, str, np.ndarray]] = [
+        ("w", "float32", w), ("s", "float32", scale), ("z", "int64", np.full(64, 128)),
+    ]  # fmt: skip
+    values = {f"p_{n}": meta(kind, x.shape) for n, kind, x in kinds}
+    values |= {"x": meta("int64", [64, 1]), "q": meta("uint8", w.shape), "y": meta("int64", w.shape)}
+    nodes = [
+        op("quantize_per_channel.default", ["q"], input=tensor("p_w"), **by_row),
+        node("add.Tensor", ["y"], self=tensor("x"), other=tensor("q")),
+    ]
+    stored = {f"file_{n}": x.tobytes() for n, _, x in kinds}
+    weights = {n: payload(f"file_{n}", kind, x.shape) for n, kind, x in kinds}
+    written = program(nodes, values, ["y"], weights=("w", "s", "z"))
+    path = archive(tmp_path / "net.pt2", written, weights, stored)
+    expected = (np.rint(w * (1 / scale)[:, None]) + 128).clip(0, 255)
+    assert (np.rint(w / scale[:, None]) + 128).clip(0, 255).tolist() != expected.tolist()
+    assert answer(path, x=np.zeros((64, 1), np.int64)).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,13 @@ def _quantize(a: Arguments) -> Value:
 def _codes(a: Arguments, kind: DType) -> Value:
     scale, zero, axis = _parameters(a, kind)
     low, high = a.integer("quant_min"), a.integer("quant_max")
+    x, step, shift = (a.call.content(v) for v in (a.x, scale, zero))
+    if x is not None and step is not None and shift is not None:
+        # PyTorch multiplies by 1 / scale: the largest weights often lie between two codes, where that counts.
+        sides = [-1 if n == axis else 1 for n in range(x.ndim)] if step.size > 1 else [1] * x.ndim
+        inverse = (np.float32(1) / step.astype(np.float32)).reshape(sides)
+        known = np.rint(x.astype(np.float32) * inverse) + shift.astype(np.float32).reshape(sides)
+        return a.call.constant(known.clip(low, high).astype(kind.numpy()))
     codes = a.onnx("QuantizeLinear", a.x, scale, zero, axis=axis)
     whole = np.iinfo(kind.numpy())
     if (low, high) == (whole.min, whole.max):
