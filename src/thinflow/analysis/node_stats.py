@@ -69,6 +69,7 @@ class NodeRow:
         micros: its time, run by run.
         memory: bytes of its outputs in the last run.
         calls: how often it ran, all runs together.
+        times: microseconds of each run that it was in.
     """
 
     name: str
@@ -78,6 +79,7 @@ class NodeRow:
     micros: Series = field(default_factory=Series)
     memory: int = 0
     calls: int = 0
+    times: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -120,10 +122,37 @@ class NodeStats:
         for name, (micros, size, calls) in run.items():
             row = self.rows[name]
             row.micros.add(micros)
+            row.times.append(micros)
             row.memory = size
             row.calls += calls
         self.micros.add(sum(e[0] for e in run.values()))
         self.memory.add(sum(e[1] for e in run.values()))
+
+    def type_micros(self) -> list[tuple[str, int]]:
+        """Op -> mean microseconds a run of all its nodes, the longest first."""
+        return [(row.op, row.micros) for row, _, _ in self._types()]
+
+    def medians(self) -> dict[str, float]:
+        """Node -> median microseconds a run; of a run that it was not in it took none.
+
+        TensorFlow's tables have means, which one run that was disturbed moves.
+        """
+        return {row.name: self._median(row) for row in self.rows.values()}
+
+    def medians_by_op(self) -> list[tuple[str, float]]:
+        """Op -> microseconds a run: the sum of its nodes' medians; the longest first."""
+        sums: dict[str, float] = {}
+        for name, micros in self.medians().items():
+            op = self.rows[name].op
+            sums[op] = sums.get(op, 0.0) + micros
+        return sorted(sums.items(), key=lambda pair: -pair[1])
+
+    def _median(self, row: NodeRow) -> float:
+        from statistics import median_grouped  # late: it imports decimals and fractions
+
+        times = [*row.times, *[0] * (self.micros.count - len(row.times))]
+        # Whole microseconds are counted; within the one in the middle, runs are taken to lie evenly.
+        return max(0.0, median_grouped(times)) if times else 0.0
 
     def last_run(self) -> list[tuple[str, str, int, int]]:
         """(node name, op, microseconds, bytes) of the nodes in the order they ran, newest figures."""
@@ -209,10 +238,6 @@ class NodeStats:
             cells += [f"{_number(reached)}%", _number(row.memory / 1000), str(row.calls)]
             lines.append(", ".join(cells))
         return "\n".join(lines) + "\n"
-
-    def type_micros(self) -> list[tuple[str, int]]:
-        """Op -> mean microseconds a run of all its nodes, the longest first."""
-        return [(row.op, row.micros) for row, _, _ in self._types()]
 
     def _types(self) -> list[tuple[_TypeRow, float, float]]:
         """The ops, each with its share of the time and that of all up to it, in percent."""

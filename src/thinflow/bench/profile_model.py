@@ -27,7 +27,7 @@ class Part:
         name: number and engine: "2 reference".
         engine: that runs it.
         nodes: of the graph, how many.
-        micros: of its nodes in a run, on average.
+        micros: of its nodes in a run, the sum of their medians.
     """
 
     name: str

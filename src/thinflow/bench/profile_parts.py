@@ -54,7 +54,9 @@ def profile_in_parts(subject: GraphSubject, engine: str, threads: int, runs: int
                 known.update(zip(piece.region.outputs, piece.run(arrays), strict=True))
             found = _profiled(piece, graph, engine, fed, threads, runs, warmup)
             where = engine if piece.runs_on_engine else INTERPRETER
-            part = Part(f"{number} {where}", where, len(piece.region.nodes), found.stats.micros.mean)
+            part = Part(
+                f"{number} {where}", where, len(piece.region.nodes), sum(found.stats.medians().values())
+            )
             parts.append(part)
             names = add_part(total, found.stats, number)
             kernels |= {new: found.kernels.get(old, found.engine) for old, new in names.items()}
@@ -162,7 +164,7 @@ def add_part(total: NodeStats, part: NodeStats, number: int) -> dict[str, str]:
     for row in part.rows.values():
         name = names[row.name]
         total.rows[name] = NodeRow(
-            name, row.op, order + row.order, start + row.start, row.micros, row.memory, row.calls
+            name, row.op, order + row.order, start + row.start, row.micros, row.memory, row.calls, row.times
         )
     total.micros = _sum(total.micros, part.micros)
     total.memory = _sum(total.memory, part.memory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from thinflow.bench.profile import profile
@@ -42,7 +43,9 @@ class RowProfile:
     @property
     def title(self) -> str:
         """The model, its engine and the method, as a heading."""
-        how = f": {self.profile.method}" if self.profile is not None else ""
+        how = ""
+        if self.profile is not None:
+            how = f": {self.profile.method}; medians of {self.profile.stats.micros.count} runs"
         engine = f"{self.row.engine}, " if self.row.threads is not None else ""
         return f"{self.row.subject}, {engine}{self.row.setting}, node by node{how}"
 
@@ -78,7 +81,7 @@ class RowProfile:
             "method": self.profile.method,
             "fed": self.profile.fed,
             "runs": self.profile.stats.micros.count,
-            "run_ms": sum(whole) / max(len(whole), 1) / 1000,
+            "run_ms": median(whole or [0]) / 1000,
             "parts": [part.data() for part in self.profile.parts],
             "nodes": list(_nodes(self.profile)),
         }
@@ -108,12 +111,12 @@ def profile_rows(
 
 
 def _nodes(found: Profile) -> Iterator[dict[str, Any]]:
-    runs = max(found.stats.micros.count, 1)
+    runs, medians = max(found.stats.micros.count, 1), found.stats.medians()
     for row in sorted(found.stats.rows.values(), key=lambda r: r.order):
         yield {
             "name": row.name,
             "op": row.op,
-            "ms": row.micros.total / runs / 1000,
+            "ms": medians[row.name] / 1000,
             "calls": row.calls // runs,
             "output_bytes": row.memory,
             "kernel": found.kernels.get(row.name, ""),
@@ -122,8 +125,8 @@ def _nodes(found: Profile) -> Iterator[dict[str, Any]]:
 
 
 def part_rows(found: Profile) -> list[list[str]]:
-    """Part, its nodes in the graph, ms a run, percent: in the order in which they run."""
-    total = max(found.stats.micros.mean, 1e-9)
+    """Part, its nodes in the graph, median ms a run, percent: in the order in which they run."""
+    total = max(sum(part.micros for part in found.parts), 1e-9)
     return [
         [part.name, str(part.nodes), f"{part.micros / 1000:.3f}", f"{100 * part.micros / total:.1f}"]
         for part in found.parts
@@ -131,27 +134,28 @@ def part_rows(found: Profile) -> list[list[str]]:
 
 
 def type_rows(found: Profile) -> list[list[str]]:
-    """Op, number of nodes, ms a run, percent: the ops that take longest first."""
+    """Op, number of nodes, median ms a run, percent: the ops that take longest first."""
     counts: dict[str, int] = {}
     for row in found.stats.rows.values():
         counts[row.op] = counts.get(row.op, 0) + 1
+    by_op = found.stats.medians_by_op()
     # Not 0, where every node took less than a microsecond.
-    total = max(found.stats.micros.mean, 1e-9)
+    total = max(sum(micros for _, micros in by_op), 1e-9)
     return [
-        [op, str(counts[op]), f"{micros / 1000:.3f}", f"{100 * micros / total:.1f}"]
-        for op, micros in found.stats.type_micros()
+        [op, str(counts[op]), f"{micros / 1000:.3f}", f"{100 * micros / total:.1f}"] for op, micros in by_op
     ]
 
 
 def node_rows(found: Profile, limit: int | None = TOP, *, width: int | None = None) -> list[list[str]]:
-    """Node, its part if there are some, op, ms a run, percent, kernel: the nodes that take longest first.
+    """Node, its part if there are some, op, median ms a run, percent, kernel: those that take longest first.
 
     Args:
         limit: how many nodes.
         width: columns of the table; long names and kernels are shortened to fit. None: they stay whole.
     """
-    runs, total = max(found.stats.micros.count, 1), max(found.stats.micros.total, 1)
-    rows = sorted(found.stats.rows.values(), key=lambda r: (-r.micros.total, r.order))[:limit]
+    medians = found.stats.medians()
+    total = max(sum(medians.values()), 1e-9)
+    rows = sorted(found.stats.rows.values(), key=lambda r: (-medians[r.name], r.order))[:limit]
     names, ops, kernels = (
         [r.name for r in rows],
         [r.op for r in rows],
@@ -167,8 +171,8 @@ def node_rows(found: Profile, limit: int | None = TOP, *, width: int | None = No
             name,
             *part,
             op,
-            f"{row.micros.total / runs / 1000:.3f}",
-            f"{100 * row.micros.total / total:.1f}",
+            f"{medians[row.name] / 1000:.3f}",
+            f"{100 * medians[row.name] / total:.1f}",
             kernel,
         ]
         for name, part, op, kernel, row in zip(names, parts, ops, kernels, rows, strict=True)
@@ -225,5 +229,5 @@ def reason(slow: Profile, fast: Profile) -> str:
 
 
 def _ms_by_op(profile: Profile) -> Mapping[str, float]:
-    """Milliseconds a run of each op."""
-    return {op: micros / 1000 for op, micros in profile.stats.type_micros()}
+    """Median milliseconds a run of each op."""
+    return {op: micros / 1000 for op, micros in profile.stats.medians_by_op()}

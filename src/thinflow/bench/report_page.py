@@ -258,11 +258,11 @@ def profile_blocks(profiles: Sequence[Profiled], names: Mapping[str, str] | None
     # Sums of two settings do not belong side by side.
     first = [pair for pair in found if pair[0].row.setting == found[0][0].row.setting]
     series = [(names or {}).get(p.row.subject, p.row.subject) for p, _ in first]
-    times = [_ms_by_op(made) for _, made in first]
+    times = [{op: micros / 1000 for op, micros in made.stats.medians_by_op()} for _, made in first]
     ops = sorted(
         {op for ms in times for op in ms if ms[op]}, key=lambda op: -max(ms.get(op, 0.0) for ms in times)
     )
-    note = f"On {found[0][0].row.setting}; {found[0][1].method}." if found else ""
+    note = f"Medians on {found[0][0].row.setting}; {found[0][1].method}." if found else ""
     if len(ops) > _OPS:
         note += f" {len(ops) - _OPS} more ops take less."
     bars = [Bar(op, [ms.get(op) for ms in times]) for op in ops[:_OPS]]
@@ -271,26 +271,18 @@ def profile_blocks(profiles: Sequence[Profiled], names: Mapping[str, str] | None
     yield notes([f"{p.title}: {p.refusal}" for p in profiles if p.profile is None], "warn")
 
 
-def _ms_by_op(made: Profile) -> dict[str, float]:
-    """Milliseconds a run of each op."""
-    runs, found = max(made.stats.micros.count, 1), dict[str, float]()
-    for row in made.stats.rows.values():
-        found[row.op] = found.get(row.op, 0.0) + row.micros.total / runs / 1000
-    return found
-
-
 def _nodes(one: Profiled, made: Profile) -> Table:
     """Every node, the slowest first."""
-    runs = max(made.stats.micros.count, 1)
-    total = max(made.stats.micros.total, 1)
-    rows = sorted(made.stats.rows.values(), key=lambda row: (-row.micros.total, row.order))
+    medians = made.stats.medians()
+    total = max(sum(medians.values()), 1e-9)
+    rows = sorted(made.stats.rows.values(), key=lambda row: (-medians[row.name], row.order))
     cells: list[list[str | float | None]] = [
         [
             row.name,
             *([made.part_of.get(row.name, "")] if made.parts else []),
             row.op,
-            row.micros.total / runs / 1000,
-            round(100 * row.micros.total / total, 1),
+            medians[row.name] / 1000,
+            round(100 * medians[row.name] / total, 1),
             made.kernels.get(row.name, ""),
         ]
         for row in rows
@@ -299,7 +291,7 @@ def _nodes(one: Profiled, made: Profile) -> Table:
         Column("node", code=True),
         *([Column("part")] if made.parts else []),
         Column("op", code=True),
-        Column("time", "ms"),
+        Column("median", "ms"),
         Column("share", "%"),
         Column("kernel"),
     ]
