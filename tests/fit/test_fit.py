@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,38 @@ def test_estimated_flash_is_close_to_the_compilers(cpu: str) -> None:
     code = exact.flash_bytes - exact.weights_bytes
     assert 0.5 * code < guess.flash_bytes - guess.weights_bytes < 1.6 * code
     assert 50 < exact.stack_bytes < 2000
+
+
+@pytest.mark.parametrize("cpu", ["cortex-m4"])
+@needs_arm
+def test_weights_of_other_values_take_the_same(cpu: str) -> None:
+    """Numbers of large networks take a minute to write, and a compiler minutes to read."""
+    writer = Writer(make(Options(cpu=cpu)), "network")
+    assert compiled(writer.files(values=False), "network", cpu) == compiled(writer.files(), "network", cpu)
+
+
+def test_files_without_values_differ_in_the_weights_alone() -> None:
+    writer = Writer(make(Options()), "network")
+    whole, without = writer.files(), writer.files(values=False)
+    assert [name for name in whole if whole[name] != without[name]] == ["network_weights.c"]
+    arrays = re.findall(r"^const .*\[\d+\]", whole["network_weights.c"], re.MULTILINE)
+    assert arrays
+    assert re.findall(r"^const .*\[\d+\]", without["network_weights.c"], re.MULTILINE) == arrays
+
+
+def test_a_network_is_made_once_for_the_same_processor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[Options] = []
+
+    def counted(program: Program, options: Options) -> Network:
+        asked.append(options)
+        return network(program, options)
+
+    monkeypatch.setattr("thinflow.optimize.fit_job.network", counted)
+    (tmp_path / "m.tflite").write_bytes(mixed("int8"))
+    thinflow.fit(tmp_path / "m.tflite", cpu="cortex-m4", compile=False)
+    assert len(asked) - 1 == len(set(asked[1:]))
 
 
 @needs_arm

@@ -99,7 +99,7 @@ def footprint(network: Network, *, compile: bool = True) -> Footprint:
         compile: whether to ask the processor's compiler, where it is here.
     """
     cpu = network.options.cpu
-    found = compiled(Writer(network, "network").files(), "network", cpu) if compile else None
+    found = compiled(Writer(network, "network").files(values=False), "network", cpu) if compile else None
     size = found or _estimated(network, cpu)
     return Footprint(
         size.flash_bytes,

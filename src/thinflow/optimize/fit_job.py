@@ -65,7 +65,6 @@ def fit(source: Source, shapes: Shapes | None, names: dict[str, Any], options: F
     )
     if not options.remedies:
         return found
-    tell(2, _STEPS, "look for what is smaller")
     return replace(found, remedies=tuple(_remedies(model, found, options)))
 
 
@@ -93,14 +92,17 @@ class OpenedForC:
             *(source, shapes, names, options.sample_rate), lambda it: network(it.program(), Options())
         )
         self.path, self.notes = self.way.path, self.way.notes
+        self._made: dict[Options, Network] = {}
 
     def make(self, options: Options) -> Network:
         """The network, with sound and as a stream as was asked for."""
         return self.whole(replace(options, sound=self.options.sound, stream=self.options.stream))
 
     def whole(self, options: Options) -> Network:
-        """The network that hears all of its window in each run."""
-        return network(self.way.program(), options)
+        """The network that hears all of its window in each run; made once for the same options."""
+        if options not in self._made:
+            self._made[options] = network(self.way.program(), options)
+        return self._made[options]
 
     def micro(self, cpu: str) -> MicroFit:
         """What TFLite Micro would take."""
@@ -135,13 +137,15 @@ def _folded(model: OpenedForC, found: Fit) -> Sequence[str]:
 
 def _remedies(model: OpenedForC, found: Fit, options: FitOptions) -> list[Remedy]:
     """What would make it smaller, each made and measured."""
-    tried: list[Callable[[], Remedy | None]] = [
-        lambda: _in_int8(model, found, options),
-        lambda: _heard_in_int16(model, found, options),
-        lambda: _smaller_picture(model, found, options),
-    ]
+    tried: dict[str, Callable[[], Remedy | None]] = {
+        "try eight bits": lambda: _in_int8(model, found, options),
+        "try samples of 16 bits": lambda: _heard_in_int16(model, found, options),
+        "try smaller pictures": lambda: _smaller_picture(model, found, options),
+    }
     found_ones = []
-    for attempt in tried:
+    tell = options.progress or _silent
+    for label, attempt in tried.items():
+        tell(2, _STEPS, label)
         # What cannot be made of this model is no remedy of it.
         try:
             remedy = attempt()

@@ -49,15 +49,20 @@ class Writer:
 
     # --- files ------------------------------------------------------------------------------------------
 
-    def files(self) -> dict[str, str]:
-        """Name of a file -> its text."""
+    def files(self, *, values: bool = True) -> dict[str, str]:
+        """Name of a file -> its text.
+
+        Args:
+            values: whether the weights have theirs. Arrays of the same sizes with others make the same code,
+                as they stand in a file of their own; millions of numbers take a minute to write.
+        """
         # First: naming what the layers ask for makes the list of arrays that the other files show.
         layers = list(self._layers())
         self._first = [self._first_values(state, name) for state, name in self._states.items()]
         return {
             f"{self.file}.c": self._source(layers),
             f"{self.file}.h": self._header(),
-            f"{self.file}_weights.c": self._weights(),
+            f"{self.file}_weights.c": self._weights(values),
         }
 
     def _head(self, what: str) -> str:
@@ -238,7 +243,7 @@ class Writer:
                 data = np.concatenate([data, np.zeros((rows - len(data), *data.shape[1:]), data.dtype)])
             yield tensor, data
 
-    def _weights(self) -> str:
+    def _weights(self, values: bool) -> str:
         headers = ["<stdbool.h>", "<stdint.h>"]
         if any(a.dtype.kind == "f" and not np.isfinite(a).all() for a in self._arrays.values()):
             headers.append("<math.h>")
@@ -246,7 +251,9 @@ class Writer:
         for name, array in self._arrays.items():
             # Declared first: some compilers warn of what is defined for others without a declaration.
             lines.append(
-                f"extern {self._declaration(name)};\n{self._declaration(name)} = {{\n{array_text(array)}}};\n"
+                f"extern {self._declaration(name)};\n"
+                # Not 0: that need not be stored.
+                f"{self._declaration(name)} = {{\n{array_text(array if values else np.ones(1, np.int8))}}};\n"
             )
         if not self._arrays:
             # A file of nothing but includes is none in ISO C, which compilers warn of.
@@ -492,6 +499,9 @@ def array_text(array: Array) -> str:
 
 def _texts(array: Array) -> Iterable[str]:
     values = array.tolist()
+    if array.dtype.kind in "iu" and array.min(initial=0) > np.iinfo(np.int32).min:
+        # As `_integer` does, in one call.
+        return str(values)[1:-1].split(", ") if values else []
     if array.dtype.kind != "f":
         return map(_integer, values)
     if not np.isfinite(array).all():
