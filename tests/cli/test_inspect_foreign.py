@@ -54,6 +54,41 @@ def test_a_converted_model(
     assert data["macs"] == 8
 
 
+def test_litert_has_the_ops_of_sound_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = parse_graph("""
+x = Placeholder() {dtype=float, shape=shape[1600,1]}
+y = AudioSpectrogram(x) {window_size=400, stride=160, magnitude_squared=true}
+inputs: x
+outputs: y
+""")
+    path = tmp_path / "m.tflite"
+    thinflow.save(graph, path)
+    found = lines(path, capsys)
+    assert "ops of the runtime's own, beyond the standard: AudioSpectrogram" in found
+    assert found[-1] == f"next: thinflow benchmark {path} --engine litert"
+
+
+@pytest.mark.parametrize("suffix", ["tflite", "onnx"])
+def test_a_file_of_floats_can_be_made_smaller(
+    tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph, path = parse_graph(DENSE), tmp_path / f"m.{suffix}"
+    thinflow.save(graph, path)
+    told = f"weights are floats: `thinflow optimize {path} m_out` tries int8"
+    assert told in lines(path, capsys)
+    thinflow.quantize(graph).save(tmp_path / "q.tflite")
+    assert not any(line.startswith("weights are floats") for line in lines(tmp_path / "q.tflite", capsys))
+
+
+DENSE = f"""
+x = Placeholder() {{dtype=float, shape=shape[1,32]}}
+w = Const() {{dtype=float, value=float[32,32]{{{", ".join(str(n % 7 - 3) for n in range(1024))}}}}}
+y = MatMul(x, w) {{T=float}}
+inputs: x
+outputs: y
+"""
+
+
 def test_what_an_app_must_bring(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     q = Quantization(np.float32([0.5]), np.int64([0]))
     x, y = (Tensor(n, (1, 4), INT8, quantization=q) for n in "xy")

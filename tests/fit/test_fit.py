@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def test_a_network_is_made_once_for_the_same_processor(
         asked.append(options)
         return network(program, options)
 
-    monkeypatch.setattr("thinflow.optimize.fit_job.network", counted)
+    monkeypatch.setattr(import_module("thinflow.optimize.fit_job"), "network", counted)
     (tmp_path / "m.tflite").write_bytes(mixed("int8"))
     thinflow.fit(tmp_path / "m.tflite", cpu="cortex-m4", compile=False)
     assert len(asked) - 1 == len(set(asked[1:]))

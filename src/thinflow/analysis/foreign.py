@@ -18,12 +18,16 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.ir.vocabulary import ATEN, PREFIXES
 from thinflow.ops.registry import RULE_ERRORS, Cost
+from thinflow.ops.traits import Trait, has
 
 T = TypeVar("T")
 UNREAD = frozenset({"tfl.variable", "tfl.constant", "onnx.sparse_constant"})
 """Not ops: tensors that have no other place in a graph."""
 ACTING = frozenset({"tfl.CALL_ONCE", "tfl.ASSIGN_VARIABLE"})
 """Variables are written without being read: these work by what they do, not by what they give."""
+
+
+_CUSTOM = "tfl.custom."
 
 
 def is_foreign(op: str) -> bool:
@@ -48,6 +52,8 @@ def is_counted(op: str) -> bool:
 
 def is_in_runtime(op: str) -> bool:
     """True if the runtime of an op's files has it as it is installed: its standard sets, and its own."""
+    if op.startswith(_CUSTOM):
+        return has(op.removeprefix(_CUSTOM), Trait.LITERT_CUSTOM)
     return is_known(op) or (op.startswith("onnx.com.microsoft.") and not is_of_extensions(op))
 
 

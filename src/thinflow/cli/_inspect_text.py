@@ -223,7 +223,7 @@ def findings(summary: Summary) -> Iterator[str]:
     # Of ONNX the whole name with its domain, of LiteRT what the file calls the op.
     others = [op for op in summary.unknown_ops if _FLEX not in op]
     custom = [op.partition(".")[2].removeprefix("custom.") for op in others if not is_in_runtime(op)]
-    own = [op.partition(".")[2] for op in others if is_in_runtime(op)]
+    own = [op.partition(".")[2].removeprefix("custom.") for op in others if is_in_runtime(op)]
     if flex:
         yield f"TensorFlow ops inside: {', '.join(flex)}; they need the Flex delegate"
     if custom:
@@ -270,6 +270,28 @@ def _ends_text(graph: Graph) -> str:
     """Inputs and outputs as a signature that adds no names would tell them."""
     sides = (", ".join(f"{v.name} {v.spec}" for v in side) for side in (graph.inputs, graph.outputs))
     return " -> ".join(sides)
+
+
+def smaller_line(summary: Summary, model: str, shapes: str = "") -> str:
+    """The command that makes a file of floats smaller; "" where it would not get far, or has been done."""
+    from pathlib import Path
+
+    from thinflow.ir.vocabulary import vocabulary_named
+    from thinflow.lift.rules import rule_for
+
+    vocabulary = vocabulary_named(summary.graph.vocabulary)
+    stored = summary.parameters.bytes_by_dtype
+    # Most of a quantized file are integers, but for a few scales.
+    is_float = 2 * sum(stored.get(name, 0) for name in _FLOATS) > sum(stored.values())
+    if vocabulary is None or not vocabulary.engine or not is_float or summary.unknown_ops:
+        return ""
+    if not all(rule_for(n.op) for n in summary.graph if n.op.startswith(vocabulary.prefix)):
+        return ""
+    folder = shlex.quote(Path(model).stem + "_out")
+    return f"weights are floats: `thinflow optimize {shlex.quote(model)} {folder}{shapes}` tries int8"
+
+
+_FLOATS = ("float", "half", "bfloat16")
 
 
 def next_command(summary: Summary, model: str, shapes: str = "") -> str:

@@ -195,7 +195,10 @@ def inspect_lines(summary: Summary, args: Namespace, info: ModelInfo | None = No
         lines += [f"problem: {p}" for p in summary.problems[: None if args.all else 10]]
         if len(summary.problems) > 10 and not args.all:
             lines.append(f"... and {len(summary.problems) - 10} problems more (--all)")
-    lines += ["", f"next: {next_command(summary, reasons, args, info)}"]
+    step = next_command(summary, reasons, args, info)
+    if summary.graph.vocabulary and step.startswith("thinflow benchmark"):
+        lines += filter(None, [_inspect_text.smaller_line(summary, args.model, shape_flags(args.shape))])
+    lines += ["", f"next: {step}"]
     return lines
 
 

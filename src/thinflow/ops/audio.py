@@ -12,7 +12,7 @@ from thinflow.errors import FormatError
 from thinflow.ir.types import FLOAT, INT32, STRING, TensorSpec
 from thinflow.ops._shapes import Dim, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
-from thinflow.ops.traits import Role
+from thinflow.ops.traits import Role, Trait
 from thinflow.typing import Array
 
 
@@ -136,6 +136,8 @@ class AudioSpectrogram(OpDef):
     frames = 1 + (samples - window_size) // stride; bins = n/2 + 1 with n the power of two >= window_size.
     """
 
+    traits = Trait.LITERT_CUSTOM
+
     roles = (Role.SOUND,)
 
     @staticmethod
@@ -191,6 +193,7 @@ class Mfcc(OpDef):
     [channels,frames,dct_coefficient_count].
     """
 
+    traits = Trait.LITERT_CUSTOM
     roles = (None, Role.RATE)
 
     @staticmethod

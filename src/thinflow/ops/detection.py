@@ -9,6 +9,7 @@ from thinflow.ops._numeric import quiet
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.nms import selected_boxes
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -26,6 +27,7 @@ class DetectionPostProcess(OpDef):
     """
 
     num_outputs = 4
+    traits = Trait.LITERT_CUSTOM
 
     @staticmethod
     def infer(

@@ -205,6 +205,8 @@ class Trait(Flag):
     """Images [n,h,w,c] in another size (input 1)."""
     NMS = auto()
     """Chooses boxes that overlap little."""
+    LITERT_CUSTOM = auto()
+    """LiteRT has it as it is installed, as a custom op of that name."""
     DECODES_IMAGE = auto()
     """The pixels of an image file's bytes."""
 
