@@ -162,6 +162,22 @@ def test_a_batch_that_the_graph_refuses_is_fixed_and_told(suffix: str, tmp_path:
     assert made.proof.startswith(("LiteRT agrees", "ONNX Runtime agrees"))
 
 
+def test_the_first_size_of_a_state_is_no_batch_that_was_fixed(tmp_path: Path) -> None:
+    """As of Silero's, [layers,batch,units]: its two layers were told as a batch of 1 and 2."""
+    graph = parse_graph(ONE_ONLY.replace("inputs: x\noutputs: y\n", HELD))
+    made = convert_verified(graph, tmp_path / "m.tflite")
+    (note,) = [n for n in made.notes if n.startswith("batch")]
+    assert note.startswith("batch  fixed at 1: ")
+
+
+HELD = """\
+state = Placeholder() {dtype=float, shape=shape[2,1,4]}
+next = Relu(state) {T=float}
+inputs: x, state
+outputs: y, next
+"""
+
+
 def test_a_fixed_file_promises_no_other_size(tmp_path: Path) -> None:
     graph = parse_graph(ONE_ONLY)
     convert_verified(graph, tmp_path / "m.tflite")

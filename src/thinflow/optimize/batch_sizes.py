@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
-from thinflow.analysis.shapes import infer_with_loops
+from thinflow.analysis.shapes import infer_with_loops, placeholder_spec
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
@@ -27,6 +27,9 @@ class HasCore(Protocol):
 
 class HasShape(Protocol):
     """A tensor of any runtime's program."""
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def shape(self) -> tuple[int | None, ...] | None: ...
@@ -119,9 +122,16 @@ def open_else_fixed(
     return model, ""
 
 
-def batch_note(inputs: Sequence[HasShape], why: str) -> str:
-    """That the batch of a program is fixed, at which size, and why."""
-    sizes = sorted({t.shape[0] for t in inputs if t.shape and t.shape[0] is not None})
+def batch_note(inputs: Sequence[HasShape], core: Core, why: str) -> str:
+    """That the batch of a program is fixed, at which size, and why.
+
+    Args:
+        inputs: of the program.
+        core: what it was made of: of a state [layers,batch,units] the first size is none that was fixed.
+    """
+    opened = {v.name for v in core.graph.inputs if is_open(placeholder_spec(v.node))}
+    batched = [t for t in inputs if t.name in opened] or inputs
+    sizes = sorted({t.shape[0] for t in batched if t.shape and t.shape[0] is not None})
     return f"batch  fixed at {' and '.join(map(str, sizes)) or 1}: {why}"
 
 

@@ -104,7 +104,7 @@ class ConvertedModel(ABC, Generic[P]):
     @property
     def batch_notes(self) -> list[str]:
         """A note on a batch that is fixed."""
-        return [batch_note(self.inputs, self.fixed)] if self.fixed else []
+        return [batch_note(self.inputs, self.core, self.fixed)] if self.fixed else []
 
     @cached_property
     def coverage(self) -> Coverage:

@@ -363,7 +363,7 @@ def checked_batch(model: FloatModel, made: QuantizedModel, samples: Samples) -> 
     # By name, as the quantized program has tensors of its own for the same inputs.
     sizes = {v.name: len(a) for v, a in zip(model.core.inputs, first, strict=True) if a.ndim}
     quantized = _with_batch(made.quantized, sizes)
-    note = batch_note(quantized.program.subgraphs[0].inputs, why)
+    note = batch_note(quantized.program.subgraphs[0].inputs, model.core, why)
     return replace(made, quantized=quantized, warnings=[note, *made.warnings])
 
 
