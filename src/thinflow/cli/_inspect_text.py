@@ -277,7 +277,7 @@ def smaller_line(summary: Summary, model: str, shapes: str = "") -> str:
     from pathlib import Path
 
     from thinflow.ir.vocabulary import vocabulary_named
-    from thinflow.lift.rules import rule_for
+    from thinflow.load.lifted import has_rules
 
     vocabulary = vocabulary_named(summary.graph.vocabulary)
     stored = summary.parameters.bytes_by_dtype
@@ -285,7 +285,7 @@ def smaller_line(summary: Summary, model: str, shapes: str = "") -> str:
     is_float = 2 * sum(stored.get(name, 0) for name in _FLOATS) > sum(stored.values())
     if vocabulary is None or not vocabulary.engine or not is_float or summary.unknown_ops:
         return ""
-    if not all(rule_for(n.op) for n in summary.graph if n.op.startswith(vocabulary.prefix)):
+    if not has_rules(summary.graph):
         return ""
     folder = shlex.quote(Path(model).stem + "_out")
     return f"weights are floats: `thinflow optimize {shlex.quote(model)} {folder}{shapes}` tries int8"

@@ -373,3 +373,10 @@ def _without_sizes(function: Function) -> Function:
     _forget_sizes(body)
     ends = ([body.value(v.name) for v in side] for side in (function.inputs, function.outputs))
     return replace(function, graph=body, inputs=next(ends), outputs=next(ends))
+
+
+def has_rules(graph: Graph) -> bool:
+    """True if there is a rule for every op of a graph in another vocabulary; rules may refuse still."""
+    from thinflow.lift.rules import rule_for
+
+    return all(rule_for(node.op) is not None for node in graph if is_foreign(node.op))
