@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from thinflow.errors import ParameterError, closest
+from thinflow.ir.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,6 +11,7 @@ from pkgutil import iter_modules
 from typing import TypeAlias
 
 from thinflow.ir.graph import Graph
+from thinflow.ir.records import dataclass
 from thinflow.typing import FilePath
 
 Writer: TypeAlias = Callable[[Graph, FilePath], int]

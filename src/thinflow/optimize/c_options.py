@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from thinflow.errors import ParameterError
+from thinflow.ir.records import dataclass
 from thinflow.lower.c.options import Options
 from thinflow.optimize.ladder.budget import budget_of
 

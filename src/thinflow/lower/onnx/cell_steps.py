@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from thinflow.ir.records import dataclass
 from thinflow.ir.types import BOOL, FLOAT
 from thinflow.lower.cell_sums import FUNCTIONS, NoCell, Step
 from thinflow.lower.cells import Cell, Gate

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT
 from thinflow.lower.cell_sums import Atom, NoCell, Sums
 from thinflow.lower.cells import Cell, find_cells

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import combinations
 
 from thinflow.ir.graph import Node, Value
+from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.pattern import constant_tensor
