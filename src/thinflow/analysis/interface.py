@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import field
 
 from thinflow.analysis.neighbor_specs import asked_shape
 from thinflow.analysis.shapes import port_count
@@ -14,9 +13,10 @@ from thinflow.analysis.training_mode import inference_setting, setting_text
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
+from thinflow.ir.records import dataclass
 from thinflow.ir.types import RESOURCE, STRING, DType, Shape, shape_text
 from thinflow.ops import registry
-from thinflow.ops.traits import Trait, has, ops_with
+from thinflow.ops.traits import Trait, has
 
 _PREPARES = {
     "ReadFile": "reads a file",
@@ -42,25 +42,23 @@ def in_front(op: str) -> str:
     return _PREPARES.get(op, "")
 
 
-@cache
-def postprocessing() -> dict[str, str]:
-    """Ops at the end of a model that do not compute but choose, and what they do in words."""
-    return {
-        **dict.fromkeys(ops_with(Trait.NMS), "non-maximum suppression"),
-        **dict.fromkeys(ops_with(Trait.TOP_K), "top-k selection"),
-        "ArgMax": "arg-max",
-        "Softmax": "softmax",
-    }
+def postprocessing(op: str) -> str:
+    """What an op at the end of a model does that does not compute but choose, in words; "" for others."""
+    if has(op, Trait.NMS):
+        return "non-maximum suppression"
+    if has(op, Trait.TOP_K):
+        return "top-k selection"
+    return {"ArgMax": "arg-max", "Softmax": "softmax"}.get(op, "")
 
 
-@cache
-def heavy_ops() -> frozenset[str]:
-    """Ops that do a model's work: what stands before the first of them prepares its input."""
-    layers = Trait.CONVOLUTION | Trait.CONV_TRANSPOSE | Trait.FUSED_CONV | Trait.MATMUL | Trait.GATHER
-    loops = Trait.WHILE | Trait.ENTER
-    return ops_with(layers | loops) | {
-        *("QuantizedConv2D", "QuantizedMatMul", "TensorArrayScatterV3", "TensorArrayV3")
-    }
+_LAYERS = Trait.CONVOLUTION | Trait.CONV_TRANSPOSE | Trait.FUSED_CONV | Trait.MATMUL | Trait.GATHER
+_HEAVY = _LAYERS | Trait.WHILE | Trait.ENTER
+
+
+def is_heavy(op: str) -> bool:
+    """Whether an op does a model's work: what stands before the first of them prepares its input."""
+    others = ("QuantizedConv2D", "QuantizedMatMul", "TensorArrayScatterV3", "TensorArrayV3")
+    return has(op, _HEAVY) or op in others
 
 
 _SOURCES = Trait.QUEUE | Trait.DEQUEUE | Trait.DEQUEUE_MANY | Trait.DEQUEUE_UP_TO
@@ -181,8 +179,8 @@ def guess_interface(graph: Graph) -> Interface:
     inputs = _inputs(graph, needed)
     interface = Interface(inputs, outputs)
     _find_cut(graph, needed, interface)
-    ends = {node for node in needed if node.op in postprocessing() and not _leads_to(node, heavy_ops())}
-    interface.postprocessing = list(dict.fromkeys(postprocessing()[n.op] for n in graph if n in ends))
+    ends = {node for node in needed if postprocessing(node.op) and not _leads_to_heavy(node)}
+    interface.postprocessing = list(dict.fromkeys(postprocessing(n.op) for n in graph if n in ends))
     return interface
 
 
@@ -224,8 +222,7 @@ def _outputs(graph: Graph) -> list[Candidate]:
         if not _is_machinery(node):
             sizes[node] = 0
     if not sizes:  # then these are outputs after all
-        last = ops_with(Trait.PRINT) | {"PlaceholderWithDefault"}
-        sizes = {node: 0 for node in unread if node.op in last}
+        sizes = {n: 0 for n in unread if has(n.op, Trait.PRINT) or n.op == "PlaceholderWithDefault"}
     # For many sinks (a training graph) the number of ancestors is not worth quadratic time.
     if len(sizes) <= _MANY_SINKS:
         sizes = {node: len(ancestors([node])) for node in sizes}
@@ -293,8 +290,8 @@ def _rank_output(value: Value, size: int, biggest: int) -> Candidate:
         passed.add(source)
     if source.op in {"Softmax", "Sigmoid", "LogSoftmax"}:
         weigh(2, f"is a {source.op}" + (f", {width} wide" if width else ""))
-    elif source.op in postprocessing():
-        weigh(1, f"ends in {postprocessing()[source.op]}")
+    elif words := postprocessing(source.op):
+        weigh(1, f"ends in {words}")
     elif value.shape is not None:
         candidate.reasons.append(f"{source.op} of shape {shape_text(value.shape)}")
     if node.control_outputs:
@@ -370,21 +367,21 @@ def _find_cut(graph: Graph, needed: set[Node], interface: Interface) -> None:
 
 def _downstream(starts: Iterable[Node], needed: set[Node]) -> set[Node]:
     """Nodes that depend on the starts, up to where the first heavy op reads."""
-    chain, heavy = set[Node](), heavy_ops()
+    chain = set[Node]()
     stack = list(starts)
     while stack:
         node = stack.pop()
-        if node in chain or node not in needed or node.op in heavy:
+        if node in chain or node not in needed or is_heavy(node.op):
             continue
         chain.add(node)
-        if any(r.op in heavy for v in node.outputs for r in v.readers):
+        if any(is_heavy(r.op) for v in node.outputs for r in v.readers):
             continue
         stack.extend(r for v in node.outputs for r in v.readers)
     return chain
 
 
-def _leads_to(node: Node, ops: frozenset[str]) -> bool:
-    """True if one of the ops comes after the node."""
+def _leads_to_heavy(node: Node) -> bool:
+    """True if an op that does a model's work comes after the node."""
     seen: set[Node] = set()
     stack = [node]
     while stack:
@@ -392,7 +389,7 @@ def _leads_to(node: Node, ops: frozenset[str]) -> bool:
         if current in seen:
             continue
         seen.add(current)
-        if current is not node and current.op in ops:
+        if current is not node and is_heavy(current.op):
             return True
         stack.extend(r for v in current.outputs for r in v.readers)
     return False

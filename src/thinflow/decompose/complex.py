@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
-from thinflow.decompose.rules import R, Rule, check_count, load_rules, refusals_at
+from thinflow.decompose.rules import R, Rule, check_count, refusals_at
 from thinflow.decompose.terms import Body, Term, where
+from thinflow.ir.discovery import Registered
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Node
+from thinflow.ir.records import dataclass
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, DType, TensorSpec
 from thinflow.ops.registry import select_attrs
 from thinflow.ops.traits import Trait, has
@@ -57,14 +58,17 @@ class Complex:
 
 
 Part: TypeAlias = "Term | Complex"
-_registry: dict[str, Rule] = {}
+_forms: Registered[Rule] = Registered("thinflow.decompose", "by_parts")
 
 
 def by_parts(*names: str) -> Callable[[R], R]:
     """Function decorator: the form of these ops for complex numbers."""
 
     def register(rule: R) -> R:
-        _registry.update(dict.fromkeys(names, rule))
+        for name in names:
+            other = _forms.add(name, rule, rule.__module__)
+            if other is not rule:
+                raise RuntimeError(f"{name} has forms in both {other.__module__} and {rule.__module__}")
         return rule
 
     return register
@@ -72,8 +76,7 @@ def by_parts(*names: str) -> Callable[[R], R]:
 
 def has_form(op: str) -> bool:
     """True if there may be a form of this op for complex numbers."""
-    load_rules()
-    return op in _registry or has(op, Trait.LINEAR | Trait.PASSES_THROUGH)
+    return _forms.find(op) is not None or has(op, Trait.LINEAR | Trait.PASSES_THROUGH)
 
 
 def part_type(element: DType) -> DType:
@@ -106,7 +109,7 @@ def decomposition_of(
         arguments = [body.argument(n, spec, constants.get(n)) for n, spec in enumerate(specs)]
         terms = iter(arguments)
         operands: list[Part] = [Complex(next(terms), next(terms)) if pair else next(terms) for pair in pairs]
-        rule = _registry.get(node.op)
+        rule = _forms.find(node.op)
         if rule is None:
             results: tuple[Part, ...] = _run_twice(body, node, operands)
         else:

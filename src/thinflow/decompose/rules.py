@@ -14,17 +14,15 @@ nothing of it is used then.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
 
 from thinflow.decompose.terms import Body, Term
 from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.ir.discovery import Registered
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Node
 from thinflow.ir.types import INT32, DType, TensorSpec
@@ -34,7 +32,7 @@ from thinflow.ops.registry import RULE_ERRORS, select_attrs, signature
 Rule = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
 
-_registry: dict[str, Rule] = {}
+_rules: Registered[Rule] = Registered("thinflow.decompose", "decompose")
 
 
 def decompose(*names: str) -> Callable[[R], R]:
@@ -42,7 +40,7 @@ def decompose(*names: str) -> Callable[[R], R]:
 
     def register(rule: R) -> R:
         for name in names:
-            other = _registry.setdefault(name, rule)
+            other = _rules.add(name, rule, rule.__module__)
             if other is not rule:
                 raise RuntimeError(f"{name} is decomposed in both {other.__module__} and {rule.__module__}")
         return rule
@@ -50,24 +48,14 @@ def decompose(*names: str) -> Callable[[R], R]:
     return register
 
 
-@cache
-def load_rules() -> None:
-    """Import every module of this package once; their decorators fill the registry."""
-    package = importlib.import_module("thinflow.decompose")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-
-
 def find(op: str) -> Rule | None:
     """The rule for an op, None if there is none."""
-    load_rules()
-    return _registry.get(op)
+    return _rules.find(op)
 
 
 def decomposed() -> list[str]:
     """The ops that have a rule, sorted."""
-    load_rules()
-    return sorted(_registry)
+    return sorted(_rules)
 
 
 def decomposition_of(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from thinflow.errors import GraphError, ThinflowError, closest
 from thinflow.ir.attrs import Attr, FunctionAttr, attr_key
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Node
-from thinflow.ops.traits import Trait, ops_with
+from thinflow.ops.traits import Trait, has
 
 Runner = Callable[[Sequence[Any]], Sequence[Any]]
 """Output values from input values."""
@@ -134,10 +133,12 @@ def caller(node: Node, bodies: Bodies) -> Runner | None:
         # TF1's library functions are called by nodes whose op is the function's name.
         if node.op in bodies.functions:
             run = bodies.body(FunctionAttr(node.op, node.attrs))
-        elif node.op in _rules():
-            run = _rules()[node.op](node, bodies)
         else:
-            return None
+            rules = (rule for trait, rule in _RULES.items() if has(node.op, trait))
+            rule = _for if node.op == "For" else next(rules, None)
+            if rule is None:
+                return None
+            run = rule(node, bodies)
     except ThinflowError as error:
         raise error.at(node.where) from error
 
@@ -221,12 +222,9 @@ def is_true(value: Any) -> bool:
     return bool(array[()]) if array.ndim == 0 else array.size > 0
 
 
-@cache
-def _rules() -> dict[str, Callable[[Node, Bodies], Runner]]:
-    return {
-        **dict.fromkeys(ops_with(Trait.CALL), _plain_call),
-        **dict.fromkeys(ops_with(Trait.IF), _if),
-        **dict.fromkeys(ops_with(Trait.CASE), _case),
-        **dict.fromkeys(ops_with(Trait.WHILE), _while),
-        "For": _for,
-    }
+_RULES: dict[Trait, Callable[[Node, Bodies], Runner]] = {
+    Trait.CALL: _plain_call,
+    Trait.IF: _if,
+    Trait.CASE: _case,
+    Trait.WHILE: _while,
+}

@@ -7,7 +7,7 @@ function, or has a kernel.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from thinflow.ir.graph import Node, Value, graph_of
 from thinflow.ir.order import MERGES, ancestors
 from thinflow.ops._state import dereferenced
 from thinflow.ops.lookup import FILLERS, Table
-from thinflow.ops.traits import Trait, has, ops_with
+from thinflow.ops.traits import Trait, has
 
 
 class LoopRunner(Protocol):
@@ -187,8 +187,12 @@ def runner(node: Node, bodies: Bodies) -> Runner:
     Raises:
         NodeError: nothing can; placed at the node.
     """
-    if node.op in _control_flow():
-        return _control_flow()[node.op]
+    if node.op in MERGES:
+        return _merge
+    if node.op in ("Switch", "RefSwitch"):
+        return _switch
+    if has(node.op, Trait.ENTER | Trait.EXIT | Trait.NEXT_ITERATION) or node.op == "LoopCond":
+        return tuple
     if node.op == "_SwitchN":
         return partial(_switch_n, int(node.get("num_outs", 0)))
     if has(node.op, Trait.RESOURCE):
@@ -230,16 +234,6 @@ def _switch_n(count: int, inputs: Sequence[Any]) -> Sequence[Any]:
     # As a Case does: an index out of range takes the last branch.
     taken = int(index) if 0 <= int(index) < count else count - 1
     return [data if port == taken else DEAD for port in range(count)]
-
-
-@cache
-def _control_flow() -> dict[str, Runner]:
-    passing = Trait.ENTER | Trait.EXIT | Trait.NEXT_ITERATION
-    return {
-        **dict.fromkeys(MERGES, _merge),
-        **dict.fromkeys(("Switch", "RefSwitch"), _switch),
-        **dict.fromkeys(ops_with(passing) | {"LoopCond"}, tuple),
-    }
 
 
 def resource_runner(node: Node, bodies: Bodies) -> Runner:

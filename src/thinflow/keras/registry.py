@@ -12,14 +12,13 @@ variables in the order in which Keras keeps them, which is the only thing that a
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cache, wraps
+from functools import wraps
 from typing import Protocol, TypeAlias
 
 from thinflow.errors import ParameterError, ThinflowError
+from thinflow.ir.discovery import Registered
+from thinflow.ir.records import dataclass
 from thinflow.keras.call import Call
 from thinflow.keras.config import LayerConfig
 
@@ -74,15 +73,17 @@ class Entry:
     real: bool = False
 
 
-@dataclass
+@dataclass(frozen=True)
 class Registry:
     """Entries by the class of the layer, and by the module and name of functions."""
 
-    layers: dict[str, Entry] = field(default_factory=dict)
-    operations: dict[str, Entry] = field(default_factory=dict)
+    layers: Registered[Entry]
+    operations: Registered[Entry]
 
 
-_REGISTRY = Registry()
+_REGISTRY = Registry(
+    Registered("thinflow.keras.layers", "layer"), Registered("thinflow.keras.operations", "operation")
+)
 _GIVEN: dict[str, object] = {}
 """What the user gave for this process: name of a custom class or of a Lambda layer -> function."""
 _FITTED: set[str] = set()
@@ -123,14 +124,13 @@ def operation(*names: str, ignores: Iterable[str] = ()) -> Callable[[Rule], Rule
 
 
 def _registered(
-    table: dict[str, Entry], names: Iterable[str], entry: Callable[[Rule], Entry]
+    table: Registered[Entry], names: Iterable[str], entry: Callable[[Rule], Entry]
 ) -> Callable[[Rule], Rule]:
     def register(rule: Rule) -> Rule:
         for name in names:
             # Which of two functions were taken would depend on the order of imports.
-            if name in table:
+            if table.add(name, made := entry(rule), rule.__module__) is not made:
                 raise RuntimeError(f"two functions say what {name} computes")
-            table[name] = entry(rule)
         return rule
 
     return register
@@ -153,17 +153,7 @@ def named_slots(text: str) -> Slots:
 
 def registry() -> Registry:
     """All that is known."""
-    _load()
     return _REGISTRY
-
-
-@cache
-def _load() -> None:
-    """Import every module of layers and functions once; their decorators fill the registry."""
-    for name in ("thinflow.keras.layers", "thinflow.keras.operations"):
-        package = importlib.import_module(name)
-        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            importlib.import_module(module.name)
 
 
 def give(name: str, function: object) -> None:

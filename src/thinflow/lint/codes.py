@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from thinflow.rewrite.discovery import registered_under
+from thinflow.ir.discovery import Index
 
 
 def shipped_codes() -> list[str]:
     """The code of each rule that comes with thinflow, in order."""
-    found = [*registered_under("lint/rules", "rule")]
-    if not found:  # there are no sources to read
+    found = Index(["thinflow.lint.rules"], ["rule"])
+    if found.computed:  # there are no sources to read
         from thinflow.lint.rules import rules
 
-        found = [one.code for one in rules()]
-    return found
+        return [one.code for one in rules()]
+    return sorted(found.names)

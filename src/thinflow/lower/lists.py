@@ -6,16 +6,16 @@ has made as its flow, and one that reads takes the list from there. The handle o
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
+from thinflow.ir.records import dataclass
 from thinflow.ir.types import DType, Shape
 from thinflow.lower.building import B
 from thinflow.lower.operands import ints, is_count, merged, require, shape_of
-from thinflow.lower.rules import lower
 from thinflow.lower.slots import Listed, Slot
 from thinflow.program.model import Dims, T
 
@@ -65,11 +65,11 @@ class Lists(Generic[B, T]):
     concatenated: Callable[[B, Listed[T]], tuple[T, T]]
     length: Callable[[B, Listed[T]], T]
 
-    def register(self, target: str) -> None:
-        """Make the rules those of a target."""
+    def rules(self) -> Iterator[tuple[str, Callable[..., Any]]]:
+        """Each op with its rule."""
         for name, rule in vars(Lists).items():
             for op in getattr(rule, "ops", ()):
-                lower(op, to=target)(getattr(self, name))
+                yield op, getattr(self, name)
 
     def list_of(self, slot: Slot) -> Listed[T]:
         """The list that stands for a value.

@@ -12,20 +12,23 @@ raises UnsupportedOp; what it has emitted until then is dropped.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
 from thinflow.decompose.rules import check_count, refusals_at
+from thinflow.ir.discovery import Registered
 from thinflow.ir.graph import Node
 from thinflow.ops.registry import select_attrs
 
 Rule = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
 
-_registry: dict[tuple[str, str], Rule] = {}
+
+@cache
+def _rules(target: str) -> Registered[Rule]:
+    """Those of a target, by op."""
+    return Registered(f"thinflow.lower.{target}", "lower")
 
 
 def lower(*names: str, to: str) -> Callable[[R], R]:
@@ -34,7 +37,7 @@ def lower(*names: str, to: str) -> Callable[[R], R]:
     def register(rule: R) -> R:
         for name in names:
             # Which of two rules were taken would depend on the order of imports.
-            other = _registry.setdefault((to, name), rule)
+            other = _rules(to).add(name, rule, rule.__module__)
             if other is not rule:
                 raise RuntimeError(
                     f"{name} is lowered to {to} in both {other.__module__} and {rule.__module__}"
@@ -44,24 +47,14 @@ def lower(*names: str, to: str) -> Callable[[R], R]:
     return register
 
 
-@cache
-def _load_rules(target: str) -> None:
-    """Import every module of the target's package once; their decorators fill the registry."""
-    package = importlib.import_module(f"thinflow.lower.{target}")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-
-
 def find(op: str, target: str) -> Rule | None:
     """The rule for an op, None if the target cannot express it."""
-    _load_rules(target)
-    return _registry.get((target, op))
+    return _rules(target).find(op)
 
 
 def supported(target: str) -> list[str]:
     """The ops that have a rule, sorted."""
-    _load_rules(target)
-    return sorted(op for where, op in _registry if where == target)
+    return sorted(_rules(target))
 
 
 def apply(rule: Rule, builder: Any, node: Node, inputs: Sequence[Any]) -> tuple[Any, ...]:

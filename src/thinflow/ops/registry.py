@@ -30,14 +30,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 from thinflow.errors import ShapeError, UnsupportedOp, closest
 from thinflow.ir.attrs import PlaceholderAttr, ShapeAttr
+from thinflow.ir.records import dataclass
 from thinflow.ir.types import DType, TensorSpec
-from thinflow.ops.traits import Role, Trait, declare, load_families
+from thinflow.ops.traits import Role, Trait, classes, declare
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,6 @@ RULE_ERRORS = (
 """Errors that rules and kernels raise, besides ThinflowError, when a node is not as its op demands: too few
 inputs, an attribute of another kind, sizes that do not fit."""
 
-_registry: dict[str, type[OpDef]] = {}
 D = TypeVar("D", bound=type[OpDef])
 
 
@@ -147,12 +146,11 @@ def op(*names: str) -> Callable[[D], D]:
         definition.name = names[0]
         definition.names = names
         for name in names:
-            other = _registry.get(name)
-            if other is not None:
+            other = classes.add(name, definition, definition.__module__)
+            if other is not definition:
                 raise RuntimeError(
                     f"op {name} is defined in both {other.__module__} and {definition.__module__}"
                 )
-            _registry[name] = definition
         declare(names, definition.traits)
         return definition
 
@@ -161,13 +159,7 @@ def op(*names: str) -> Callable[[D], D]:
 
 def find(name: str) -> type[OpDef] | None:
     """The definition of an op, None for an op thinflow does not know."""
-    found = _registry.get(name)
-    # Families are imported at the first name that is not there yet: a class that was defined elsewhere (a
-    # plug-in, a test) is found without them.
-    if found is None:
-        load_families()
-        found = _registry.get(name)
-    return found
+    return classes.find(name)
 
 
 def get(name: str) -> type[OpDef]:
@@ -178,7 +170,7 @@ def get(name: str) -> type[OpDef]:
     """
     found = find(name)
     if found is None:
-        near = closest(name, _registry)
+        near = closest(name, classes)
         raise UnsupportedOp(
             f"thinflow does not know the op {name}",
             hint=near or "add a class for it in src/thinflow/ops/, see CONTRIBUTING.md",
@@ -188,8 +180,7 @@ def get(name: str) -> type[OpDef]:
 
 def all_ops() -> Iterator[tuple[str, type[OpDef]]]:
     """Every registered name with its class, sorted by name."""
-    load_families()
-    return iter(sorted(_registry.items()))
+    return iter(sorted(classes.items()))
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,12 @@ thinks of an op is no trait; it stays there. Of ops without a class, `declare` s
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Set
 from enum import Enum, Flag, auto
 from functools import cache
 from typing import Any, Generic, TypeVar
 
+from thinflow.ir.discovery import Registered
 from thinflow.ir.types import STRING
 
 
@@ -251,6 +250,9 @@ class Role(Enum):
     """Where rows of a ragged tensor begin and the last one ends: from 0 up to the number of values."""
 
 
+T = TypeVar("T")
+classes: Registered[type[Any]] = Registered("thinflow.ops", "op", "declare")
+"""The class of each op; see `registry`."""
 _declared: dict[str, int] = {}
 """Op name -> its traits as bits: plain integers answer several times as fast as a Flag."""
 
@@ -259,23 +261,17 @@ def declare(names: Iterable[str], traits: Trait) -> None:
     """Note the traits of ops; `registry.op` does it for those with a class."""
     # Tests and plug-ins define ops later; what was answered before would miss them.
     _declared.update(dict.fromkeys(names, traits.value))
-    ops_with.cache_clear()
-
-
-@cache
-def load_families() -> None:
-    """Import every module of this package once; their decorators fill the registry."""
-    # Not at import: the op modules import this one.
-    package = importlib.import_module("thinflow.ops")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"thinflow.ops.{module.name}")
+    _listed.cache_clear()
 
 
 def has(op: str, traits: Trait) -> bool:
     """True if an op has any of these traits; an op that nobody declared has none."""
-    load_families()
+    bits = _declared.get(op)
+    if bits is None:
+        classes.find(op)  # which imports the module that declares it
+        bits = _declared.get(op, 0)
     # The integers themselves: `&` of flags and `.value` cost ten times as much, at every node of a graph.
-    return (_declared.get(op, 0) & traits._value_) != 0
+    return (bits & traits._value_) != 0
 
 
 def commutes(op: str, element: object) -> bool:
@@ -284,10 +280,35 @@ def commutes(op: str, element: object) -> bool:
     return has(op, Trait.COMMUTATIVE) and element is not STRING
 
 
+def ops_with(traits: Trait) -> Set[str]:
+    """The names of all ops that have any of these traits.
+
+    Whether an op is among them takes no import but that op's; who goes through them imports all ops.
+    """
+    return _OpsWith(traits)
+
+
+class _OpsWith(Set[str]):
+    def __init__(self, traits: Trait) -> None:
+        self._traits = traits
+
+    def __contains__(self, op: object) -> bool:
+        return isinstance(op, str) and has(op, self._traits)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_listed(self._traits))
+
+    def __len__(self) -> int:
+        return len(_listed(self._traits))
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[T]) -> frozenset[T]:
+        return frozenset(it)
+
+
 @cache
-def ops_with(traits: Trait) -> frozenset[str]:
-    """The names of all ops that have any of these traits."""
-    load_families()
+def _listed(traits: Trait) -> frozenset[str]:
+    len(classes)
     return frozenset(op for op, bits in _declared.items() if bits & traits.value)
 
 

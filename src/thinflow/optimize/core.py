@@ -8,13 +8,13 @@ it the interpreter runs, so that the whole graph can still be judged on real fil
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from thinflow.analysis.cost import graph_cost
-from thinflow.analysis.interface import heavy_ops
+from thinflow.analysis.interface import is_heavy
 from thinflow.analysis.shapes import declared_spec, infer_with_loops
 from thinflow.analysis.tables import fixed_tables
 from thinflow.engines._units import Division, UnsupportedUnit, divide
@@ -25,6 +25,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.function import mentioned
 from thinflow.ir.graph import Graph, Node, Value, library_of
 from thinflow.ir.interface import State, states_of, without_states
+from thinflow.ir.records import dataclass
 from thinflow.ir.types import BFLOAT16, HALF, STRING, TensorSpec
 from thinflow.lower.building import MISFIT
 from thinflow.lower.operands import WIDENING
@@ -278,15 +279,13 @@ def _lost_loop(
     missing: list[Node] = []
     # A core with real work of its own stands without the loop; one of matrix products alone may be just the
     # classifier behind.
-    if not any(n.op in heavy_ops() - _PRODUCTS for n in core):
+    if not any(is_heavy(n.op) and n.op not in _PRODUCTS for n in core):
         missing += [n for n in nodes if n in together and n in refused]
     contained = [m for n in core for m in (n, *calls_inside(n))]
-    if not any(n.op in heavy_ops() for n in contained):
+    if not any(is_heavy(n.op) for n in contained):
         calls = [(n, calls_inside(n)) for n in nodes if n in refused]
         missing += [
-            n
-            for n, inside in calls
-            if len(inside) > len(contained) and any(m.op in heavy_ops() for m in inside)
+            n for n, inside in calls if len(inside) > len(contained) and any(is_heavy(m.op) for m in inside)
         ]
     return next((n for n in missing if calls_inside(n)), missing[0] if missing else None)
 

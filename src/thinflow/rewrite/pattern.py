@@ -10,13 +10,14 @@ it, so that near misses can be told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from thinflow.ir.graph import Node, Value
+from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ops.traits import Trait, has, ops_with
 
@@ -64,7 +65,7 @@ class NodePattern:
         return op in self.kind or "*" in self.kind
 
     @property
-    def ops(self) -> frozenset[str]:
+    def ops(self) -> Set[str]:
         """The names of the ops that may stand here, `*` for any."""
         return ops_with(self.kind) if isinstance(self.kind, Trait) else self.kind
 
@@ -163,7 +164,7 @@ def node(
     return NodePattern(alternatives, listed, name, commutative, boundary, where, port, looked_through)
 
 
-def required(pattern: NodePattern) -> Iterator[frozenset[str]]:
+def required(pattern: NodePattern) -> Iterator[Set[str]]:
     """The ops of each node that a match must have, the head's first."""
     yield pattern.ops
     for part in pattern.inputs or ():
@@ -221,8 +222,13 @@ class Miss:
     """The reason why a pattern does not match, and how many nodes of it did."""
 
     depth: int
-    reason: str
+    told: str | Callable[[], str]
+    """The reason, or what gives it: few are asked for."""
     node: Node
+
+    @property
+    def reason(self) -> str:
+        return self.told if isinstance(self.told, str) else self.told()
 
 
 def source_of(value: Value) -> Value:
@@ -253,15 +259,14 @@ def match(pattern: HeadPattern, head: Node, facts: Mapping[str, object] | None =
             if isinstance(result, Match):
                 return result
             # Of several alternatives, the one that came furthest tells best what is missing.
-            if result.depth > furthest.depth or not furthest.reason:
+            if result.depth > furthest.depth or not furthest.told:
                 furthest = result
     return furthest
 
 
 def _match_node(pattern: NodePattern, candidate: Node, so_far: Match) -> Iterator[Match | Miss]:
     if not pattern.accepts(candidate.op):
-        names = " or ".join(sorted(pattern.ops))
-        yield Miss(so_far.depth, f"'{candidate.name}' is {candidate.op}, not {names}", candidate)
+        yield Miss(so_far.depth, lambda: _other_op(pattern, candidate), candidate)
         return
     claimed = so_far.claimed if pattern.boundary else [*so_far.claimed, candidate]
     here = Match(so_far.head, dict(so_far.bound), claimed, so_far.depth + 1)
@@ -271,6 +276,10 @@ def _match_node(pattern: NodePattern, candidate: Node, so_far: Match) -> Iterato
         # Once all inputs match, and for each way in which they do: a condition may suit only one of them.
         objection = pattern.where(candidate) if pattern.where and isinstance(result, Match) else None
         yield result if objection is None else Miss(result.depth, objection, candidate)
+
+
+def _other_op(pattern: NodePattern, candidate: Node) -> str:
+    return f"'{candidate.name}' is {candidate.op}, not {' or '.join(sorted(pattern.ops))}"
 
 
 def _match_all_inputs(pattern: NodePattern, candidate: Node, here: Match) -> Iterator[Match | Miss]:

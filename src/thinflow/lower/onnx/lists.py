@@ -137,7 +137,8 @@ LISTS: Lists[Builder, Tensor] = Lists(
     concatenated=joined,
     length=lambda b, values: b.cast(size_of(b, values), INT32),
 )
-LISTS.register("onnx")
+for _op, _rule in LISTS.rules():
+    lower(_op, to="onnx")(_rule)
 
 
 # --- lists that grow and shrink ---------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32, TensorSpec, shape_text
 from thinflow.lower.lists import Lists
 from thinflow.lower.operands import is_count, merged
+from thinflow.lower.rules import lower
 from thinflow.lower.slots import Complex, Listed
 from thinflow.lower.tflite.builder import Builder, shape_of
 from thinflow.tflite.model import Operator, Tensor
@@ -198,7 +199,8 @@ LISTS: Lists[Builder, Tensor] = Lists(
     concatenated=joined,
     length=length_of,
 )
-LISTS.register("tflite")
+for _op, _rule in LISTS.rules():
+    lower(_op, to="tflite")(_rule)
 
 
 # ---- Empty lists whose items have sizes that only the first iteration of their loop tells, such as an open
