@@ -212,7 +212,7 @@ def _lifted(path: Path) -> Any:
     graph = thinflow.load(path)
     if not graph.vocabulary:
         return graph
-    from thinflow.lift import lift
+    from thinflow.lift.graphs import lift
 
     lifted = lift(graph)
     infer_shapes(lifted)

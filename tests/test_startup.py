@@ -8,11 +8,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
 
 import thinflow
+from thinflow import api
 from thinflow.cli import COMMANDS, module_of
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.types import FLOAT
 
 HEAVY = {
     "PIL",
@@ -166,6 +171,29 @@ def test_a_float_conversion_imports_nothing_of_eight_bit_ones() -> None:
     assert "urllib.request" not in loaded
 
 
+MOST_MODULES = {"inspect": 180, "convert": 360}
+"""Of thinflow's own, for a small graph of layers: a few more than there are."""
+
+
+@pytest.mark.parametrize("verb", MOST_MODULES)
+def test_a_small_model_imports_what_it_needs(verb: str, tmp_path: Path) -> None:
+    graph = thinflow.Graph()
+    attrs = {"dtype": FLOAT, "shape": ShapeAttr((1, 8, 8, 3))}
+    x = graph.add("Placeholder", [], "x", attrs=attrs).output()
+    w = graph.constant(np.ones((3, 3, 3, 4), np.float32), "w")
+    attrs = {"T": FLOAT, "strides": (1, 1, 1, 1), "padding": "SAME"}
+    y = graph.add("Conv2D", [x, w], "conv", attrs=attrs).output()
+    graph.outputs = [graph.add("Relu", [y], "y", attrs={"T": FLOAT}).output()]
+    path = tmp_path / "small.pb"
+    thinflow.save(graph, path)
+    output = "" if verb == "inspect" else f", {str(tmp_path / 'small.tflite')!r}"
+    loaded = modules_loaded_by(f"import thinflow\nthinflow.{verb}({str(path)!r}{output})")
+    own = {name for name in loaded if name.startswith("thinflow")}
+    assert len(own) <= MOST_MODULES[verb]
+    # Rules and ops of other networks.
+    assert not own & {"thinflow.ops.sparse", "thinflow.ops.unicode", "thinflow.decompose.fourier"}
+
+
 def test_help_is_light() -> None:
     loaded = modules_loaded_by("from thinflow.cli import main\nassert main(['--help']) == 0")
     assert not loaded & (HEAVY | {"argparse", "difflib", "importlib.metadata", "logging"})
@@ -222,9 +250,10 @@ def test_public_name_resolves(name: str) -> None:
     assert getattr(thinflow, name) is found
 
 
-def test_type_checkers_see_the_same_names() -> None:
+@pytest.mark.parametrize("package", [thinflow, api])
+def test_type_checkers_see_the_same_names(package: ModuleType) -> None:
     """The imports under TYPE_CHECKING are a second list; it must say the same as the one used at run time."""
-    tree = ast.parse(Path(thinflow.__file__).read_text("utf-8"))
+    tree = ast.parse(Path(package.__file__ or "").read_text("utf-8"))
     seen = {
         alias.name: node.module
         for block in tree.body
@@ -233,7 +262,10 @@ def test_type_checkers_see_the_same_names() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert seen == thinflow._HOME
+    if package is api:  # the other name of `summarize` is an assignment there
+        assert set(api._HOME) == set(api.__all__)
+        seen["inspect"] = seen["summarize"]
+    assert seen == package._HOME
 
 
 def test_all_errors_are_public() -> None:

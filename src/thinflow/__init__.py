@@ -220,9 +220,17 @@ def __getattr__(name: str) -> Any:
     module = _HOME.get(name)
     if module is None:
         raise AttributeError(f"module 'thinflow' has no attribute {name!r}")
+    import gc
     from importlib import import_module
 
-    value = getattr(import_module(module), name)
+    # What is imported stays: looking through it for garbage takes as long as a tenth of it.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        value = getattr(import_module(module), name)
+    finally:
+        if was_enabled:
+            gc.enable()
     globals()[name] = value
     return value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import py_compile
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -131,8 +132,26 @@ def test_without_sources_all_is_found(package: Any, tmp_path: Path) -> None:
     assert sorted(registry.things) == [*"ABCDE", "F.g"]
 
 
+def test_in_an_archive_all_is_found(
+    package: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = package({}).__name__.partition(".")[0]
+    for stem in ("one", "many"):
+        text = f"from {name}.registry import thing\n{FILES[stem]}"
+        (tmp_path / name / f"{stem}.py").write_text(text)
+    archive = shutil.make_archive(str(tmp_path_factory.mktemp("zip") / "found"), "zip", tmp_path)
+    shutil.rmtree(tmp_path / name)
+    for module in [m for m in sys.modules if m.partition(".")[0] == name]:
+        del sys.modules[module]
+    monkeypatch.syspath_prepend(archive)
+    registry = importlib.import_module(f"{name}.registry")
+    assert archive in registry.__file__
+    assert registry.things["C"].__name__ == "Many"
+    assert sorted(registry.things) == [*"ABCDE", "F.g"]
+
+
 def test_what_ships_comes_before_what_a_plug_in_registers(
-    package: Any, monkeypatch: pytest.MonkeyPatch
+    package: Any,
 ) -> None:
     registry = package(FILES)
     own, other = type("Own", (), {}), type("Other", (), {})

@@ -14,7 +14,7 @@ from thinflow.analysis.shapes import infer_shapes
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import FLOAT, dtype
-from thinflow.lift import lift
+from thinflow.lift.graphs import lift
 from thinflow.lift.grids import Grid, grid_of
 from thinflow.transforms.quantized.grids import kept_grids, make_ends_float
 

@@ -13,7 +13,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.formats import tflite
 from thinflow.interpreter import Plan
 from thinflow.ir.types import FLOAT, INT32, dtype
-from thinflow.lift import lift
+from thinflow.lift.graphs import lift
 from thinflow.tflite.model import Operator, Program, Subgraph, Tensor
 from thinflow.tflite.writer import to_bytes
 

@@ -13,7 +13,7 @@ import thinflow
 from tests.night import ALL_NETWORKS
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import ThinflowError
-from thinflow.lift import lift
+from thinflow.lift.graphs import lift
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("onnx")

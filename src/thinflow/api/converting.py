@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.api.files import require_writable, runtime_format, save
 from thinflow.errors import ParameterError, PartialModel, UnsupportedOp
-from thinflow.ir.graph import Graph
+from thinflow.ir.graph import Graph, paused_gc
 from thinflow.load.graphs import (
     Source,
     load,
@@ -247,15 +247,17 @@ def convert_verified(
         EngineCrashed: running it crashed or took too long; nothing is written.
         ParameterError: senseless options; or no schedule takes so little memory.
     """
-    from thinflow.analysis.training_mode import switch_notes
-    from thinflow.engines._child import checked_timeout
-    from thinflow.engines._threads import blas
-    from thinflow.load.frozen import opening_notes, source_notes
-    from thinflow.lower.targets import target_for
-    from thinflow.optimize.c_options import COptions
-    from thinflow.optimize.conversion import COPIED, Conversion
-    from thinflow.optimize.coreml_options import SUFFIX, CoreMLOptions
-    from thinflow.optimize.source_proof import note_proof
+    # What is imported stays: looking through it for garbage takes a tenth of the time.
+    with paused_gc():
+        from thinflow.analysis.training_mode import switch_notes
+        from thinflow.engines._child import checked_timeout
+        from thinflow.engines._threads import blas
+        from thinflow.load.frozen import opening_notes, source_notes
+        from thinflow.lower.targets import target_for
+        from thinflow.optimize.c_options import COptions
+        from thinflow.optimize.conversion import COPIED, Conversion
+        from thinflow.optimize.coreml_options import SUFFIX, CoreMLOptions
+        from thinflow.optimize.source_proof import note_proof
 
     target = os.fspath(path)
     # Before the model is opened: wrong options should not cost a minute.

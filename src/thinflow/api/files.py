@@ -217,6 +217,9 @@ def summarize(
         return summary_of(graph, shapes)
 
 
+inspect = summarize
+
+
 def sizes_to_give(graph: Graph, inputs: Sequence[str] = ()) -> Mapping[str, Sequence[int | None]]:
     """Sizes for what a graph leaves open, as `shapes` takes them: such that they fit each other, or usual
     ones where none are found that do.

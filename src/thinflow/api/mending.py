@@ -6,9 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from thinflow.api.comparing import verify as compare
 from thinflow.api.files import runtime_format
-from thinflow.engines._mended import mended_file
 from thinflow.errors import FormatError, VerificationError
 from thinflow.formats.files import write_file
 from thinflow.ir.graph import Graph
@@ -32,6 +30,9 @@ def mended_copy(source: Source, target: str, *, verify: bool = True) -> Conversi
     """
     if isinstance(source, Graph) or runtime_format(source) != "tflite":
         return None
+    from thinflow.api.comparing import verify as compare
+    from thinflow.engines._mended import mended_file
+
     path = os.fspath(source)
     try:
         found = mended_file(path)

@@ -12,7 +12,6 @@ from typing import Any
 from thinflow.errors import FormatError, ParameterError, closest
 from thinflow.formats.files import map_file
 from thinflow.formats.format import HEAD_BYTES, Format, Sample, formats
-from thinflow.formats.unsupported import refuse
 from thinflow.ir.graph import Graph
 from thinflow.ir.source_file import SourceFile
 
@@ -59,6 +58,8 @@ def recognise(path: str | os.PathLike[str]) -> Format:
     for format in formats():
         if format.recognise(sample):
             return format
+    from thinflow.formats.unsupported import refuse
+
     refuse(sample)
     return named("graphdef")
 

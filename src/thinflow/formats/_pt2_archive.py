@@ -22,10 +22,8 @@ from thinflow.formats._json_fields import Object, as_int, as_list, as_object, as
 from thinflow.formats.files import map_file
 from thinflow.ir.tensor import RawStorage, Tensor
 from thinflow.ir.types import DType, dtype
+from thinflow.ir.vocabulary import EXPORT_HINT
 
-EXPORT = 'torch.export.save(torch.export.export(model.eval(), (example,)), "model.pt2")'
-"""The line of PyTorch that writes a file that is read here."""
-EXPORT_HINT = f"export it with PyTorch 2.9 or newer: {EXPORT}"
 _FORMAT, _ORDER = "archive_format", "byteorder"
 _OLD = "serialized_exported_program.json"
 """The program in files of PyTorch before 2.8."""

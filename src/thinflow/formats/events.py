@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import struct
 import time
 from collections.abc import Iterator, Sequence
@@ -41,6 +40,8 @@ def save(graph: Graph, folder: str | os.PathLike[str], runs: Sequence[RunStats] 
     Raises:
         WriteError: the folder or the file cannot be written, or the graph is larger than a message may be.
     """
+    import socket
+
     home = Path(folder)
     try:
         home.mkdir(parents=True, exist_ok=True)

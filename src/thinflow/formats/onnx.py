@@ -21,7 +21,6 @@ from thinflow.formats.foreign import (
     unreadable,
 )
 from thinflow.formats.format import Format, Sample
-from thinflow.formats.one_piece import copy_with_weights
 from thinflow.formats.onnx_model import (
     MOST_NESTED,
     Model,
@@ -394,12 +393,18 @@ class _Reader:
         return name
 
 
+def _copy(graph: Graph, path: str | os.PathLike[str]) -> int:
+    from thinflow.formats.one_piece import copy_with_weights
+
+    return copy_with_weights(graph, path, ONNX)
+
+
 FORMAT = Format(
     name=ONNX.name,
     title=ONNX.title,
     recognise=_recognise,
     load=load,
-    save=lambda graph, path: copy_with_weights(graph, path, ONNX),
+    save=_copy,
     suffixes=(".onnx",),
     vocabulary=ONNX,
     rank=20,

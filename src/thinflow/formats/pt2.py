@@ -5,17 +5,10 @@ from __future__ import annotations
 import os
 
 from thinflow.errors import FormatError, UnsupportedOp
-from thinflow.formats._json_fields import Object, as_int, as_object
-from thinflow.formats._pt2_archive import EXPORT_HINT, Archive, Payload, is_program, names_in
-from thinflow.formats._pt2_graph import ProgramReader
-from thinflow.formats.foreign import copy_file, list_text, unreadable
+from thinflow.formats.foreign import copy_file, unreadable
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.graph import Graph, paused_gc
-from thinflow.ir.vocabulary import ATEN, DECOMPOSED
-
-_SCHEMA = 8
-"""The major version of PyTorch's schema; since 2.5, and files with raw tensors have no other."""
-_SHOWN_TEXT = 60
+from thinflow.ir.vocabulary import ATEN, EXPORT_HINT
 
 
 def load(path: str | os.PathLike[str]) -> Graph:
@@ -25,9 +18,11 @@ def load(path: str | os.PathLike[str]) -> Graph:
         FormatError: a damaged file, or one that is pickled; names the place.
         UnsupportedOp: the program holds what a graph cannot.
     """
+    from thinflow.formats._pt2_program import graph_of
+
     try:
         with paused_gc():
-            graph = _graph(Archive(path))
+            graph = graph_of(path)
     except FormatError as error:
         raise unreadable(error, os.fspath(path), ATEN.title, EXPORT_HINT) from error
     except UnsupportedOp as error:
@@ -36,59 +31,12 @@ def load(path: str | os.PathLike[str]) -> Graph:
     return graph
 
 
-def _graph(archive: Archive) -> Graph:
-    models = archive.models()
-    if len(models) != 1:
-        raise FormatError(f"there are {len(models)} programs in it: {list_text(models)}", hint=EXPORT_HINT)
-    name = models[0]
-    program = archive.program(name)
-    version = as_object(program.get("schema_version"), "schema_version")
-    major = as_int(version.get("major"), "its version")
-    if major != _SCHEMA:
-        age = "an older PyTorch" if major < _SCHEMA else "a newer PyTorch"
-        raise FormatError(
-            f"it is in version {major} of PyTorch's schema, by {_writer(program, age)};"
-            f" version {_SCHEMA} is known",
-            hint=EXPORT_HINT,
-        )
-    weights, constants = (
-        Payload(archive, kind, f"{name}_{kind}_config.json", _writer(program))
-        for kind in ("weights", "constants")
-    )
-    graph = ProgramReader(program, weights, constants).build()
-    graph.facts = _facts(program)
-    return graph
-
-
-def _writer(program: Object, otherwise: str = "PyTorch before 2.9") -> str:
-    """The PyTorch that wrote a program, where that says so."""
-    named = program.get("torch_version")
-    return f"PyTorch {named[:_SHOWN_TEXT]}" if isinstance(named, str) and named else otherwise
-
-
-def _facts(program: Object) -> dict[str, str]:
-    version = as_object(program.get("schema_version"), "schema_version")
-    facts = {"schema": f"{version.get('major')}.{version.get('minor')}"[:_SHOWN_TEXT]}
-    if isinstance(program.get("torch_version"), str):
-        facts["producer"] = _writer(program)[:_SHOWN_TEXT]
-    if program.get("verifiers") == ["ATEN"]:
-        facts[DECOMPOSED] = "by run_decompositions()"
-    ranges = as_object(program.get("range_constraints", {}), "range_constraints")
-    if ranges:
-        facts["sizes"] = list_text(_range(*item) for item in ranges.items())
-    return facts
-
-
-def _range(symbol: str, limits: object) -> str:
-    """The sizes that a symbol stands for: `s77 from 1 to 64`."""
-    given = as_object(limits, "a range")
-    least, most = given.get("min_val"), given.get("max_val")
-    text = f"{symbol[:_SHOWN_TEXT]} from {least if least is not None else 0}"
-    return text if most is None else f"{text} to {most}"
-
-
 def _recognise(sample: Sample) -> bool:
-    return sample.head.startswith(b"PK\x03\x04") and is_program(names_in(sample.path))
+    if not sample.head.startswith(b"PK\x03\x04"):
+        return False
+    from thinflow.formats._pt2_archive import is_program, names_in
+
+    return is_program(names_in(sample.path))
 
 
 FORMAT = Format(

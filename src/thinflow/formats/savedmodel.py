@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import FormatError, GraphError, WriteError, closest
-from thinflow.formats import _chunks, graphdef, metagraph
+from thinflow.formats import graphdef, metagraph
 from thinflow.formats.files import map_file, write_file
 from thinflow.formats.format import Format, Sample
 from thinflow.formats.metagraph import MetaGraph
@@ -123,6 +123,8 @@ def read(path: str | os.PathLike[str]) -> SavedModel:
 
 
 def _graphs(buffer: memoryview, file: Path, folder: Path) -> list[MetaGraph]:
+    from thinflow.formats import _chunks
+
     head = bytes(buffer[:4096])
     if head.startswith(riegeli.MAGIC[:4]):
         buffer = _chunks.joined(buffer)

@@ -13,8 +13,6 @@ from typing import Any
 
 from thinflow.errors import FormatError
 from thinflow.formats import graphdef
-from thinflow.formats._tfjs_nodes import Unfuser, free_name
-from thinflow.formats._tfjs_weights import as_type, constants, read_weights
 from thinflow.formats.files import map_file
 from thinflow.formats.foreign import beside
 from thinflow.formats.format import HEAD_BYTES, Format, Sample
@@ -101,6 +99,8 @@ def _graph(content: dict[str, Any], file: Path) -> Graph:
 
 
 def _weights(content: dict[str, Any], file: Path) -> dict[str, Tensor]:
+    from thinflow.formats._tfjs_weights import read_weights
+
     manifest = content.get("weightsManifest", [])
     return read_weights(manifest, lambda name: map_file(beside(file, name), unpack=False))
 
@@ -121,6 +121,9 @@ def _message(topology: dict[str, Any], weights: dict[str, Tensor]) -> Any:
     """The GraphDef, with the weights of functions in it; those of the graph itself stay in `weights`."""
     from google.protobuf import json_format
 
+    from thinflow.formats._tfjs_nodes import Unfuser
+    from thinflow.formats._tfjs_weights import constants
+
     library = topology.get("library")
     functions = library.get("function") if isinstance(library, dict) else None
     parts = [topology, *(functions if isinstance(functions, list) else [])]
@@ -140,6 +143,8 @@ def _message(topology: dict[str, Any], weights: dict[str, Tensor]) -> Any:
 
 def _fill(node: dict[str, Any], weights: dict[str, Tensor], *, in_function: bool) -> None:
     """Give a constant its weight, in the type that it states."""
+    from thinflow.formats._tfjs_weights import as_type
+
     name = str(node.get("name"))
     value = _inner(node, "attr", "value", "tensor")
     content = set(value) - {"dtype", "tensorShape", "versionNumber"}
@@ -215,6 +220,8 @@ def _apart(
     Tables and constants of one name are the same in both: older converters cut both out of one graph, and
     the manifest has one weight for them.
     """
+    from thinflow.formats._tfjs_nodes import free_name
+
     taken = {str(n.get("name")): str(n.get("op")) for n in own}
     shared, renamed = set[str](), dict[str, str]()
     names = {*taken, *(str(n.get("name")) for n in nodes)}

@@ -11,7 +11,6 @@ from thinflow.errors import FormatError, GraphError, closest
 from thinflow.formats.files import map_file
 from thinflow.formats.foreign import beside, list_text, unreadable
 from thinflow.formats.format import Format, Sample
-from thinflow.formats.one_piece import copy_with_weights
 from thinflow.ir.graph import Graph, paused_gc
 from thinflow.ir.types import TensorSpec
 from thinflow.ir.usage import Usage
@@ -221,12 +220,18 @@ def _recognise(sample: Sample) -> bool:
     return sample.head[_AT : _AT + 4] == _IDENTIFIER
 
 
+def _copy(graph: Graph, path: str | os.PathLike[str]) -> int:
+    from thinflow.formats.one_piece import copy_with_weights
+
+    return copy_with_weights(graph, path, LITERT)
+
+
 FORMAT = Format(
     name=LITERT.name,
     title="a LiteRT (.tflite) model",
     recognise=_recognise,
     load=load,
-    save=lambda graph, path: copy_with_weights(graph, path, LITERT),
+    save=_copy,
     suffixes=(".tflite", ".lite"),
     vocabulary=LITERT,
     options={"signature": "which of the model's signatures"},

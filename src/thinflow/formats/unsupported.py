@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
 from thinflow.errors import FormatError
-from thinflow.formats._pt2_archive import EXPORT_HINT
 from thinflow.formats.format import Format, Sample
+from thinflow.ir.vocabulary import EXPORT_HINT
 from thinflow.wire.fields import read_varint
 
 _GIVE = "give the model file"
@@ -127,6 +126,8 @@ def is_archive(hint: str) -> bool:
 
 
 def _zip_kind(path: Path) -> tuple[str, str]:
+    import zipfile
+
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

@@ -19,10 +19,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
-from pkgutil import iter_modules
 from typing import TypeVar
 
 T = TypeVar("T")
+_SUFFIXES = ("py", "pyc", "so", "pyd")
 _NAMES = re.compile(rb'((?:[\s,]|"[^"\n]+"|\*\(|\),)+)(?:\)|\w+[=.])')
 """The arguments of a decorator: names, and perhaps an option such as `masks="pass"` or `Severity.NOTE`."""
 
@@ -121,12 +121,29 @@ def _sources(package: str) -> Iterator[tuple[str, bytes | None]]:
 
 
 def _below(package: str, folder: str) -> Iterator[tuple[str, bytes | None]]:
-    for module in iter_modules([folder]):
-        name, path = f"{package}.{module.name}", os.path.join(folder, module.name)
+    for name, is_package in sorted(_listed(folder)):
+        path = os.path.join(folder, name)
         try:
-            with open(os.path.join(path, "__init__.py") if module.ispkg else f"{path}.py", "rb") as file:
-                yield name, file.read()
+            with open(os.path.join(path, "__init__.py") if is_package else f"{path}.py", "rb") as file:
+                yield f"{package}.{name}", file.read()
         except OSError:
-            yield name, None
-        if module.ispkg:
-            yield from _below(name, path)
+            yield f"{package}.{name}", None
+        if is_package:
+            yield from _below(f"{package}.{name}", path)
+
+
+def _listed(folder: str) -> set[tuple[str, bool]]:
+    """The names of the modules in a folder, and whether each is a package."""
+    try:
+        files = os.listdir(folder)
+    except OSError:
+        from pkgutil import iter_modules
+
+        return {(module.name, module.ispkg) for module in iter_modules([folder])}
+    # Not by pkgutil, which imports as much as the help of a command.
+    parts = [file.partition(".") for file in files if not file.startswith("__init__.")]
+    modules = {(name, False) for name, _, suffix in parts if name and suffix.endswith(_SUFFIXES)}
+    folders = (name for name, dot, _ in parts if name.isidentifier() and not dot)
+    begins = ("__init__.py", "__init__.pyc")
+    packages = (n for n in folders if any(os.path.isfile(os.path.join(folder, n, b)) for b in begins))
+    return modules | {(name, True) for name in packages}

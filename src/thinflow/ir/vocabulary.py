@@ -63,6 +63,9 @@ ONNX = Vocabulary(
 DECOMPOSED = "decomposed"
 """The fact of a graph whose ops are in their simplest form already, so that this is no advice."""
 # ATen is PyTorch's library of ops, in which its exporter writes. Nothing runs such files here.
+EXPORT = 'torch.export.save(torch.export.export(model.eval(), (example,)), "model.pt2")'
+"""The line of PyTorch that writes a file that is read here."""
+EXPORT_HINT = f"export it with PyTorch 2.9 or newer: {EXPORT}"
 ATEN = Vocabulary(
     "pt2",
     "aten.",

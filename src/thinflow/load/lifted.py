@@ -18,7 +18,7 @@ from thinflow.ir.order import ancestors
 from thinflow.ir.source_file import SourceFile
 from thinflow.ir.types import Shape, TensorSpec, shape_text
 from thinflow.ir.vocabulary import ONNX, Vocabulary, vocabulary_named
-from thinflow.lift import lift
+from thinflow.lift.graphs import lift
 from thinflow.lift.specs import Disputed, are_apart
 from thinflow.load.batches import rebatch
 from thinflow.synthetic import override_shapes

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from thinflow.errors import ParameterError
 from thinflow.ir.records import dataclass
-from thinflow.lower.c.options import Options
-from thinflow.optimize.ladder.budget import budget_of
 
 if TYPE_CHECKING:
+    from thinflow.lower.c.options import Options
     from thinflow.typing import FilePath
 
 
@@ -49,6 +48,9 @@ class COptions:
         Raises:
             ParameterError: there is no such rounding, processor, sound or layout, or amount of memory.
         """
+        from thinflow.lower.c.options import Options
+        from thinflow.optimize.ladder.budget import budget_of
+
         words = (self.rounding or "litert", self.cpu or "generic", self.sound or "float")
         chosen = Options(*words, self.layout or "files", self.stream)
         limit = budget_of(max_ram=self.ram).ram_bytes

@@ -14,7 +14,6 @@ from thinflow.ir.records import dataclass
 from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.numeric_check import why_one_batch
 from thinflow.optimize.samples import Samples
-from thinflow.quantize.recipe import Recipe
 from thinflow.typing import Progress
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from thinflow.optimize.ladder.result import Ladder
     from thinflow.optimize.quality import Quality
     from thinflow.optimize.quantized import SmallerModel
+    from thinflow.quantize.recipe import Recipe
 
 M = TypeVar("M", bound=ConvertedModel[Any])
 Q = TypeVar("Q", bound="SmallerModel[Any]")

@@ -6,17 +6,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from thinflow.engines.session import Session
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import TensorSpec
 from thinflow.ir.usage import BGR, IMAGE, InputUsage, Usage, Words
 from thinflow.load.graphs import load
 from thinflow.load.usage import completed
-from thinflow.quantize.sample_files import PICTURES, Scaling
+
+if TYPE_CHECKING:
+    from thinflow.engines.session import Session
+    from thinflow.quantize.sample_files import Scaling
 
 Grid = tuple[float, int]
 """Scale and zero point of codes."""
@@ -78,6 +81,8 @@ def scaling_of(
     usage: Usage, inputs: Mapping[str, TensorSpec], grids: Mapping[str, Grid] | None = None
 ) -> Scaling | None:
     """How pictures become the one input that takes them; None if nothing is known."""
+    from thinflow.quantize.sample_files import Scaling
+
     for name, spec in inputs.items():
         found = picture_usage(usage, name, spec, (grids or {}).get(name))
         if found is None or (len(inputs) > 1 and usage.input(name) is None):
@@ -123,6 +128,8 @@ def pictures_of(session: Session, paths: Mapping[str, str]) -> tuple[Scaling | N
         session: runs the model.
         paths: of files by name of input.
     """
+    from thinflow.quantize.sample_files import PICTURES
+
     fed = {n: session.spec(n) for n, path in paths.items() if Path(path).suffix.lower() in PICTURES}
     if not fed:
         return None, ""

@@ -12,7 +12,7 @@ import pytest
 import thinflow
 from thinflow import formats
 from thinflow.analysis.shapes import infer_shapes
-from thinflow.lift import lift
+from thinflow.lift.graphs import lift
 
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper

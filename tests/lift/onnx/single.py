@@ -14,7 +14,7 @@ import thinflow
 from thinflow import formats
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.ir.graph import Graph
-from thinflow.lift import lift
+from thinflow.lift.graphs import lift
 
 
 @dataclass

@@ -14,7 +14,7 @@ from thinflow import formats
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph
-from thinflow.lift import lift
+from thinflow.lift.graphs import lift
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")

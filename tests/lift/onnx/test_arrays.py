@@ -12,7 +12,7 @@ import thinflow
 from tests.lift.onnx.models import agree, lifted, node, runtime, save
 from tests.lift.onnx.single import Single
 from thinflow.errors import UnsupportedOp
-from thinflow.lift import lift
+from thinflow.lift.graphs import lift
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")

@@ -14,7 +14,7 @@ from tests.lift.onnx.single import Single
 from thinflow import formats
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import UnsupportedOp
-from thinflow.lift import lift
+from thinflow.lift.graphs import lift
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
