@@ -8,9 +8,9 @@ little-endian.
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
 from thinflow.errors import FormatError
-from thinflow.ir.records import dataclass
 
 _ALIGNMENT = 64
 _HEADER = struct.Struct("<II")
