@@ -32,7 +32,6 @@ from thinflow.cli._options import (
 )
 from thinflow.errors import ParameterError
 from thinflow.errors.plain_text import one_line
-from thinflow.program.amounts import ms_text
 
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
@@ -246,6 +245,8 @@ def _interface_lines(summary: Summary, everything: bool) -> list[str]:
 
 
 def _cost_lines(summary: Summary, args: Namespace) -> list[str]:
+    from thinflow.program.amounts import ms_text
+
     parts = ", ".join(
         f"{human_bytes(size)} {name}" for name, size in summary.parameters.bytes_by_dtype.items()
     )
