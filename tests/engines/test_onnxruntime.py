@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import thinflow
 from tests.loops import entered
 from tests.lower.builders import conv_attrs, floats
 from tests.lower.control_flow import counted_loop
 from tests.lower.onnx.harness import Net
 from thinflow import engines
-from thinflow.engines import _regions, _temporary_files, onnxruntime
+from thinflow.engines import _narrow_sums, _regions, _temporary_files, onnxruntime
 from thinflow.engines.session import Session
 from thinflow.errors import EngineUnavailable, UnsupportedOp, WriteError
 
@@ -273,6 +274,59 @@ def test_models_with_a_shared_zero_point_open_where_products_may_overflow(
 
     monkeypatch.setattr(runtime, "InferenceSession", session)
     monkeypatch.setattr(onnxruntime, "products_may_overflow", lambda: True)
+    monkeypatch.setattr(_narrow_sums, "sums_may_overflow", lambda content: True)
     opened = onnxruntime.open_session(b"", lambda careful: onnxruntime.session_options(careful=careful))
     assert opened == "a session"
     assert asked == ["1", ""]
+
+
+def _quantized(weight: np.ndarray[Any, Any], *, transposed: bool = False, signed: bool = True) -> bytes:
+    """A product of uint8 numbers and weights, each with their scale, as bytes of an .onnx file."""
+    onnx = pytest.importorskip("onnx")
+    helper, numpy = onnx.helper, onnx.numpy_helper
+    codes = weight.astype(np.int8) if signed else (weight + 128).astype(np.uint8)
+    constants = {
+        "w8": codes,
+        "s": np.float32(0.1),
+        "z": np.uint8(3),
+        "wz": np.int8(0) if signed else np.uint8(128),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["x8"]),
+        helper.make_node("DequantizeLinear", ["x8", "s", "z"], ["xr"]),
+        helper.make_node("DequantizeLinear", ["w8", "s", "wz"], ["w"]),
+        helper.make_node("Gemm", ["xr", "w"], ["y"], transB=int(transposed)),
+    ]
+    ends = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, None) for n in ("x", "y")]
+    initializers = [numpy.from_array(np.asarray(a), n) for n, a in constants.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], initializers)
+    return bytes(helper.make_model(graph).SerializeToString())
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_pairs_of_weights_decide_whether_sums_may_overflow(transposed: bool, tmp_path: Path) -> None:
+    """Rows 0 and 1 are added first: 100 + 20 fits beside 255, 100 + 100 does not, 100 - 100 does."""
+    columns = np.array([[100, 20, 0, 0], [100, -100, 127, 0]]).T
+    large = np.array([[100, 100, 0, 0], [100, -100, 127, 0]]).T
+
+    def told(weight: np.ndarray[Any, Any], **more: bool) -> bool:
+        content = _quantized(weight.T if transposed else weight, transposed=transposed, **more)
+        (tmp_path / "m.onnx").write_bytes(content)
+        found = _narrow_sums.sums_may_overflow(content)
+        assert _narrow_sums.sums_may_overflow(str(tmp_path / "m.onnx")) is found
+        return found
+
+    assert not told(columns)
+    assert told(large)
+    assert not told(large, signed=False)
+
+
+def test_floats_never_overflow_and_what_cannot_be_read_may(tmp_path: Path) -> None:
+    net = Net()
+    x, y = network(net)
+    net.graph.inputs, net.graph.outputs = [x], [y]
+    path = tmp_path / "floats.onnx"
+    thinflow.save(net.graph, path)
+    assert not _narrow_sums.sums_may_overflow(str(path))
+    assert _narrow_sums.sums_may_overflow(str(tmp_path / "none.onnx"))
+    assert _narrow_sums.sums_may_overflow(b"QLinear and no model")

@@ -11,7 +11,7 @@ import pytest
 import thinflow
 from thinflow.api import quantize_to_file
 from thinflow.cli import main
-from thinflow.engines.onnxruntime import session_options
+from thinflow.engines.onnxruntime import products_may_overflow, session_options
 from thinflow.errors import FeedError, ParameterError, WriteError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Value
@@ -238,7 +238,7 @@ class TestTrainedRanges:
         runtime = pytest.importorskip("onnxruntime")
         # As the docs say for processors on which products of eight bits may overflow.
         session = runtime.InferenceSession(
-            made.content, session_options(), providers=["CPUExecutionProvider"]
+            made.content, session_options(careful=products_may_overflow()), providers=["CPUExecutionProvider"]
         )
         for sample in samples:
             (expected,) = plan.run(None, {"x": sample[None]})

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thinflow.engines.onnxruntime import session_options
+from thinflow.engines.onnxruntime import products_may_overflow, session_options
 from thinflow.ir.types import FLOAT, dtype
 from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.onnx.writer import to_bytes
@@ -77,7 +77,7 @@ def check(program: Program) -> None:
 def run(program: Program, feed, *, optimized: bool = True, keep: Path | None = None):
     """The outputs, by ONNX Runtime's integer kernels or one op at a time; `keep` gets the optimized model."""
     runtime = pytest.importorskip("onnxruntime")
-    options = session_options()
+    options = session_options(careful=products_may_overflow())
     options.intra_op_num_threads = 1
     if not optimized:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL

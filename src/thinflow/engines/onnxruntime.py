@@ -33,12 +33,12 @@ _LIMITS_BYTES = (1, 24)
 _FATAL_ONLY = 4  # below "fatal", which nobody could catch, everything is an exception with the same text
 
 
-def session_options(threads: int = 1, *, careful: bool = True) -> Any:
+def session_options(threads: int = 1, *, careful: bool = False) -> Any:
     """Options that all sessions here have in common, so that they run the same kernels.
 
     Args:
         threads: how many the kernels may use.
-        careful: whether to ask for kernels that cannot overflow, where others may.
+        careful: whether to ask for kernels that cannot overflow.
     """
     import onnxruntime
 
@@ -46,13 +46,13 @@ def session_options(threads: int = 1, *, careful: bool = True) -> Any:
     options.intra_op_num_threads = threads
     options.log_severity_level = _FATAL_ONLY
     # ONNX Runtime computes unsigned by unsigned then, which is slower and cannot overflow.
-    if careful and products_may_overflow():
+    if careful:
         options.add_session_config_entry("session.x64quantprecision", "1")
     return options
 
 
 def open_session(content: bytes | str, options: Callable[[bool], Any]) -> Any:
-    """A session on a model, with the kernels that cannot overflow where it can have them.
+    """A session on a model, with kernels that cannot overflow where others may and it can have them.
 
     Args:
         content: the file's bytes, or its path.
@@ -60,9 +60,12 @@ def open_session(content: bytes | str, options: Callable[[bool], Any]) -> Any:
     """
     import onnxruntime
 
+    from thinflow.engines._narrow_sums import sums_may_overflow
+
     providers = ["CPUExecutionProvider"]
+    careful = products_may_overflow() and sums_may_overflow(content)
     try:
-        return onnxruntime.InferenceSession(content, options(True), providers=providers)
+        return onnxruntime.InferenceSession(content, options(careful), providers=providers)
     except Exception as error:
         # It turns weights to uint8 for these kernels, and a zero point that several share it turns twice.
         if "Attempt to replace the existing tensor" not in str(error):
