@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from thinflow.analysis import foreign
 from thinflow.analysis.call_costs import CallCosts, Turns
@@ -13,7 +13,6 @@ from thinflow.errors import ThinflowError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.function import ARGUMENT
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ops import registry
 from thinflow.ops.registry import Cost
 from thinflow.ops.traits import Trait, ops_with

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from thinflow.analysis.foreign import operands
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.vocabulary import ONNX
 from thinflow.onnx.operators import Trait, has
 

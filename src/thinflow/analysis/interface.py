@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from thinflow.analysis.neighbor_specs import asked_shape
 from thinflow.analysis.shapes import port_count
@@ -13,7 +13,6 @@ from thinflow.analysis.training_mode import inference_setting, setting_text
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import RESOURCE, STRING, DType, Shape, shape_text
 from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has

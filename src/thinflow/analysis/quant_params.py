@@ -9,6 +9,7 @@ of the values) are not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ import numpy as np
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import runnable
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DType
 from thinflow.ops import registry
 from thinflow.ops._quantized import (

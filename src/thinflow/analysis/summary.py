@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from thinflow.analysis import foreign
@@ -25,7 +25,6 @@ from thinflow.ir.check import find_problems
 from thinflow.ir.graph import Graph, Node, Problem, Value, paused_gc
 from thinflow.ir.notebook import text_html
 from thinflow.ir.order import ancestors, match_order, runnable
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.ops import registry

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thinflow.errors import ParameterError
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.records import dataclass
 from thinflow.load.graphs import Source
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,6 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.interface import counterparts
 from thinflow.ir.order import MERGES, NEXT_ITERATIONS, execution_order
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import TensorSpec
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of

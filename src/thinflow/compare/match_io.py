@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from thinflow.errors import GraphError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import Shape, TensorSpec
 
 RAW = "/raw"

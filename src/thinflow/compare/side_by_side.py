@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from thinflow.errors import FeedError, FormatError, ParameterError, ThinflowErro
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import without_states
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DType, Shape, TensorSpec
 from thinflow.synthetic import synthetic_feeds
 from thinflow.typing import Array, Progress

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.notebook import text_html
-from thinflow.ir.records import dataclass
 from thinflow.ops.random import repeatable_randomness
 from thinflow.typing import Array
 

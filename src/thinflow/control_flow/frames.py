@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from thinflow.errors import GraphError, NodeError
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, NEXT_ITERATIONS, execution_order
-from thinflow.ir.records import dataclass
 from thinflow.ops.traits import Trait, has
 
 _STEERS = Trait.ENTER | Trait.NEXT_ITERATION | Trait.EXIT

@@ -7,6 +7,7 @@ branches. Each function is a graph of its own, and takes what it reads from outs
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from thinflow.control_flow.steps import Branching, Step, decides, nodes_of, read
 from thinflow.errors import GraphError, UnsupportedOp
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value, library_of
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import BOOL
 from thinflow.ops.traits import Trait, has
 

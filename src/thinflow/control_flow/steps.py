@@ -6,6 +6,7 @@ The form that TF2 graphs and the targets have is made of them in `functionalize`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias, TypeGuard
 
 from thinflow.control_flow.frames import Loop, schedule
@@ -13,7 +14,6 @@ from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.disjoint_sets import DisjointSets
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, ancestors
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import RESOURCE, VARIANT
 from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has

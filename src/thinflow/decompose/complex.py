@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -21,7 +22,6 @@ from thinflow.decompose.terms import Body, Term, where
 from thinflow.ir.discovery import Registered
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Node
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, DType, TensorSpec
 from thinflow.ops.registry import select_attrs
 from thinflow.ops.traits import Trait, has

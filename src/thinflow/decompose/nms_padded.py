@@ -11,13 +11,13 @@ function chooses, too. Where the answer is no, the function itself runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import BOOL, FLOAT, INT32, TensorSpec
 from thinflow.typing import Array
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +13,6 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import Attr
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, INT32, DType, TensorSpec
 from thinflow.typing import Array
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from thinflow.errors import (
@@ -16,7 +16,6 @@ from thinflow.errors import (
     ParameterError,
     closest,
 )
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from thinflow.engines._files import (
@@ -17,7 +17,6 @@ from thinflow.engines._files import (
 )
 from thinflow.engines._threads import side_by_side
 from thinflow.errors import EngineUnavailable, GraphError, ThinflowError
-from thinflow.ir.records import dataclass
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph

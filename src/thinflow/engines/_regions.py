@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -16,7 +17,6 @@ from thinflow.engines._threads import blas, inter_op_threads, side_by_side
 from thinflow.engines.base import Compiled
 from thinflow.engines.partition import Region
 from thinflow.errors import EngineUnavailable, FeedError, UnsupportedOp
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import RESOURCE, VARIANT
 from thinflow.ops._state import dereferenced
 from thinflow.ops.traits import Trait, has

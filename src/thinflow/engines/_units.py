@@ -6,13 +6,12 @@ Whoever runs a loop runs all of it, and an array that one side has made is of no
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from thinflow.control_flow.steps import Branching, Step, constant_nodes, gathered, nodes_of
 from thinflow.interpreter import Plan
 from thinflow.ir.disjoint_sets import DisjointSets
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import VARIANT
 from thinflow.ops.traits import Trait, has
 

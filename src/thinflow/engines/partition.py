@@ -9,13 +9,12 @@ for. What nobody needs before a later region joins that one. Each value crosses 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from thinflow.errors import ThinflowError
 from thinflow.ir.function import mentioned
 from thinflow.ir.graph import Graph, Node, Value, library_of
 from thinflow.ir.order import NEXT_ITERATIONS
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.quantized_context import takes_quantized
 from thinflow.ops import registry

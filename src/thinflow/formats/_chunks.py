@@ -8,11 +8,10 @@ them: to append to a message is to merge into it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from thinflow.errors import FormatError
-from thinflow.ir.records import dataclass
 from thinflow.wire import protos
 from thinflow.wire.fields import LENGTH_DELIMITED, encode_varint, field_header, iter_fields, read_varint
 from thinflow.wire.riegeli import Records

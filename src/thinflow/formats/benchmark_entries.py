@@ -6,12 +6,12 @@ Source: TensorFlow's `core/util/test_log.proto`, of which these fields are writt
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from thinflow.errors import WriteError
 from thinflow.formats.files import check_folder, write_file
-from thinflow.ir.records import dataclass
 from thinflow.wire import protos
 from thinflow.wire.message_table import message_class
 

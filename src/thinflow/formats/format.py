@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path, PurePath
 from pkgutil import iter_modules
 from typing import Any
 
 from thinflow.ir.graph import Graph
-from thinflow.ir.records import dataclass
 from thinflow.ir.vocabulary import Vocabulary
 
 HEAD_BYTES = 4096

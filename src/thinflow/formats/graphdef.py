@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from thinflow.formats.format import Format, Sample
 from thinflow.ir.attrs import Attr
 from thinflow.ir.function import mentioned
 from thinflow.ir.graph import Graph, Node, Passenger, Problem, Value, Versions, paused_gc
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import ArrayStorage, RawStorage, Tensor
 from thinflow.progress import counted
 from thinflow.wire import protos, scan

@@ -14,7 +14,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from thinflow.errors import FormatError, ParameterError
@@ -24,7 +24,6 @@ from thinflow.formats.format import Format, Sample
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.function import Edited, Function
 from thinflow.ir.graph import Graph, Node, Problem
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import RawStorage, Tensor
 from thinflow.ir.types import DType
 from thinflow.wire import protos

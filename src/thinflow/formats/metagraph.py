@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from thinflow.formats.files import map_file
 from thinflow.formats.format import Format, Sample
 from thinflow.formats.slices import WHOLE, Slice
 from thinflow.ir.graph import Graph
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import TensorSpec, dtype
 from thinflow.wire import protos
 from thinflow.wire.fields import iter_fields, read_varint

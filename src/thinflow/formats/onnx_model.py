@@ -7,14 +7,13 @@ import math
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.errors import FormatError
 from thinflow.formats.files import map_file
 from thinflow.formats.foreign import beside
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import RawStorage, Tensor
 from thinflow.ir.types import BOOL, STRING, DType, Shape, TensorSpec, dtype
 from thinflow.onnx import protos

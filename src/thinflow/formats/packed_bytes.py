@@ -17,7 +17,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from thinflow.errors import FormatError, ParameterError, ThinflowError
@@ -25,7 +25,6 @@ from thinflow.formats import sealing
 from thinflow.formats.files import map_file, write_file
 from thinflow.formats.sealing import note_secret
 from thinflow.ir.graph import Graph
-from thinflow.ir.records import dataclass
 
 MAGIC = b"thinpack"
 KEY_VARIABLE = "THINFLOW_KEY"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from thinflow.formats.format import Format, Sample
 from thinflow.formats.metagraph import MetaGraph
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.records import dataclass
 from thinflow.wire import protos, riegeli
 from thinflow.wire.fields import LENGTH_DELIMITED, encode_varint, field_header, iter_fields, read_varint
 

@@ -8,10 +8,10 @@ whole dimension.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from thinflow.errors import FormatError
-from thinflow.ir.records import dataclass
 
 WHOLE = -1
 """The length of an extent that takes in its whole dimension."""

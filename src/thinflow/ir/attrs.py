@@ -18,11 +18,10 @@ All are immutable, so that copies of a graph may share them.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from thinflow.errors import GraphError, ParameterError
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, Shape, shape_text
 

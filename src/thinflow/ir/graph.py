@@ -5,14 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from thinflow.ir.attrs import Attr, filled, has_placeholder
 from thinflow.ir.metadata import Passenger, Problem, StateVariable, Versions
 from thinflow.ir.names import parse_value_name
 from thinflow.ir.node import Node, NodeSource, Use, Value, make_use
-from thinflow.ir.records import dataclass
 from thinflow.ir.source_file import SourceFile
 from thinflow.ir.structure import Structure
 from thinflow.ir.tensor import Tensor

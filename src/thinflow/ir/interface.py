@@ -8,10 +8,10 @@ y = f(x), which reads and changes v     ->     y, v/next = f(x, v)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DType
 
 if TYPE_CHECKING:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-from thinflow.ir.records import dataclass
 
 if TYPE_CHECKING:
     from thinflow.ir.tensor import Tensor

@@ -8,11 +8,11 @@ its name does not matter; to write, it stands in `data/op_outputs.txt`. Source: 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from thinflow.errors import GraphError
 from thinflow.ir.attrs import Attr
-from thinflow.ir.records import dataclass
 
 
 @dataclass(frozen=True)

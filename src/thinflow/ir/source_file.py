@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field
-
-from thinflow.ir.records import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from thinflow.errors import ParameterError, closest
-from thinflow.ir.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,10 +5,8 @@ the numbers that come out are called.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
-
-from thinflow.ir.records import dataclass
 
 IMAGE, AUDIO, TEXT, FEATURES = "image", "audio", "text", "features"
 RGB, BGR, GREY = "RGB", "BGR", "grey"

@@ -6,7 +6,7 @@ one is a line here, a format, and a folder of lifting rules.
 
 from __future__ import annotations
 
-from thinflow.ir.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from thinflow.errors import FormatError
 from thinflow.ir.graph import Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import dtype
 from thinflow.keras import config as configs
 from thinflow.keras.config import LayerConfig, Literal

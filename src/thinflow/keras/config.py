@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from thinflow.errors import FormatError
-from thinflow.ir.records import dataclass
 from thinflow.keras.legacy import renamed
 
 MAX_DEPTH = 40

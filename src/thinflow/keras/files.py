@@ -14,10 +14,10 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from thinflow.errors import FormatError
-from thinflow.ir.records import dataclass
 from thinflow.keras.hdf5 import Group, open_hdf5
 from thinflow.keras.shards import open_shards
 from thinflow.keras.windows_paths import with_slashes

@@ -6,11 +6,10 @@ Names and numbers are those of the HDF5 File Format Specification, version 1.0 a
 from __future__ import annotations
 
 import math
-from dataclasses import field
+from dataclasses import dataclass, field
 from struct import Struct
 
 from thinflow.errors import FormatError
-from thinflow.ir.records import dataclass
 
 DAMAGED = "the file is damaged or was cut short; fetch it again"
 NOWHERE = (1 << 64) - 1

@@ -13,12 +13,12 @@ variables in the order in which Keras keeps them, which is the only thing that a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from typing import Protocol, TypeAlias
 
 from thinflow.errors import ParameterError, ThinflowError
 from thinflow.ir.discovery import Registered
-from thinflow.ir.records import dataclass
 from thinflow.keras.call import Call
 from thinflow.keras.config import LayerConfig
 

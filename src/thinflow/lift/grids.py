@@ -11,13 +11,13 @@ then found only at the graph's ends, and where an op takes them as they are.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from thinflow.analysis.foreign_quant_params import moves_codes
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, DType, dtype
 from thinflow.lift.lifter import Call, Lifter
 from thinflow.ops.traits import Trait, has

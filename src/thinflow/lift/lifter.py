@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis import foreign
@@ -13,7 +13,6 @@ from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import Shape, TensorSpec
 from thinflow.lift.contents import Computed, compute, content_of
 from thinflow.lift.specs import Disputed, are_apart, both, has_old_batch, inferred, of_kind, types_of

@@ -14,12 +14,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.vocabulary import vocabulary_of
 from thinflow.lift.lifter import Call
 from thinflow.ops.registry import get, signature

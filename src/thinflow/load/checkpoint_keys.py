@@ -7,6 +7,7 @@ objects of TensorFlow 2; a key that is the node's name, or the name it shares.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from thinflow.formats.metagraph import MetaGraph
 from thinflow.formats.slices import WHOLE, Slice
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType
 from thinflow.ops.traits import Trait, has

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from thinflow.formats.checkpoint import Checkpoint, open_checkpoint
 from thinflow.formats.metagraph import Endpoint, MetaGraph, Signature
 from thinflow.formats.slices import Place
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import STRING, VARIANT, TensorSpec
 from thinflow.load.checkpoint_keys import variables
 from thinflow.progress import counted

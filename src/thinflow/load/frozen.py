@@ -8,7 +8,7 @@ A variable that runs change becomes an input, and what a run leaves in it an out
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from thinflow.errors import GraphError, ParameterError, ThinflowError, UnsupportedOp
@@ -17,7 +17,6 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.interface import declare_states
 from thinflow.ir.metadata import StateVariable
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.load.checkpoint_keys import Key

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph, Node, StateVariable, Value
 from thinflow.ir.interface import declare_states
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import TensorSpec
 from thinflow.load.frozen import AUTO, FREEZE, INPUTS, STATE, kept_note, tell_unkept

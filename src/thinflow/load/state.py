@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import INT32, DType, TensorSpec
 from thinflow.load.checkpoint_keys import variables
 from thinflow.load.frozen import kept_note

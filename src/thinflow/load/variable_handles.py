@@ -8,13 +8,12 @@ g = ResourceGather(w, i)   ->  g = GatherV2(w, i, axis)
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from thinflow.errors import GraphError, UnsupportedOp
 from thinflow.ir.attrs import Attr, FunctionAttr, ShapeAttr
 from thinflow.ir.function import Edited, Function
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.load.frozen import place_for

@@ -11,12 +11,11 @@ Atoms are what a sum is not: a state, a row of a sequence, a function of a sum, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.typing import Array
 
 FUNCTIONS = ("sigmoid", "tanh", "relu", "softsign", "softplus")

@@ -11,11 +11,11 @@ A cell may keep its state where a condition says so. Several may be stacked: one
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.lower.cell_sums import FUNCTIONS, Atom, NoCell, Sum, Sums
 from thinflow.typing import Array
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from thinflow.analysis.shapes import assumed_specs, infer_with_loops
@@ -10,7 +11,6 @@ from thinflow.control_flow.steps import Step
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.lower.control import FlowLowering, steps
 from thinflow.lower.lowering import first_refusal, raise_refusals
 from thinflow.ops.traits import Trait, has

@@ -7,12 +7,11 @@ has made as its flow, and one that reads takes the list from there. The handle o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DType, Shape
 from thinflow.lower.building import B
 from thinflow.lower.operands import ints, is_count, merged, require, shape_of

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, cast
 
 import numpy as np
 
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DType, TensorSpec, dtype
 from thinflow.lower import rules
 from thinflow.lower.building import CUT_OFF, REFUSED, B

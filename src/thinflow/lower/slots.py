@@ -6,11 +6,10 @@ of a loop or a result of branches: its type, and its shape as far as it is the s
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DOUBLE, VARIANT, DType, dtype
 from thinflow.lower.operands import merged
 from thinflow.program import model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,7 +12,6 @@ from pkgutil import iter_modules
 from typing import TypeAlias
 
 from thinflow.ir.graph import Graph
-from thinflow.ir.records import dataclass
 from thinflow.typing import FilePath
 
 Writer: TypeAlias = Callable[[Graph, FilePath], int]

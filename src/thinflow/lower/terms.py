@@ -5,11 +5,11 @@ Formulas that are the same for all targets are better written in `decompose`, in
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import BOOL, DType, dtype
 from thinflow.lower.building import B
 from thinflow.program import model

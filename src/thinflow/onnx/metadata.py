@@ -8,9 +8,8 @@ import ast
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import Shape
 from thinflow.ir.usage import AXIS, BGR, GREY, IMAGE, RGB, InputUsage, OutputUsage, Usage, Words
 from thinflow.onnx.program import Program

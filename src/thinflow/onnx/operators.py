@@ -7,6 +7,7 @@ TensorFlow's names, and those of ONNX Runtime's CPU kernels.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Flag, auto
 from functools import cache
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DType, dtype
 from thinflow.typing import Array
 

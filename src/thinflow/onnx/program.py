@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from thinflow.errors import GraphError, ParameterError, UnsupportedOp
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import STRING
 from thinflow.onnx.protos import PACKED_BITS, STORED_TYPES
 from thinflow.program import model

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from thinflow.errors import WriteError
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import STRING
 from thinflow.onnx import protos
 from thinflow.onnx.program import Operator, Program, Tensor

@@ -6,11 +6,11 @@ A feature is told by its kind: a list of byte strings, of floats or of int64s; "
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, INT64, STRING, DType
 from thinflow.ops._tensor_proto import packed_numbers
 from thinflow.ops.registry import require

@@ -6,11 +6,11 @@ a pixel boundary must fall on the same side.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, DType, TensorSpec
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.registry import require

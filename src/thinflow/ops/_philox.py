@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.ops.registry import require
 from thinflow.typing import Array
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from thinflow.errors import ShapeError
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, QUINT8, DType, TensorSpec
 from thinflow.ops.registry import OpDef
 from thinflow.typing import Array

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import TensorSpec
 from thinflow.ops._shapes import Dim, rank_of, same_padding, window_output
 from thinflow.ops.registry import require

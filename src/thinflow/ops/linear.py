@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, DType, TensorSpec
 from thinflow.ops import _special
 from thinflow.ops._numeric import like, pick, quiet, widen

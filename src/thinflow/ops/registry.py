@@ -30,12 +30,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 from thinflow.errors import ShapeError, UnsupportedOp, closest
 from thinflow.ir.attrs import PlaceholderAttr, ShapeAttr
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.ops.traits import Role, Trait, classes, declare
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from thinflow.errors import UnsupportedOp
 from thinflow.formats.foreign import file_name
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import without_states
-from thinflow.ir.records import dataclass
 from thinflow.ir.source_file import SourceFile
 from thinflow.ir.vocabulary import vocabulary_named
 from thinflow.load.lifted import in_tensorflow

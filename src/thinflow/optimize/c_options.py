@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from thinflow.errors import ParameterError
-from thinflow.ir.records import dataclass
 
 if TYPE_CHECKING:
     from thinflow.lower.c.options import Options

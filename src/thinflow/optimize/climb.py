@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from thinflow.errors import EngineUnavailable, ParameterError, closest
-from thinflow.ir.records import dataclass
 from thinflow.onnx import program as onnx
 from thinflow.optimize.answers_at_risk import are_at_risk, changed_answers_advice
 from thinflow.optimize.converted import CoreFeeds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from thinflow.engines._child import TIMEOUT_SECONDS, require_opening
@@ -12,7 +12,6 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.ir.ledger import Entry, reasons
 from thinflow.ir.notebook import table_html
-from thinflow.ir.records import dataclass
 from thinflow.load.frozen import require_frozen
 from thinflow.optimize.batch_sizes import only_batch_is_open
 from thinflow.optimize.converted import ConvertedModel, UnprovenError

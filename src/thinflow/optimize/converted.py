@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
@@ -15,7 +16,6 @@ from thinflow.errors import FeedError, FormatError, NodeError, ThinflowError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Value
 from thinflow.ir.ledger import Entry
-from thinflow.ir.records import dataclass
 from thinflow.optimize.batch_sizes import HasShape, batch_note, is_open, takes_batches
 from thinflow.optimize.core import Core
 from thinflow.optimize.coverage import Coverage, coverage_of

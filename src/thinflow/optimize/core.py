@@ -8,7 +8,7 @@ it the interpreter runs, so that the whole graph can still be judged on real fil
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -25,7 +25,6 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.function import mentioned
 from thinflow.ir.graph import Graph, Node, Value, library_of
 from thinflow.ir.interface import State, states_of, without_states
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import BFLOAT16, HALF, STRING, TensorSpec
 from thinflow.lower.building import MISFIT
 from thinflow.lower.operands import WIDENING

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from thinflow.errors import ParameterError, closest
-from thinflow.ir.records import dataclass
 from thinflow.ir.usage import word_lines
 from thinflow.lower.coreml.options import PRECISIONS, TARGETS, WEIGHTS, Options
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from thinflow.errors import PartialModel
 from thinflow.formats.foreign import PARTIAL
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import STRING
 from thinflow.lower.lowering import needed_nodes
 from thinflow.ops import registry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,6 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.ports import output_args
-from thinflow.ir.records import dataclass
 from thinflow.ops.traits import Trait, has
 from thinflow.optimize.chance import wilson
 from thinflow.transforms import fuse_detection_postprocess

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from thinflow.engines._child import run_file
 from thinflow.errors import VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, QINT32
 from thinflow.lower.lowering import needed_nodes
 from thinflow.lower.tflite.convert import lower_graph

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from thinflow.interpreter import Plan
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.order import execution_order
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import UINT8, dtype
 from thinflow.lift.grids import Grid, grid_of
 from thinflow.optimize.axis_orders import Ordered

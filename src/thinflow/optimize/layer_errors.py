@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from thinflow.errors.plain_text import markdown_code
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.records import dataclass
 from thinflow.optimize.quality import LOUDEST
 
 APART_DB = 20.0

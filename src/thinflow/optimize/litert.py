@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from thinflow.errors import ThinflowError
 from thinflow.formats.files import write_file
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.variables import with_variables

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
-from thinflow.ir.records import dataclass
 from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.numeric_check import why_one_batch
 from thinflow.optimize.samples import Samples

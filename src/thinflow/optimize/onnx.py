@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ from thinflow.engines.onnxruntime import ENGINE, Model, complex_of
 from thinflow.errors import EngineUnavailable, ThinflowError, UnsupportedOp
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
-from thinflow.ir.records import dataclass
 from thinflow.lower.onnx.convert import lower_graph, unsupported, unsupported_unit
 from thinflow.lower.onnx.fake_quant import range_only
 from thinflow.lower.onnx.target import write_onnx

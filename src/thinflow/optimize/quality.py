@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy as np
 from thinflow.errors import VerificationError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.notebook import text_html
-from thinflow.ir.records import dataclass
 from thinflow.optimize.chance import CHANCE, difference_interval, split_chance, tail_chance, wilson
 from thinflow.optimize.detections import Detections, Found, Places, found
 from thinflow.optimize.exact_sum import ExactSum

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -16,7 +16,6 @@ from thinflow.formats.files import write_file
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.interface import State
 from thinflow.ir.notebook import table_html
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT
 from thinflow.lower.onnx.target import write_onnx
 from thinflow.lower.tflite.variables import with_variables

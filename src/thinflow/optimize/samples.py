@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,6 @@ from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import counterparts, states_of, without_states
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import STRING, DType, TensorSpec
 from thinflow.optimize.class_labels import checked_labels
 from thinflow.optimize.stated_usage import labels_of, scaling_of, usage_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ from thinflow.engines._child import TIMEOUT_SECONDS
 from thinflow.errors import ThinflowError, VerificationError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.interface import without_states
-from thinflow.ir.records import dataclass
 from thinflow.load.frozen import SOURCE
 from thinflow.optimize.eight_bit_check import is_repeatable
 from thinflow.optimize.numeric_check import CALLS, CODES_TOLERANCE, detection_counts

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.records import dataclass
 from thinflow.optimize.quality import Score
 from thinflow.quantize.recipe import PLAIN, Recipe
 

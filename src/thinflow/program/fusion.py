@@ -19,11 +19,10 @@ No rule changes an array: weights may be shared, so one that needs other numbers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeAlias
 
 from thinflow.ir.ledger import Entry
-from thinflow.ir.records import dataclass
 from thinflow.program.model import Block, O, T
 from thinflow.program.wiring import Wiring, is_number
 from thinflow.typing import Array

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from thinflow.errors import GraphError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.ledger import Entry
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.typing import Array
 

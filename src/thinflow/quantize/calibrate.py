@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.records import dataclass
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Block
 from thinflow.quantize import observers

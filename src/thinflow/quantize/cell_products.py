@@ -7,10 +7,10 @@ gives that state for all steps, so that both are seen from outside.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.onnx import program as onnx
 from thinflow.quantize.integer_lstm import CODE, STATE_MATRICES, float_matrices
 from thinflow.quantize.kernels import is_float

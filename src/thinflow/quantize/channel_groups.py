@@ -11,12 +11,11 @@ their factors. `channel_rules` says what the operators of a runtime do.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Tensor
 from thinflow.quantize.channel_cells import Cells

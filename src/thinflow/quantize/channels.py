@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.records import dataclass
 from thinflow.onnx import program as onnx
 from thinflow.program import model
 from thinflow.quantize.calibrate import watch_program

@@ -6,13 +6,12 @@ x, w [float] -> CONV_2D     ->     DEQUANTIZE(w [half]) -> CONV_2D(x, w [float])
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.recipe import Decision, Quantized, Recipe, require_float
 from thinflow.quantize.rounding import NEAREST, Rounding

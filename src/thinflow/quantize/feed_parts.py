@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from thinflow.errors import FeedError
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import dtype
 from thinflow.quantize.fitting import Inputs, fit
 from thinflow.quantize.sample_files import Scaling, read_sample

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Tensor
 from thinflow.quantize.calibrate import watch

@@ -12,13 +12,12 @@ depthwise convolution, a norm) loses the channel at both of its sides; a sum of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 
 from thinflow.ir.disjoint_sets import DisjointSets
-from thinflow.ir.records import dataclass
 from thinflow.program.model import Operator, Tensor
 from thinflow.quantize.calibrate import watch_program
 from thinflow.quantize.channel_groups import Group, Program, find_groups

@@ -6,14 +6,13 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from thinflow.errors import ParameterError
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.records import dataclass
 from thinflow.onnx import program as onnx
 from thinflow.quantize import observers
 from thinflow.quantize.calibrate import (

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from thinflow.ir.disjoint_sets import DisjointSets
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import Shape
 from thinflow.program.model import Block, Tensor
 from thinflow.quantize.crossings import AMONG_FLOATS, cheaper_in_float

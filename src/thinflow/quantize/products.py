@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.onnx import program as onnx
 from thinflow.ops._shapes import same_padding
 from thinflow.program.model import Tensor

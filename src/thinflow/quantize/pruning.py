@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
 from thinflow.errors import ThinflowError
-from thinflow.ir.records import dataclass
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Operator, Tensor
 from thinflow.quantize.channel_rules import Border

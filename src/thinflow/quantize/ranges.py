@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.disjoint_sets import DisjointSets
-from thinflow.ir.records import dataclass
 from thinflow.program.model import Block, Tensor
 from thinflow.quantize.kernels import Arithmetic, Fixed, Kernels, float_inputs, float_outputs
 from thinflow.quantize.kernels.litert import EIGHT

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Generic, TypeVar
 
 from thinflow.errors import GraphError, ParameterError, closest
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.records import dataclass
 from thinflow.program.model import Operator
 from thinflow.quantize import observers
 from thinflow.tflite import schema

@@ -7,12 +7,11 @@ it. One scale for a whole tensor then leaves nothing of the small ones, and answ
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.onnx import program as onnx
 from thinflow.quantize.channel_groups import Group, find_groups, watched
 from thinflow.quantize.channels import channel_statistics

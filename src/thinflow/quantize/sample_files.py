@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import STRING, UINT8, TensorSpec, shape_text
 from thinflow.ops.audio import DecodeWav
 from thinflow.quantize.fitting import Inputs, as_array, fit, fitted_sample, only_input

@@ -10,12 +10,11 @@ Biases take what is left of the means.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Tensor
 from thinflow.quantize.calibrate import watch

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from thinflow.ir.brief import short_number
-from thinflow.ir.records import dataclass
 from thinflow.onnx import program as onnx
 from thinflow.program.model import Operator
 from thinflow.quantize.macs import kernels_of, multiplied

@@ -6,13 +6,12 @@ The schemes "dynamic", "int8_weights", "int4_weights" and "float16". None of the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, HALF, INT8, dtype
 from thinflow.onnx import program as onnx
 from thinflow.onnx.protos import ELEMENT_TYPES

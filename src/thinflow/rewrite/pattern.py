@@ -11,13 +11,12 @@ it, so that near misses can be told.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ops.traits import Trait, has, ops_with
 

@@ -23,14 +23,13 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from thinflow.errors import ParameterError, closest
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.ledger import Entry, reasons
-from thinflow.ir.records import dataclass
 from thinflow.rewrite.edits import drop_dangling_colocation
 from thinflow.rewrite.spec import Call
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from thinflow.errors import GraphError, ThinflowError, TransformError, VerificationError
@@ -13,7 +13,6 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import PortCount, find_problems, interface_problems
 from thinflow.ir.clones import is_unedited
 from thinflow.ir.graph import Graph, Problem
-from thinflow.ir.records import dataclass
 from thinflow.rewrite.rule import Trace, Transform
 from thinflow.typing import Progress
 

@@ -7,10 +7,9 @@ and those of typography, `#` comments, and `: ^ * + ~` in bare values.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from thinflow.errors import ParseError
-from thinflow.ir.records import dataclass
 
 # ASCII only, as in the original; `isalnum` would take letters of all scripts.
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")

@@ -10,6 +10,7 @@ import math
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -17,7 +18,6 @@ import numpy as np
 
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, INT64, DType
 from thinflow.ops._example import example_bytes
 

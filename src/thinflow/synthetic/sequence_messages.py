@@ -6,12 +6,12 @@ Source of the messages: TensorFlow's `example.proto`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.ports import flat_port, output_args
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DType
 from thinflow.ops._example import sequence_example_bytes
 from thinflow.synthetic.files import ANY_NUMBER, Maker, Wanted, feature_size, key_bytes, keys_of, made_values

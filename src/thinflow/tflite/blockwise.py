@@ -5,10 +5,11 @@ real[.., i] = scales[.., i // block] * codes[.., i]
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from thinflow.errors import FormatError
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT
 from thinflow.tflite.model import Tensor
 from thinflow.typing import Array

@@ -9,9 +9,9 @@ lies before it, as far back as the word says. A size stands in front of what it 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
 from thinflow.errors import FormatError
-from thinflow.ir.records import dataclass
 
 Value = None | bool | int | float | str | bytes | list["Value"] | dict[str, "Value"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from thinflow.errors import FormatError, GraphError, closest
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import STRING
 from thinflow.program import model
 from thinflow.program.model import Quantization

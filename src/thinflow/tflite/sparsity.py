@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from thinflow.errors import FormatError
-from thinflow.ir.records import dataclass
 from thinflow.typing import Array
 from thinflow.wire.flatbuffer import Table
 

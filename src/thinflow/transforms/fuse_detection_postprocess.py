@@ -6,14 +6,13 @@ detection_boxes = decode, suppress, gather, ...(boxes, scores, anchors)
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from thinflow.errors import GraphError, closest
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT
 from thinflow.rewrite.rule import Trace, Transform, transform
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from thinflow.errors import ParameterError, closest
-from thinflow.ir.records import dataclass
 
 
 @dataclass(frozen=True)

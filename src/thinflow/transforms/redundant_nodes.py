@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 from thinflow.errors import ParameterError
 from thinflow.ir.attrs import FunctionAttr, attr_key
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, execution_order
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of

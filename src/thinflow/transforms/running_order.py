@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import MERGES, execution_order, match_order
-from thinflow.ir.records import dataclass
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Trace, Transform, transform
 from thinflow.transforms.shared.effects import is_stateless

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import INT32, INT64, DType
 from thinflow.ops.traits import RuleTable, Trait, has

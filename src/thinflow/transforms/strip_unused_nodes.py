@@ -5,13 +5,14 @@ x = DecodeJpeg(f); y = Relu(x); z = Log(y)  ->  x = Placeholder(); y = Relu(x)  
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from thinflow.analysis.shapes import infer_shapes, placeholder_spec
 from thinflow.errors import GraphError, ParameterError, ThinflowError
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.function import ARGUMENT, Selection, reachable
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.ledger import Entry
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, DType, Shape, TensorSpec, dtype
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Trace, Transform, transform

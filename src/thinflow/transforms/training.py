@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import ClassVar
 
@@ -12,7 +13,6 @@ import numpy as np
 from thinflow.analysis.training_mode import inference_setting, setting_text
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import BOOL, DType
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite

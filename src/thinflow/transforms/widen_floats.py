@@ -15,7 +15,7 @@ y = MatMul(x, w) {T=bfloat16}  ->  y = MatMul(x, w) {T=float}      w: float, of 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -25,7 +25,6 @@ from thinflow.errors import ParameterError, ThinflowError
 from thinflow.ir.attrs import Attr, PlaceholderAttr
 from thinflow.ir.function import ARGUMENT, Function, mentioned, reachable
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import BFLOAT16, DOUBLE, FLOAT, HALF, RESOURCE, STRING, VARIANT, DType
 from thinflow.ops import registry

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.records import dataclass
 from thinflow.keras.call import Call
 from thinflow.keras.config import LayerConfig, leaves, parse_layer
 from thinflow.keras.layers.convolution import convolved

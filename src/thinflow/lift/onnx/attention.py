@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from thinflow.decompose.terms import Term, concat, stack, where
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import BFLOAT16, BOOL, FLOAT, HALF, INT32, DType
 from thinflow.lift.inline import inlined
 from thinflow.lift.lifter import Call

@@ -6,6 +6,7 @@ Bodies are lifted for each call: what is constant outside is constant inside, an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from thinflow.decompose.terms import Body, Term, concat
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import BOOL, INT32, INT64, DType, Shape, TensorSpec
 from thinflow.lift.inline import copied_in, inlined, lifted_body
 from thinflow.lift.lifter import Call

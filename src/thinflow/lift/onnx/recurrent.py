@@ -7,6 +7,7 @@ it with what was given before, multiplies both at once, and keeps a row for each
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from thinflow.decompose.loops import while_loop
 from thinflow.decompose.terms import Term, concat, stack, where
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import INT32, TensorSpec
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.formulas import Formula, ranked, reshaped, size

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from thinflow.decompose.terms import Term, where
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.lift.onnx.formulas import Formula, Size, counted, scalar
 from thinflow.lift.onnx.values import bounded

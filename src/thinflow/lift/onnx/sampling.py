@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from thinflow.decompose.terms import Term, stack, where
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import INT32
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.formulas import Formula, Size, product, reshaped, scalar, size

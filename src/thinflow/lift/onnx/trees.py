@@ -8,13 +8,13 @@ node.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx.ml import best, class_labels, floats, real, transformed

@@ -7,13 +7,12 @@ Symmetric: q = round(x * 127 / max |x|).   Asymmetric: q - zero on the 255 steps
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.ir.graph import Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DOUBLE, FLOAT, INT8, INT32
 from thinflow.lift.lifter import Call
 

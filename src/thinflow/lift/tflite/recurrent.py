@@ -6,13 +6,13 @@ Operands and gates: the definitions of LiteRT's schema and kernels.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.lift.lifter import Call
 from thinflow.lift.rules import lifts

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from thinflow._version import __version__
-from thinflow.ir.records import dataclass
 from thinflow.lower.c.names import identifier
 
 Arrange = Callable[["Sources"], dict[str, str]]

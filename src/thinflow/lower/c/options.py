@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from thinflow.errors import ParameterError, closest
-from thinflow.ir.records import dataclass
 from thinflow.lower.c.layouts import LAYOUTS
 from thinflow.lower.c.processors import PROCESSORS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thinflow.ir.records import dataclass
+from dataclasses import dataclass
 
 TARGETS = ("iOS15", "iOS16", "iOS17", "iOS18")
 """Systems that a package can be made for; those of the Mac are macOS12 to macOS15, in this order."""

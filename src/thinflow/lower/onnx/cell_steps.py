@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import BOOL, FLOAT
 from thinflow.lower.cell_sums import FUNCTIONS, NoCell, Step
 from thinflow.lower.cells import Cell, Gate

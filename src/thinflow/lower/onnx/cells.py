@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT
 from thinflow.lower.cell_sums import Atom, NoCell, Sums
 from thinflow.lower.cells import Cell, find_cells

@@ -7,7 +7,7 @@ is complete each gets an input that stands for it, so that every program can be 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from thinflow.control_flow.steps import root_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import BOOL, INT64, STRING, shape_text
 from thinflow.lower import rules
 from thinflow.lower.control import BodyMaker, FlowLowering

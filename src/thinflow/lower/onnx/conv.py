@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from thinflow.ir.graph import Node
-from thinflow.ir.records import dataclass
 from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor

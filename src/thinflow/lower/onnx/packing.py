@@ -8,10 +8,10 @@ go behind the others, and each output is put where its step was.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import INT32, INT64
 from thinflow.lower.cell_sums import NoCell
 from thinflow.lower.onnx.builder import Builder

@@ -5,10 +5,11 @@ The quantization parameters are those of `thinflow.ops._quantized`, step by step
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from thinflow.analysis.quant_params import QuantParams, params_of_range
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DOUBLE, FLOAT, INT8, INT32, INT64, QINT8, QUINT8, UINT8, DType
 from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.terms import Term, choose

@@ -9,13 +9,12 @@ moves a result by half a step of the scale in between, and it has to saturate wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from thinflow.analysis.quant_params import QuantParams
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT
 from thinflow.lower.quantized.int8_weights import Int8Weights
 from thinflow.ops._quantized import codes_of

@@ -12,10 +12,10 @@ Some of g is zero, so every sum is the same to the bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.ops.quantized_math import origin_pads
 from thinflow.typing import Array
 

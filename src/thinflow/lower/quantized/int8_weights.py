@@ -15,10 +15,10 @@ move, but an input is one of 256 values, which bounds by how much.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.typing import Array
 
 INT8_MOST = 127

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from thinflow.analysis.quant_params import QuantParams, infer_quant_params
 from thinflow.ir.graph import Graph, Value, graph_of
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import INT32, INT64, DType, TensorSpec
 from thinflow.lower.building import Building
 from thinflow.lower.operands import ints, require, shape_of

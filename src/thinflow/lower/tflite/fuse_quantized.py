@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import INT8, INT32
 from thinflow.lower.quantized.geometry import ColumnBlocks, column_blocks
 from thinflow.lower.tflite.wiring import Match, Rewrite, Wiring, activation, plain

@@ -11,12 +11,11 @@ two products. What counts is what the gates compute:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.lower.tflite.wiring import activation
 from thinflow.tflite.model import Operator, Tensor

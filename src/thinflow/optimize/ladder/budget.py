@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from thinflow.errors import ParameterError
-from thinflow.ir.records import dataclass
 from thinflow.lower.c.options import Options
 from thinflow.program.amounts import (
     BYTES,

@@ -9,10 +9,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from thinflow.ir.records import dataclass
 from thinflow.program.model import Operator
 from thinflow.quantize.fit import Fit
 from thinflow.quantize.macs import main_block

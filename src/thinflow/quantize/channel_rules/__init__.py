@@ -19,12 +19,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.program.model import Block, Tensor
 from thinflow.quantize.channel_cells import Cells
 from thinflow.quantize.channel_products import Products

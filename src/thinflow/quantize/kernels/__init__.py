@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT, DType
 from thinflow.program.model import Operator as _Operator
 from thinflow.typing import Array

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.order import ancestors
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import BOOL, INT32, STRING, DType, TensorSpec
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse, Trace

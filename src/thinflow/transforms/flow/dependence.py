@@ -6,13 +6,13 @@ With it dead arguments and results are found, which `narrowing` takes out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from thinflow.errors import ThinflowError
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import NEXT_ITERATIONS, execution_order
-from thinflow.ir.records import dataclass
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.shared.effects import is_stateless

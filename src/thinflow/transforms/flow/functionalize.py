@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from thinflow.analysis.shapes import infer_with_loops
 from thinflow.control_flow.frames import Loop
@@ -17,7 +18,6 @@ from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import BOOL, DType, TensorSpec
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse

@@ -6,13 +6,13 @@ y = partitioned_call(x, f=double); double(a) = add(a, a)  ->  y = add(x, x)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from thinflow.errors import ThinflowError, TransformError
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import KEPT_WHOLE, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import DType
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import drop_dangling_colocation

@@ -7,7 +7,7 @@ are written back byte for byte.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from thinflow.analysis.shapes import port_count
 from thinflow.errors import ParameterError, ThinflowError, TransformError
@@ -15,7 +15,6 @@ from thinflow.ir.check import find_problems
 from thinflow.ir.function import ARGUMENT, Edited, Function, Selection, mentioned, reachable
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.ledger import Entry
-from thinflow.ir.records import dataclass
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import adapt_moved_colocation
 from thinflow.rewrite.rule import Trace, Transform

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from thinflow.analysis.shapes import infer_with_loops
 from thinflow.errors import ThinflowError, TransformError
 from thinflow.ir.attrs import Attr
 from thinflow.ir.function import Selection, mentioned, reachable
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.ledger import Entry
-from thinflow.ir.records import dataclass
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Trace, Transform, transform

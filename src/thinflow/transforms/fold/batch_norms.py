@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +13,6 @@ import numpy as np
 from thinflow.analysis.training_mode import is_sample_norm
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType
 from thinflow.ops.traits import Trait

@@ -14,12 +14,11 @@ The second computes conv twice, so that the factor can be folded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep

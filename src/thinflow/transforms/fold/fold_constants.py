@@ -9,11 +9,12 @@ Everything runs with the kernels of `ops`; what they cannot compute stays.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from thinflow.analysis.shapes import constant_spec, infer_shapes
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import shape_text
 from thinflow.ops.traits import Trait, has

@@ -18,7 +18,7 @@ with the mean and variance of all pictures, 0.95 with means of their statistics.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from thinflow.errors import ParameterError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
-from thinflow.ir.records import dataclass
 from thinflow.ops.traits import Trait, has
 from thinflow.transforms.fold.steps import DEFAULT_EPSILON, channels_first, is_training
 from thinflow.transforms.shared.constants import side_outputs

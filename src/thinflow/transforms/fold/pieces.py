@@ -8,10 +8,10 @@ one per node, so a chain of any length costs O(length).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, execution_order
-from thinflow.ir.records import dataclass
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.pattern import constant_tensor
 from thinflow.rewrite.rule import Refuse, Trace

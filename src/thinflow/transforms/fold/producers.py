@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.mapped import release
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ops import registry
 from thinflow.ops.registry import Weights

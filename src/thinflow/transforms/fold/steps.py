@@ -9,13 +9,13 @@ A training norm has no such form: it uses the statistics of each batch.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from thinflow.analysis.training_mode import is_sample_norm
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType
 from thinflow.ops.traits import Trait, has

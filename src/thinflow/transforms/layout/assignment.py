@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 from collections import ChainMap, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
-from thinflow.ir.records import dataclass
 from thinflow.rewrite.pattern import constant_tensor
 from thinflow.transforms.layout.cut import NO, YES, Choices
 from thinflow.transforms.layout.plans import Perm, Plan, inverse

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
-from thinflow.ir.records import dataclass
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.pattern import constant_tensor

@@ -6,14 +6,13 @@ With y = transpose(x, p), axis i of y is axis p[i] of x. A plan makes op(y) out 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import Shape
 from thinflow.rewrite.pattern import constant_tensor
 from thinflow.typing import Array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.disjoint_sets import DisjointSets
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import INT32
 from thinflow.ops.traits import Trait, has

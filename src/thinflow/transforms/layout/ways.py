@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.records import dataclass
 from thinflow.ir.types import FLOAT
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.pattern import constant_tensor

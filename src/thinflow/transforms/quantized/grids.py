@@ -7,7 +7,7 @@ that the file has, so that it runs in the place of the file; behind codes and be
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from thinflow.interpreter import Plan
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value, graph_of
 from thinflow.ir.metadata import StateVariable
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT
 from thinflow.lift.grids import MARK, Grid, grid_of

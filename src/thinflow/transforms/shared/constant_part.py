@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from thinflow.errors import ThinflowError
 from thinflow.interpreter import run_node
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
-from thinflow.ir.records import dataclass
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import BOOL, STRING, TensorSpec
 from thinflow.ops import registry
