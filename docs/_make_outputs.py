@@ -30,7 +30,7 @@ BLOCK = re.compile(
 VARYING = "*Times, speeds and memory are those of one machine; yours will differ.*"
 # A latency floor is counted, and no time of a machine.
 _VARIES = re.compile(
-    r"^(?!latency floor: ).*(±|x faster|SLOWER|times (faster|slower)|\bms\b|GFLOP/s|timings in us)",
+    r"^(?!latency floor: ).*(±|x faster|SLOWER|times (faster|slower)|\b[mµ]s\b|GFLOP/s|timings in us)",
     re.MULTILINE,
 )
 _MAKES_OWN = {

@@ -26,7 +26,7 @@ WORK = {
 }
 """Public function -> where the work is done that it hands its arguments to, or the class of its options."""
 ELSEWHERE = {
-    "optimize": {"opening", "workers"},
+    "optimize": {"opening", "workers", "devices"},
     "quantize": {
         "test",
         "labels",

@@ -22,6 +22,7 @@ from thinflow.bench.profile_model import Profile
 from thinflow.bench.profile_onnx import METHOD, source_name, split_runs
 from thinflow.bench.profile_parts import add_part
 from thinflow.bench.profile_text import node_rows
+from thinflow.engines import _narrow_sums
 from thinflow.engines import onnxruntime as onnx_engine
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError
 from thinflow.ir.attrs import ShapeAttr
@@ -301,6 +302,7 @@ def test_profiles_are_of_the_kernels_that_run_otherwise(
 
     monkeypatch.setattr(runtime, "InferenceSession", session)
     monkeypatch.setattr(onnx_engine, "products_may_overflow", lambda: True)
+    monkeypatch.setattr(_narrow_sums, "sums_may_overflow", lambda content: True)
     profile(graph, engine="onnxruntime", runs=1)
     assert seen == ["1"]
 

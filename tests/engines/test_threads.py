@@ -20,6 +20,7 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT, TensorSpec
 from thinflow.ops import registry
 from thinflow.ops.registry import OpDef
+from thinflow.ops.traits import classes
 
 SOURCE = Path(thinflow.__file__).parents[1]
 COUNT = """
@@ -99,7 +100,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[int]]]:
 
     registry.op("Watch")(Watch)
     yield found
-    registry._registry.pop("Watch", None)
+    classes._found.pop("Watch", None)
 
 
 def watched() -> thinflow.Graph:

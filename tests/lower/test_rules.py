@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 
 import pytest
 
@@ -22,7 +23,8 @@ def test_find():
 
 
 def test_two_rules_for_one_op_name_both_modules(monkeypatch):
-    monkeypatch.setattr(rules, "_registry", {})
+    # A registry for this test alone.
+    monkeypatch.setattr(rules, "_rules", cache(rules._rules.__wrapped__))
 
     def first(b, node, x): ...
 
