@@ -80,7 +80,7 @@ class Model:
         content: the file's bytes, or its path.
         threads: how many threads the kernels may use.
         complex_outputs: numbers of the outputs that hold complex numbers, with a last axis of two.
-        careful: see `session_options`.
+        careful: whether to have kernels that cannot overflow where sums may; False: as applications open it.
 
     Raises:
         EngineUnavailable: ONNX Runtime is missing or refuses the model.
