@@ -28,23 +28,23 @@ def summary_of(graph: Graph, shapes: Mapping[str, Sequence[int | None]] | None =
     """
     found = _summary_in_own_ops(graph, shapes or {}) if graph.vocabulary else None
     summary = summarize(graph, shapes, turns_of) if found is None else found
-    summary.file_bytes += _bytes_beside(graph)
+    summary.file_bytes += bytes_beside(graph.path, is_onnx=graph.vocabulary == ONNX.name)
     return summary
 
 
-def _bytes_beside(graph: Graph) -> int:
+def bytes_beside(path: str, *, is_onnx: bool) -> int:
     """Bytes of the files of weights that a model's file names."""
     # What is packed holds all of its weights.
-    if not os.path.isfile(graph.path) or packed_kind(graph.path):
+    if not os.path.isfile(path) or packed_kind(path):
         return 0
-    if graph.vocabulary == ONNX.name:
+    if is_onnx:
         from thinflow.formats.onnx_model import external_bytes
 
-        return external_bytes(graph.path)
-    if graph.path.endswith(".json"):
+        return external_bytes(path)
+    if path.endswith(".json"):
         from thinflow.formats.tfjs import shard_bytes
 
-        return shard_bytes(graph.path)
+        return shard_bytes(path)
     return 0
 
 

@@ -15,6 +15,7 @@ from thinflow.formats.files import write_file
 from thinflow.ir.graph import Graph
 from thinflow.ir.interface import without_states
 from thinflow.load.frozen import AUTO, FREEZE, source_notes
+from thinflow.load.summaries import bytes_beside
 from thinflow.optimize.advice import graph_next_steps, next_steps, settled_notes, slower_note, warnings_for
 from thinflow.optimize.engine_names import LITERT, ONNX, OPENVINO, PREFIXES
 from thinflow.optimize.engine_race import race
@@ -382,12 +383,8 @@ def _quantized_bytes(graph: Graph) -> int:
     source = graph.source
     if source is None or not source.has_codes or not source.engine or not os.path.isfile(source.path):
         return 0
-    if not source.path.endswith(".onnx"):
-        return os.path.getsize(source.path)
-    # Messages of ONNX: a .tflite file does without them.
-    from thinflow.formats.onnx_model import external_bytes
-
-    return os.path.getsize(source.path) + external_bytes(source.path)
+    beside = bytes_beside(source.path, is_onnx=source.path.endswith(".onnx"))
+    return os.path.getsize(source.path) + beside
 
 
 def _write_graph(optimized: OptimizedGraph) -> dict[str, Path]:
