@@ -16,7 +16,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DType, TensorSpec
-from thinflow.ir.vocabulary import ATEN, PREFIXES
+from thinflow.ir.vocabulary import ATEN, PREFIXES, TFL_CUSTOM
 from thinflow.ops.registry import RULE_ERRORS, Cost
 from thinflow.ops.traits import Trait, has
 
@@ -25,9 +25,6 @@ UNREAD = frozenset({"tfl.variable", "tfl.constant", "onnx.sparse_constant"})
 """Not ops: tensors that have no other place in a graph."""
 ACTING = frozenset({"tfl.CALL_ONCE", "tfl.ASSIGN_VARIABLE"})
 """Variables are written without being read: these work by what they do, not by what they give."""
-
-
-_CUSTOM = "tfl.custom."
 
 
 def is_foreign(op: str) -> bool:
@@ -52,8 +49,8 @@ def is_counted(op: str) -> bool:
 
 def is_in_runtime(op: str) -> bool:
     """True if the runtime of an op's files has it as it is installed: its standard sets, and its own."""
-    if op.startswith(_CUSTOM):
-        return has(op.removeprefix(_CUSTOM), Trait.LITERT_CUSTOM)
+    if op.startswith(TFL_CUSTOM):
+        return has(op.removeprefix(TFL_CUSTOM), Trait.LITERT_CUSTOM)
     return is_known(op) or (op.startswith("onnx.com.microsoft.") and not is_of_extensions(op))
 
 

@@ -183,6 +183,7 @@ def _next_for_checkpoint(data: dict[str, Any]) -> str:
 
 
 _FLEX = "tfl.custom.Flex"
+_FLOATS = ("float", "half", "bfloat16")
 
 
 def verdict(summary: Summary, cost: str) -> str:
@@ -289,9 +290,6 @@ def smaller_line(summary: Summary, model: str, shapes: str = "") -> str:
         return ""
     folder = shlex.quote(Path(model).stem + "_out")
     return f"weights are floats: `thinflow optimize {shlex.quote(model)} {folder}{shapes}` tries int8"
-
-
-_FLOATS = ("float", "half", "bfloat16")
 
 
 def next_command(summary: Summary, model: str, shapes: str = "") -> str:

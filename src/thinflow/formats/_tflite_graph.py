@@ -12,7 +12,7 @@ from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import RawStorage, Tensor
 from thinflow.ir.types import STRING, TensorSpec
-from thinflow.ir.vocabulary import LITERT
+from thinflow.ir.vocabulary import LITERT, TFL_CUSTOM
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from thinflow.tflite.model import Operator, Program, Quantization, Subgraph
     from thinflow.tflite.model import Tensor as FileTensor
 
-CUSTOM = "tfl.custom."
 """Begins the name of an op that is not among LiteRT's builtins."""
 VARIABLE, UNREADABLE = "tfl.variable", "tfl.constant"
 """A tensor that keeps its value between runs; a constant whose elements cannot be read."""
@@ -243,7 +242,7 @@ def _intermediate_grids(tensors: Sequence[FileTensor]) -> dict[str, Attr]:
 def op_of(operator: Operator) -> str:
     """`tfl.CONV_2D`, `tfl.custom.MyOp`."""
     if operator.code == "CUSTOM":
-        return CUSTOM + (operator.custom_code or "unnamed")
+        return TFL_CUSTOM + (operator.custom_code or "unnamed")
     return LITERT.prefix + operator.code
 
 

@@ -50,6 +50,8 @@ LITERT = Vocabulary(
         }
     ),
 )
+TFL_CUSTOM = "tfl.custom."
+"""In front of the name of a custom op of LiteRT."""
 # consumed_inputs: memory that version 1 of ops reused.
 ONNX = Vocabulary(
     "onnx",
@@ -62,10 +64,10 @@ ONNX = Vocabulary(
 )
 DECOMPOSED = "decomposed"
 """The fact of a graph whose ops are in their simplest form already, so that this is no advice."""
-# ATen is PyTorch's library of ops, in which its exporter writes. Nothing runs such files here.
 EXPORT = 'torch.export.save(torch.export.export(model.eval(), (example,)), "model.pt2")'
 """The line of PyTorch that writes a file that is read here."""
 EXPORT_HINT = f"export it with PyTorch 2.9 or newer: {EXPORT}"
+# ATen is PyTorch's library of ops, in which its exporter writes. Nothing runs such files here.
 ATEN = Vocabulary(
     "pt2",
     "aten.",

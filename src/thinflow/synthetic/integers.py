@@ -15,6 +15,7 @@ from thinflow.analysis.tables import Content, content_of
 from thinflow.ir.graph import Node, Use, Value
 from thinflow.ir.order import uses_through
 from thinflow.ir.types import Shape
+from thinflow.ir.vocabulary import TFL_CUSTOM
 from thinflow.ops import registry
 from thinflow.ops.traits import Role, Trait, has
 from thinflow.synthetic.files import DEFAULT_SIZE
@@ -128,7 +129,6 @@ def _shape(value: Value) -> Shape:
 
 RATE = 16000
 """Samples a second that speech models are made for, and how long a sound of open length is made."""
-_CUSTOM = "tfl.custom."
 """In front of ops that a .tflite file has by TensorFlow's own names."""
 _FOREIGN: Mapping[str, tuple[Role | None, ...]] = {
     **dict.fromkeys(("tfl.RESIZE_BILINEAR", "tfl.RESIZE_NEAREST_NEIGHBOR"), (None, Role.SIDES)),
@@ -160,7 +160,7 @@ def amounts_for(value: Value, shape: tuple[int, ...], rng: np.random.Generator) 
 
 def role_of(use: Use) -> Role | None:
     """The meaning of the numbers of an input; None if any will do."""
-    op = use.node.op.removeprefix(_CUSTOM)
+    op = use.node.op.removeprefix(TFL_CUSTOM)
     definition = registry.find(op)
     roles = _FOREIGN.get(op, ()) if definition is None else definition.roles
     return roles[use.index] if use.index < len(roles) else None

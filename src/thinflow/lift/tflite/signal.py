@@ -8,11 +8,10 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node, Value
+from thinflow.ir.vocabulary import TFL_CUSTOM
 from thinflow.lift.lifter import Call
 from thinflow.lift.rules import lifts
 from thinflow.lift.tflite.custom import by_map, map_of
-
-_SIGNAL = "tfl.custom."
 
 for _name, _operands, _count, *_options in (
     ("SignalWindow", 2, 1, "shift"),
@@ -23,14 +22,14 @@ for _name, _operands, _count, *_options in (
     ("SignalPCAN", 3, 1, "snr_shift"),
     ("SignalFilterBankLog", 1, 1, "output_scale", "input_correction_bits"),
 ):
-    lifts(_SIGNAL + _name)(by_map(_name, *_options, operands=_operands, count=_count))
+    lifts(TFL_CUSTOM + _name)(by_map(_name, *_options, operands=_operands, count=_count))
 
 
 @lifts("tfl.custom.SignalRfft", "tfl.custom.SignalIrfft")
 def transform(c: Call) -> Value:
     """SignalRfft, SignalIrfft: the type among the options is that of the operand."""
     options = _options_of(c, "fft_length")
-    return c.emit(c.node.op.removeprefix(_SIGNAL), c[0], T=None, fft_length=options["fft_length"])
+    return c.emit(c.node.op.removeprefix(TFL_CUSTOM), c[0], T=None, fft_length=options["fft_length"])
 
 
 @lifts("tfl.custom.SignalFilterBankSpectralSubtraction")
@@ -131,7 +130,7 @@ def _step(c: Call, options: dict[str, Any], *first: np.ndarray[Any, Any]) -> tup
         for number, value in enumerate(values)
     ]
     reads = [c.variable_read(handle) for handle in handles]
-    made = c.many(f"{c.node.op.removeprefix(_SIGNAL)}Step", c[0], *reads, T=None, **options)
+    made = c.many(f"{c.node.op.removeprefix(TFL_CUSTOM)}Step", c[0], *reads, T=None, **options)
     # One result besides what is kept, or two where frames may not be whole yet.
     outputs = {1: 2, 2: 4}[len(first)]
     kept = [made.output(n) for n in range(outputs - len(first), outputs)]
